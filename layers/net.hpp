@@ -101,6 +101,9 @@ class Net {
   std::size_t declared_bytes() const;   // of all tensors, if none shared memory
   std::size_t parameter_count() const;  // trainable values
   double forward_flops_per_image() const;
+  double forward_flops_per_image(Phase phase) const;
+  // Of a mini-batch: what the merged phase reads, the images if it is the whole net.
+  double bytes_to_merged() const;
   const Tensor& output(int slice) const;  // of the last layer
 
  private:

@@ -10,7 +10,7 @@
 
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/files.hpp"
-#include "scheduling/model/group_plan.hpp"
+#include "scheduling/forecast/group_plan.hpp"
 #include "scheduling/optimizer/search.hpp"
 #include "scheduling/trainer.hpp"
 

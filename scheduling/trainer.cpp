@@ -170,6 +170,7 @@ Status Trainer::train_until(std::uint64_t limit) {
   strategy_->meet_at_rest();
   if (options_.clock != nullptr) {
     options_.clock->give_up();
+    options_.clock->meet();
     arrivals_.samples.assign(arrivals_.samples.size(), 0);
     arrivals_.finished = -1;
     begin_on_clock();

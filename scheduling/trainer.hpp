@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "scheduling/arrivals/virtual_clock.hpp"
 #include "scheduling/evaluator.hpp"
+#include "scheduling/forecast/virtual_clock.hpp"
 #include "scheduling/groups/group_run.hpp"
 #include "scheduling/guard/loss_watch.hpp"
 #include "scheduling/stopwatch.hpp"
@@ -112,7 +112,6 @@ struct TrainerOptions {
   MakeStrategy strategy = async();
   std::vector<DataFeed*> feeds{};  // by group, where they take mini-batches of other sizes
   VirtualClock* clock = nullptr;   // decides the order of groups; null: real time does
-  double exchange_seconds = 0;     // by the clock, of what a group sends and gets
   HealthCheck* health = nullptr;   // watches over what is no trial; may end the training
 };
 

@@ -57,7 +57,7 @@ Result<std::vector<Number>> saved_list(const Checkpoint& checkpoint, std::string
 
 void save_arrivals(CheckpointFields& fields, const ArrivalState& arrivals) {
   fields.set("clock_now", arrivals.clock.now);
-  fields.set("clock_finishes", listed(arrivals.clock.finishes));
+  fields.set("clock_numbers", listed(arrivals.clock.numbers));
   fields.set("clock_draws", listed(arrivals.clock.draws));
   fields.set("clock_samples", listed(arrivals.samples));
   fields.set("clock_finished", arrivals.finished);
@@ -67,9 +67,14 @@ void save_arrivals(CheckpointFields& fields, const ArrivalState& arrivals) {
 Result<std::optional<ArrivalState>> saved_arrivals(const Checkpoint& checkpoint) {
   const CheckpointFields& fields = checkpoint.fields;
   if (!fields.text("clock_now")) return std::optional<ArrivalState>();
+  if (!fields.text("clock_numbers")) {
+    log::warn("{}: its virtual clock is of an older program: the clock starts at 0",
+              checkpoint.path.string());
+    return std::optional<ArrivalState>();
+  }
   ArrivalState arrivals;
   OMNI_TRY(arrivals.clock.now, fields.number("clock_now", 0.0, 1e18));
-  OMNI_TRY(arrivals.clock.finishes, saved_list<double>(checkpoint, "clock_finishes"));
+  OMNI_TRY(arrivals.clock.numbers, saved_list<double>(checkpoint, "clock_numbers"));
   OMNI_TRY(arrivals.clock.draws, saved_list<std::uint64_t>(checkpoint, "clock_draws"));
   OMNI_TRY(arrivals.samples, saved_list<std::uint64_t>(checkpoint, "clock_samples"));
   OMNI_TRY(arrivals.machine, fields.text("clock_machine"));

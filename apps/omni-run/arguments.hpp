@@ -12,8 +12,8 @@
 #include "layers/net.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/tasks/session.hpp"
+#include "scheduling/forecast/update_ratios.hpp"
 #include "scheduling/groups/momentum.hpp"
-#include "scheduling/model/update_ratios.hpp"
 #include "scheduling/strategies/registry.hpp"
 #include "scheduling/trainer.hpp"
 
@@ -133,9 +133,9 @@ struct PlanArguments : NetRunArguments {
   Compensation compensation = Compensation::theory;
   int iterations = 30, warm_up = 15, most_groups = 16;
   int measured_rounds = 0;
-  std::vector<int> nodes{};  // to forecast for
-  int node_cores = 0;        // of each; 0: as many as train here
-  std::string link{};        // between them; "": as measured
+  std::vector<std::string> nodes{};  // to forecast for; see parse_node_count
+  int node_cores = 0;                // of each; 0: as many as train here
+  std::string link{};                // between them; "": as measured
   std::vector<ranks::Link> links{};
   DataArguments data{};
   std::uint64_t update_iterations = 0;  // to measure updates by, with one group; 0: not

@@ -185,8 +185,10 @@ Kernels analyse_kernels(const Trace& trace, bool by_layer) {
 Roofline analyse_roofline(const Trace& trace, bool by_layer) {
   Roofline result;
   result.peaks = highest(trace.peaks);
-  for (KernelRow& kernel : analyse_kernels(trace, by_layer).rows)
-    place(result, result.rows.emplace_back(std::move(kernel)));
+  for (KernelRow& kernel : analyse_kernels(trace, by_layer).rows) {
+    static_cast<KernelRow&>(result.rows.emplace_back()) = std::move(kernel);
+    place(result, result.rows.back());
+  }
   std::ranges::stable_sort(result.rows, std::ranges::greater(), &RooflineRow::lost);
   return result;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scheduling/forecast/update_forecast.hpp"
 #include "scheduling/groups/group_run.hpp"
 #include "scheduling/health/loss_mean.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
@@ -156,8 +157,7 @@ TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
                    .cool_from = options.cooldown ? state.iteration : UINT64_MAX,
                    .cool_until = until,
                    .strategy = async(asynchrony_, options.compensation),
-                   .clock = clock_.get(),
-                   .exchange_seconds = options_.exchange_seconds},
+                   .clock = clock_.get()},
                   {.on_iteration =
                        [&](const StepReport& at) {
                          losses[at.began - state.iteration] = at.loss;
@@ -228,14 +228,8 @@ void TunedTraining::lose(std::uint64_t iterations, double seconds) {
 
 // Per iteration.
 double TunedTraining::simulated_seconds(int groups) const {
-  constexpr int kUpdates = 50;  // of each group
   const std::unique_ptr<VirtualClock> clock = make_clock_(groups);
-  const std::uint64_t batch = groups_.net().options().batch;
-  for (int group = 0; group < groups; ++group)
-    clock->begin(group, batch, options_.exchange_seconds);
-  for (int update = 0; update < kUpdates * groups; ++update)
-    clock->begin(clock->next(), batch, options_.exchange_seconds);
-  return clock->now() / (kUpdates * groups);
+  return forecast_updates(*clock, {}, groups_.net().options().batch).seconds;
 }
 
 }  // namespace omni

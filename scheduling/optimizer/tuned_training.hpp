@@ -8,9 +8,9 @@
 #include <optional>
 #include <span>
 
+#include "scheduling/forecast/group_plan.hpp"
 #include "scheduling/guard/loss_watch.hpp"
 #include "scheduling/health/inspection.hpp"
-#include "scheduling/model/group_plan.hpp"
 #include "scheduling/optimizer/search.hpp"
 #include "scheduling/optimizer/training_snapshot.hpp"
 #include "scheduling/trainer.hpp"

@@ -1,5 +1,5 @@
 // The decisions of the policy: which kind of workers gets a ready task, and which task a worker
-// takes. Independent of StarPU, so that scheduling/model/ can simulate it.
+// takes. Independent of StarPU, so that scheduling/forecast/ can simulate it.
 #pragma once
 
 #include <algorithm>

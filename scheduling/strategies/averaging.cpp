@@ -128,6 +128,7 @@ const StrategyRegistration sma(
      .uses = {"--sync-every", "--alpha", "--central-momentum"},
      .models = GroupModels::own,
      .least_groups = 2,
+     .meetings = {Meetings::Kind::together, 1},
      .grows = true,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions& solver) {
@@ -147,6 +148,7 @@ const StrategyRegistration local(
      .summary = "local SGD, DiLoCo: models are averaged every few mini-batches, by an outer step",
      .uses = {"--sync-every", "--outer-rate", "--outer-momentum"},
      .models = GroupModels::own,
+     .meetings = {Meetings::Kind::together, 16},
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions& solver) {
          return std::make_unique<Averaging>(

@@ -24,8 +24,9 @@ class Averaging final : public Strategy {
 
   std::string name() const override { return options_.pulls ? "sma" : "local"; }
   bool may_begin(int group) const override;
-  bool exchanges(int group) const override {
-    return progress_[group].since_meeting + 1 >= options_.every;
+  Sends sends(int group) const override {
+    return progress_[group].since_meeting + 1 < options_.every ? Sends::nothing
+                                                               : Sends::contribution;
   }
   UpdateRule rule(const MiniBatch&, float learning_rate) const override {
     return {learning_rate, {momentum_, momentum_, 0}};
@@ -48,7 +49,9 @@ class Averaging final : public Strategy {
     double since_meeting = 0, steps = 0;
   };
   const Progress& of(const GroupUpdate& update) const { return progress_[update.batch.group]; }
-  bool meets(const GroupUpdate& update) const { return exchanges(update.batch.group); }
+  bool meets(const GroupUpdate& update) const {
+    return sends(update.batch.group) == Sends::contribution;
+  }
   void contribute(int group, std::span<const std::size_t> params);
   void meet();
 

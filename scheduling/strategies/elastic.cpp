@@ -135,6 +135,7 @@ const StrategyRegistration elastic(
      .uses = {"--async", "--sync-every", "--central-momentum"},
      .models = GroupModels::own,
      .least_groups = 2,
+     .meetings = {Meetings::Kind::at_rest, 16},
      .has_group_batches = true,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions& solver) {

@@ -33,7 +33,7 @@ class Elastic final : public Strategy {
   std::uint64_t next_batch(int group) override {
     return static_cast<std::uint64_t>(members_[group].batch);
   }
-  bool exchanges(int) const override { return false; }  // at rest only
+  Sends sends(int) const override { return Sends::nothing; }  // at rest only
   UpdateRule rule(const MiniBatch& batch, float learning_rate) const override;
   ExchangeArgs step(const GroupUpdate& update, std::size_t param) override;
   ExchangeTensors stepped(const GroupUpdate& update, std::size_t param) override;

@@ -40,6 +40,7 @@ struct StrategyType {
   GroupModels models = GroupModels::one;
   int least_groups = 1;  // fewer train as sync does
   int most_groups = kMostGroups;
+  Meetings meetings{};             // by default
   bool has_group_batches = false;  // mini-batches of several sizes
   bool balances = false;           // the updates of groups of several kinds
   bool grows = false;              // --groups auto finds their number while training

@@ -12,6 +12,7 @@
 
 #include "codelets/elementwise/exchange.hpp"
 #include "codelets/elementwise/meeting.hpp"
+#include "scheduling/forecast/sends.hpp"
 #include "scheduling/groups/compute_groups.hpp"
 #include "scheduling/groups/momentum.hpp"
 
@@ -66,8 +67,8 @@ class Strategy {
   virtual std::uint64_t next_batch(int group) { return groups_.net(group).options().batch; }
   // False: the group waits for a meeting.
   virtual bool may_begin(int /*group*/) const { return true; }
-  // Whether the group sends models or gradients to others after its next mini-batch.
-  virtual bool exchanges(int /*group*/) const { return true; }
+  // What the group sends at the end of its next mini-batch.
+  virtual Sends sends(int /*group*/) const { return Sends::update; }
   virtual UpdateRule rule(const MiniBatch& batch, float learning_rate) const = 0;
 
   // Called before the first task that reads parameters which all groups share.

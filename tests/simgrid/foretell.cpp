@@ -9,7 +9,7 @@
 
 #include "layers/formats/darknet.hpp"
 #include "runtime/tasks/session.hpp"
-#include "scheduling/model/iteration_model.hpp"
+#include "scheduling/forecast/iteration_model.hpp"
 #include "scheduling/policy/omni_policy.hpp"
 #include "tests/simgrid/devices.hpp"
 #include "tests/simgrid/training.hpp"

@@ -17,7 +17,7 @@
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
-#include "scheduling/model/group_plan.hpp"
+#include "scheduling/forecast/group_plan.hpp"
 #include "scheduling/trainer.hpp"
 
 namespace omni {
@@ -50,20 +50,29 @@ Result<NodeLink> link_of(const PlanArguments& arguments) {
       fmt::format("measured between {} ranks", arguments.links.size())};
 }
 
+std::string told(const NodeCount& nodes) {
+  return fmt::format("{}{}", nodes.computing, nodes.server ? "+1" : "");
+}
+
 void print_forecast(const std::vector<NodeForecast>& rows, const NodeLink& link) {
   if (rows.empty()) return;
   log::result("\nlink: {} ({})", ranks::describe({link.link.seconds, link.link.bytes_per_second}),
               link.origin);
-  log::result("\n{:>6} {:>6} {:>11} {:>11} {:>14} {:>13} {:>10} {:>13} {:>9}\n", "nodes", "groups",
-              "compute ms", "network ms", "activations ms", "statistics ms", "merged ms",
-              "iteration ms", "speed-up");
+  log::result("\n{:>7} {:>6} {:>18} {:>10} {:>10} {:>14} {:>13} {:>9} {:>9} {:>8}  {}\n", "nodes",
+              "groups", "strategy", "compute ms", "network ms", "activations ms", "statistics ms",
+              "merged ms", "update ms", "speed-up", "busy most");
   for (const NodeForecast& row : rows)
     log::result(
-        "{:>6} {:>6} {:>11.3f} {:>11.3f} {:>14.3f} {:>13.3f} {:>10.3f} {:>13.3f} {:>9.2f}\n",
-        row.nodes, row.groups, 1e3 * row.compute, 1e3 * row.network, 1e3 * row.activations,
-        1e3 * row.statistics, 1e3 * row.merged, 1e3 * row.seconds(),
-        rows.front().seconds() / row.seconds());
-  log::result("speed-up: in mini-batches per second, over the first line\n");
+        "{:>7} {:>6} {:>18} {:>10.3f} {:>10.3f} {:>14.3f} {:>13.3f} {:>9.3f} {:>9.3f} {:>8.2f}  "
+        "{}, {:.0f} %{}\n",
+        told(row.nodes), row.groups, row.strategies, 1e3 * row.compute, 1e3 * row.network,
+        1e3 * row.activations, 1e3 * row.statistics, 1e3 * row.merged, 1e3 * row.update.seconds,
+        rows.front().update.seconds / row.update.seconds, row.update.busiest,
+        100 * row.update.share, &row == &fastest(rows) ? "  <- most updates per second" : "");
+  log::result(
+      "compute to merged: of one group's mini-batch, if nothing else were busy; update: from one "
+      "update to the next\nspeed-up: in updates per second, over the first line; how many updates "
+      "are needed is not counted\n");
 }
 
 void print_table(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
@@ -132,14 +141,19 @@ void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
                    {"core_seconds_per_byte", link.link.work_per_byte},
                    {"origin", link.origin}};
   for (const NodeForecast& row : nodes)
-    all["nodes"].push_back({{"nodes", row.nodes},
+    all["nodes"].push_back({{"nodes", row.nodes.all()},
+                            {"serving", row.nodes.server ? 1 : 0},
                             {"groups", row.groups},
+                            {"strategies", row.strategies},
                             {"compute_seconds", row.compute},
                             {"network_seconds", row.network},
                             {"activations_seconds", row.activations},
                             {"statistics_seconds", row.statistics},
                             {"merged_seconds", row.merged},
-                            {"predicted_seconds", row.seconds()}});
+                            {"predicted_seconds", row.update.seconds},
+                            {"busiest", row.update.busiest},
+                            {"busy_share", row.update.share},
+                            {"fastest", &row == &fastest(nodes)}});
   log::result("{}\n", json_text(all, 2));
 }
 
@@ -187,6 +201,11 @@ Status plan_command(const PlanArguments& given) {
   PlanArguments arguments = given;
   arguments.net = TimedTraining::without_learning(given.net);
   OMNI_TRY(const NodeLink link, link_of(given));
+  std::vector<NodeCount> nodes;
+  for (const std::string& text : given.nodes) {
+    OMNI_TRY(const NodeCount count, parse_node_count(text));
+    nodes.push_back(count);
+  }
   OMNI_TRY(const NetSpec spec, read_net(arguments.net));
   OMNI_TRY(const auto net, build_net(spec, arguments.net, true));
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net));
@@ -207,7 +226,7 @@ Status plan_command(const PlanArguments& given) {
   }
   OMNI_TRY(const GroupPlan plan, plan_groups(spec, arguments, session, *data.train));
   (arguments.common.json ? print_json : print_table)(
-      plan, forecast_nodes(plan.node, link.link, given.nodes), link);
+      plan, forecast_nodes(plan.node, link.link, nodes), link);
   return {};
 }
 

@@ -72,7 +72,6 @@ TrainerOptions Training::options() {
           .strategy = choice.make(),
           .feeds = feed_of_group_,
           .clock = clock_ ? &*clock_ : nullptr,
-          .exchange_seconds = exchange_seconds_,
           .health = ranks::several() ? nullptr : &*health_};
 }
 

@@ -13,10 +13,10 @@
 #include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/timed_training.hpp"
 #include "runtime/log.hpp"
-#include "scheduling/arrivals/machine_file.hpp"
+#include "scheduling/forecast/group_plan.hpp"
+#include "scheduling/forecast/iteration_model.hpp"
+#include "scheduling/forecast/update_forecast.hpp"
 #include "scheduling/guard/guarded_training.hpp"
-#include "scheduling/model/group_plan.hpp"
-#include "scheduling/model/iteration_model.hpp"
 #include "scheduling/optimizer/training_snapshot.hpp"
 #include "scheduling/training_checkpoint.hpp"
 
@@ -62,46 +62,26 @@ void add_updates(GroupPlan::Row& row, const PlanArguments& arguments, double tun
   row.penalty_error = known->error;
 }
 
-// For the devices of a machine file.
+// For the devices of a machine file. `net`: of several groups.
 GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& arguments) {
   GroupPlan plan;
+  const NetCosts costs = net_costs(net);
   for (const int count : planned_groups(arguments.most_groups)) {
     GroupPlan::Row& row = plan.rows.emplace_back(GroupPlan::Row{.groups = count});
+    VirtualClock clock(machine, place_on(machine, count, count > 1 && net.has(Net::Phase::merged)),
+                       costs, 1);
     row.predicted =
-        seconds_per_update(machine, count, static_cast<std::uint64_t>(net.options().batch),
-                           flops_per_sample(net), exchange_seconds(machine, net, count));
+        forecast_updates(clock, {}, static_cast<std::uint64_t>(net.options().batch)).seconds;
     add_updates(row, arguments, static_cast<double>(net.options().solver.momentum));
   }
   return plan;
 }
 
-// Of this machine as one of several, by the row of one group.
-NodeCosts node_costs(const GroupPlan::Row& one, ComputeGroups& groups, int cores) {
-  NodeCosts node{.images = groups.net().options().batch,
-                 .cores = std::max(cores, 1),
-                 .passes = groups.net().options().subdivisions};
+// Of this machine as one of several, by the row of one group. `net`: of several groups.
+NodeCosts node_costs(const GroupPlan::Row& one, Net& net, int cores) {
+  NodeCosts node{.net = net_costs(net), .seconds = one.predicted, .cores = std::max(cores, 1)};
   const double all = one.work.groups + one.work.merged + one.work.exchanges;
-  node.merged = all > 0 ? one.predicted * one.work.merged / all : 0;
-  node.compute = one.predicted - node.merged;
-  for (const Param* param : groups.net().params()) {
-    if (!param->trainable) continue;
-    const Tensor& master = *param->master;
-    if (param->whole_on_each_rank) {  // the statistics' sums are as large as scale and shift
-      node.scales.push_back(static_cast<double>(master.bytes()));
-      if (param->name.ends_with(".scale") && !groups.net().is_merged(*param))
-        node.statistics.push_back(2 * node.scales.back());
-      continue;
-    }
-    NodeCosts::Parameters& of = groups.net().is_merged(*param) ? node.of_merged : node.replicated;
-    const auto outputs = static_cast<int>(param->shape.front());
-    if (param->divisible)
-      of.connected.push_back(
-          {static_cast<int>(master.count() / static_cast<std::size_t>(outputs)), outputs});
-    for (std::size_t part = 0; !param->divisible && part < master.parts(); ++part)
-      of.parts.push_back(static_cast<double>(4 * master.count_of(part)));
-  }
-  for (const Tensor* each : groups.net().replicated_output().value)
-    node.activations += static_cast<double>(each->bytes());
+  node.net.merged_share = all > 0 ? one.work.merged / all : 0;
   return node;
 }
 
@@ -137,17 +117,6 @@ Result<std::vector<double>> losses_of(ComputeGroups& groups, DataFeed& feed,
 }
 
 }  // namespace
-
-double flops_per_sample(const Net& net) { return 3 * net.forward_flops_per_image(); }
-
-double exchange_seconds(const Machine& machine, Net& net, int groups) {
-  if (machine.devices.size() < 2) return 0;
-  double bytes = 0;
-  for (const Param* param : net.params())
-    if (param->trainable && (groups == 1 || !net.is_merged(*param)))
-      bytes += 2 * static_cast<double>(param->master->bytes());
-  return machine.link.seconds_of(bytes);
-}
 
 Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& arguments,
                               const Session& session, const Dataset& images) {
@@ -187,7 +156,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     row.predicted = model->second.seconds_per_iteration(row.layout, in_turn || count == 1);
     add_updates(row, arguments, tuned);
   }
-  plan.node = node_costs(plan.rows.front(), groups, arguments.net.cores);
+  plan.node = node_costs(plan.rows.front(), groups.net(), arguments.net.cores);
   if (arguments.node_cores > 0) {
     PlanArguments of_node = arguments;
     of_node.net.cores = arguments.node_cores;
@@ -197,7 +166,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     GroupPlan::Row one{.groups = 1, .layout = spread_groups(1, {arguments.node_cores, 0})};
     one.work = model.work();
     one.predicted = model.seconds_per_iteration(one.layout, true);
-    plan.node = node_costs(one, groups, arguments.node_cores);
+    plan.node = node_costs(one, groups.net(), arguments.node_cores);
   }
   // A machine is not always as fast as when it was measured for the model: so what the model was
   // fitted to is measured again beside everything.

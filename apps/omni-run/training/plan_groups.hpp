@@ -8,10 +8,10 @@
 #include "layers/options.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/tasks/session.hpp"
-#include "scheduling/arrivals/machine_file.hpp"
 #include "scheduling/checkpoint_folder.hpp"
-#include "scheduling/model/group_plan.hpp"
-#include "scheduling/model/update_ratios.hpp"
+#include "scheduling/forecast/group_plan.hpp"
+#include "scheduling/forecast/machine_file.hpp"
+#include "scheduling/forecast/update_ratios.hpp"
 
 namespace omni {
 
@@ -42,10 +42,5 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
                                    const Session& session, const Dataset& images,
                                    const std::string& data,
                                    const std::optional<Machine>& simulated);
-
-// Forward and both gradients.
-double flops_per_sample(const Net& net);
-// What a group of so many sends and gets with each update, on a machine of several devices.
-double exchange_seconds(const Machine& machine, Net& net, int groups);
 
 }  // namespace omni

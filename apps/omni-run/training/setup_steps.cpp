@@ -15,10 +15,11 @@
 #include "runtime/data/data_check.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/memory/memory_limits.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
 #include "runtime/tasks/codelet.hpp"
-#include "scheduling/arrivals/machine_file.hpp"
+#include "scheduling/forecast/machine_file.hpp"
 #include "scheduling/guard/guarded_training.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
 
@@ -92,8 +93,8 @@ Status Training::open_nets() {
   OMNI_TRY(const NetOptions net_options, read_net_options(spec_.net, arguments_.net.strict));
   std::vector<bool> on_gpu;
   if (machine_) {
-    for (const std::size_t device : devices_of_groups(*machine_, groups.count.value_or(1)))
-      on_gpu.push_back(machine_->devices[device].kind == Machine::Kind::gpu);
+    for (const auto& own : place_on(*machine_, groups.count.value_or(1), false).devices)
+      on_gpu.push_back(machine_->devices[own.front()].kind == Machine::Kind::gpu);
   } else {
     OMNI_TRY(const GroupPlaces places,
              place_groups(groups, strategy_.type->models, workers, kAnyWorkers));
@@ -267,23 +268,24 @@ void Training::make_feeds() {
 
 Status Training::make_clock() {
   if (!machine_) return {};
-  const double flops = flops_per_sample(net());
-  const std::uint64_t batch = net().options().batch;
-  exchange_seconds_ = exchange_seconds(*machine_, net(), groups_->count());
-  if (arguments_.groups.automatic) {
-    make_clock_ = [this, flops, batch](int groups) {
-      const Machine shares = grouped(*machine_, groups, batch, flops);
-      return std::make_unique<VirtualClock>(shares, devices_of_groups(shares, groups), flops,
-                                            seed_);
-    };
-    log::info("virtual clock: {}", machine_->name);
-    return {};
+  make_clock_ = [this, costs = net_costs(net())](int groups) {
+    const bool merges = groups > 1 && net().has(Net::Phase::merged);
+    return std::make_unique<VirtualClock>(*machine_, place_on(*machine_, groups, merges), costs,
+                                          seed_);
+  };
+  if (!arguments_.groups.automatic) clock_ = make_clock_(groups_->count());
+  const auto first = make_clock_(groups_->count());
+  std::size_t idle = 0;
+  for (std::size_t group = 0; group < first->placement().devices.size(); ++group) {
+    const std::uint64_t samples = strategy_.options.group_batches.size() > group
+                                      ? strategy_.options.group_batches[group].start
+                                      : net().options().batch;
+    idle += std::ranges::count(first->division(static_cast<int>(group), samples).samples, 0u);
   }
-  // A planned number of groups divides all devices; a given one takes a device each.
-  if (groups_->count() == 1 || arguments_.groups.planned)
-    *machine_ = grouped(*machine_, groups_->count(), batch, flops);
-  clock_.emplace(*machine_, devices_of_groups(*machine_, groups_->count()), flops, seed_);
   log::info("virtual clock: {}", machine_->name);
+  if (idle > 0)
+    log::warn("{} of {} simulated devices are idle: mini-batches have too few images for them",
+              idle, machine_->devices.size());
   return {};
 }
 

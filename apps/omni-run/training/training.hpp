@@ -17,11 +17,11 @@
 #include "runtime/data/data_feed.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/recorder.hpp"
-#include "scheduling/arrivals/virtual_clock.hpp"
+#include "scheduling/forecast/group_plan.hpp"
+#include "scheduling/forecast/virtual_clock.hpp"
 #include "scheduling/groups/rank_sums.hpp"
 #include "scheduling/health/health_check.hpp"
 #include "scheduling/metrics_log.hpp"
-#include "scheduling/model/group_plan.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
 
 namespace omni {
@@ -120,9 +120,8 @@ class Training {
   std::vector<std::unique_ptr<DataFeed>> feeds_;  // one for each number of images per pass
   std::vector<DataFeed*> feed_of_group_;          // none: all groups have the first
   std::optional<DataFeed> test_feed_;
-  std::optional<VirtualClock> clock_;
-  double exchange_seconds_ = 0;
-  TunedTraining::MakeClock make_clock_;  // for --auto
+  TunedTraining::MakeClock make_clock_;  // null: real time
+  std::unique_ptr<VirtualClock> clock_;  // but for --auto, which makes its own
   RunIdentity identity_;
   TrainingState start_;
   std::unique_ptr<Recorder> recorder_;

@@ -15,6 +15,7 @@
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/tasks/session.hpp"
+#include "scheduling/forecast/machine_file.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
 #include "scheduling/training_checkpoint.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -109,9 +110,18 @@ class AutoTraining : public testing::Test {
         R"({"name": "a core", "devices": [{"kind": "cpu", "flops_per_second": 1e9}]})", "machine");
     ASSERT_TRUE(machine) << machine.error().message();
     make_clock_ = [machine = *machine](int groups) {
-      return std::make_unique<VirtualClock>(
-          machine, std::vector<std::size_t>(static_cast<std::size_t>(groups)), 1e7 * groups, 7);
+      return std::make_unique<VirtualClock>(machine, place_on(machine, groups, false),
+                                            NetCosts{.flops = 1e7 * groups}, 7);
     };
+  }
+
+  // One group, with a mini-batch of 6 samples under way.
+  ArrivalState arrivals_at(double seconds) const {
+    const auto clock = make_clock_(1);
+    clock->begin(0, 6, Sends::update);
+    ArrivalState arrivals{clock->state(), {6}, -1, "a core"};
+    arrivals.clock.now = seconds;
+    return arrivals;
   }
 
   std::vector<std::vector<float>> masters() {

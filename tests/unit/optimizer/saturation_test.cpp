@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "scheduling/model/group_plan.hpp"
+#include "scheduling/forecast/group_plan.hpp"
 
 namespace omni {
 namespace {

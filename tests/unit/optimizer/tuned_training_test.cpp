@@ -199,7 +199,7 @@ TEST_F(AutoTraining, what_a_stopped_search_lost_is_saved) {
     simulate();
     make(1, "learning_rate=0.05\nmomentum=0.9\n");
     TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
-    state.arrivals = ArrivalState{{.now = 5, .finishes = {6}, .draws = {1}}, {6}, -1, "a core"};
+    state.arrivals = arrivals_at(5);
     state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 100};
     const Status trained = train(3000, state);
     const bool well = !trained && trained.error().kind == ErrorKind::interrupted &&
@@ -216,7 +216,7 @@ TEST_F(AutoTraining, simulated_time_is_counted_once) {
   simulate();
   make(1, "learning_rate=0.05\nmomentum=0.9\n");
   TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
-  state.arrivals = ArrivalState{{.now = 5, .finishes = {6}, .draws = {1}}, {6}, -1, "a core"};
+  state.arrivals = arrivals_at(5);
   state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 100};
   checkpoint_every_ = 1;
   const Status trained = train(1500, state, Asynchrony::reproducible);

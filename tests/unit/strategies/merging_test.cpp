@@ -6,7 +6,8 @@
 #include <map>
 #include <numeric>
 
-#include "scheduling/arrivals/virtual_clock.hpp"
+#include "scheduling/forecast/machine_file.hpp"
+#include "scheduling/forecast/virtual_clock.hpp"
 #include "scheduling/strategies/elastic.hpp"
 #include "scheduling/strategies/hogbatch.hpp"
 #include "tests/support/deterministic_session.hpp"
@@ -102,7 +103,7 @@ Usage usage(const std::string& machine_file, const GroupBatch& cpu, const GroupB
   EXPECT_TRUE(machine) << machine.error().message();
   const int groups = static_cast<int>(machine->devices.size());
   constexpr double kFlops = 3 * 2 * (54 * 512 + 5 * 512 * 512 + 512 * 2);  // covtype's net
-  VirtualClock clock(*machine, devices_of_groups(*machine, groups), kFlops, 1);
+  VirtualClock clock(*machine, place_on(*machine, groups, false), {.flops = kFlops}, 1);
   const BatchRule rule;
   struct Kind {
     GroupBatch bounds;
@@ -121,7 +122,7 @@ Usage usage(const std::string& machine_file, const GroupBatch& cpu, const GroupB
                                                               : kinds.at(Machine::Kind::cpu);
     if (cpu.least != cpu.most || gpu.least != gpu.most)
       own.batch = rule.next(own.batch, own.updates, other.updates, other.updates, own.bounds, 1);
-    clock.begin(group, own.batch);
+    clock.begin(group, own.batch, Sends::update);
   };
   for (const Machine::Device& device : machine->devices)
     kinds.at(device.kind).peak += device.flops_per_second;
@@ -249,12 +250,12 @@ TEST_F(Merging, H7_losses_by_epoch_and_by_time_come_in_the_published_order) {
   struct Trained {
     double loss_by_epoch = 0, loss_by_time = 0;  // the lower the better
   };
-  const auto trained = [&](const std::vector<std::size_t>& devices,
+  const auto trained = [&](const std::vector<std::vector<std::size_t>>& devices,
                            const std::vector<GroupBatch>& batches, std::optional<BatchRule> rule) {
     std::vector<int> passes;
     for (const GroupBatch& batch : batches) passes.push_back(static_cast<int>(batch.least));
     const auto run = make(static_cast<int>(devices.size()), false, passes);
-    VirtualClock clock(*machine, devices, 1e6, 7);
+    VirtualClock clock(*machine, {devices}, {.flops = 1e6}, 7);
     run->train({.iterations = 60, .strategy = hogbatch(batches, rule), .clock = &clock});
     Trained mean;
     double samples = 0, in_time = 0;
@@ -269,10 +270,11 @@ TEST_F(Merging, H7_losses_by_epoch_and_by_time_come_in_the_published_order) {
     return mean;
   };
   const GroupBatch core{1, 1, 1}, large{30, 30, 30};
-  const Trained cores = trained({1, 2, 3}, {core, core, core}, {}), gpu = trained({0}, {large}, {}),
-                both = trained({0, 1, 2, 3}, {large, core, core, core}, {}),
-                adaptive = trained({0, 1, 2, 3}, {{30, 6, 30}, {1, 1, 2}, {1, 1, 2}, {1, 1, 2}},
-                                   BatchRule{});
+  const Trained cores = trained({{1}, {2}, {3}}, {core, core, core}, {}),
+                gpu = trained({{0}}, {large}, {}),
+                both = trained({{0}, {1}, {2}, {3}}, {large, core, core, core}, {}),
+                adaptive = trained({{0}, {1}, {2}, {3}},
+                                   {{30, 6, 30}, {1, 1, 2}, {1, 1, 2}, {1, 1, 2}}, BatchRule{});
   EXPECT_LE(cores.loss_by_epoch, adaptive.loss_by_epoch);
   EXPECT_LE(adaptive.loss_by_epoch, both.loss_by_epoch);
   EXPECT_LE(both.loss_by_epoch, gpu.loss_by_epoch);
@@ -312,7 +314,7 @@ TEST_F(Merging, adaptive_batches_follow_the_balance) {
   ASSERT_TRUE(machine) << machine.error().message();
   const auto sizes = [&](std::optional<BatchRule> rule) {
     const auto run = make(2, false, {1, 3});
-    VirtualClock clock(*machine, {0, 1}, 1e6, 7);
+    VirtualClock clock(*machine, {{{0}, {1}}}, {.flops = 1e6}, 7);
     run->train(
         {.iterations = 20, .strategy = hogbatch({{1, 1, 4}, {12, 3, 12}}, rule), .clock = &clock});
     std::map<int, std::uint64_t> last;  // but for what is left at the end
@@ -355,7 +357,7 @@ TEST_F(Merging, a_virtual_clock_gives_the_same_bits_in_two_pieces) {
   const auto machine =
       read_machine_file(std::string(OMNI_SOURCE_DIR) + "/apps/machines/48-threads-fast-gpu.json");
   ASSERT_TRUE(machine);
-  const auto clock = [&] { return VirtualClock(*machine, {0, 1, 2}, 1e6, 7); };
+  const auto clock = [&] { return VirtualClock(*machine, {{{0}, {1}, {2}}}, {.flops = 1e6}, 7); };
   const MakeStrategy strategy =
       hogbatch({{12, 12, 12}, {1, 1, 4}, {1, 1, 4}}, BatchRule{.weight = 0.5});
   const auto whole = make(3, false, {12, 1, 1});

@@ -1,6 +1,6 @@
 // The virtual clock against what follows from the counts alone, and the shipped machines against
 // what was published of those that they stand for.
-#include "scheduling/arrivals/virtual_clock.hpp"
+#include "scheduling/forecast/virtual_clock.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+
+#include "scheduling/forecast/machine_file.hpp"
 
 namespace omni {
 namespace {
@@ -22,7 +24,7 @@ Machine machine_of(Law law, int devices) {
 
 VirtualClock clock_of(const Machine& machine, int groups, double flops = 1,
                       std::uint64_t seed = 1) {
-  return VirtualClock(machine, devices_of_groups(machine, groups), flops, seed);
+  return VirtualClock(machine, place_on(machine, groups, false), {.flops = flops}, seed);
 }
 
 // Every group reads the model again as soon as it has updated it: how many updates of others come
@@ -30,14 +32,14 @@ VirtualClock clock_of(const Machine& machine, int groups, double flops = 1,
 std::map<int, double> staleness(Law law, int groups, int updates) {
   VirtualClock clock = clock_of(machine_of(law, groups), groups);
   std::vector<int> read(static_cast<std::size_t>(groups));
-  for (int group = 0; group < groups; ++group) clock.begin(group, 1);
+  for (int group = 0; group < groups; ++group) clock.begin(group, 1, Sends::update);
   std::map<int, double> counts;
   for (int update = 0; update < updates; ++update) {
     const int group = clock.next();
     int& read_at = read[static_cast<std::size_t>(group)];
     counts[update - read_at] += 1;
     read_at = update + 1;
-    clock.begin(group, 1);
+    clock.begin(group, 1, Sends::update);
   }
   return counts;
 }
@@ -68,11 +70,11 @@ TEST_P(ClockedGroups, staleness_is_geometric_under_the_exponential_law) {
 
 TEST_P(ClockedGroups, take_turns_under_the_constant_law) {
   VirtualClock clock = clock_of(machine_of(Law::constant, groups_), groups_);
-  for (int group = 0; group < groups_; ++group) clock.begin(group, 1);
+  for (int group = 0; group < groups_; ++group) clock.begin(group, 1, Sends::update);
   for (int update = 0; update < 10 * groups_; ++update) {
     ASSERT_EQ(clock.next(), update % groups_);
     EXPECT_NEAR(clock.now(), 0.01 * (1 + update / groups_), 1e-7);
-    clock.begin(update % groups_, 1);
+    clock.begin(update % groups_, 1, Sends::update);
   }
   // All but the first updates of each, which had read before the first of all.
   EXPECT_EQ(staleness(Law::constant, groups_, kUpdates)[groups_ - 1], kUpdates - groups_ + 1);
@@ -82,7 +84,7 @@ TEST(VirtualClock, the_mean_time_is_the_machines_under_any_law) {
   for (const Law law : {Law::constant, Law::exponential, Law::lognormal}) {
     VirtualClock clock = clock_of(machine_of(law, 1), 1);
     constexpr int kDraws = 100000;
-    for (int i = 0; i < kDraws; ++i) clock.begin(0, 1), clock.next();
+    for (int i = 0; i < kDraws; ++i) clock.begin(0, 1, Sends::update), clock.next();
     EXPECT_NEAR(clock.now() / kDraws, 0.01, 0.01 * 0.01) << static_cast<int>(law);
   }
 }
@@ -95,28 +97,25 @@ TEST(VirtualClock, draws_are_the_same_on_every_machine) {
   for (const auto& [law, times] : expected) {
     VirtualClock clock = clock_of(machine_of(law, 1), 1);
     for (const double time : times) {
-      clock.begin(0, 1);
+      clock.begin(0, 1, Sends::update);
       clock.next();
       EXPECT_EQ(clock.now() * 0x1p30, time);
     }
   }
 }
 
-TEST(VirtualClock, groups_share_a_device_and_extra_time_is_not_shared) {
+TEST(VirtualClock, groups_share_a_device) {
   VirtualClock clock = clock_of(machine_of(Law::constant, 2), 3);  // two on the first device
-  clock.begin(0, 1);
-  clock.begin(1, 2, 0.5);
-  clock.begin(2, 3);
+  for (const int group : {0, 1, 2})
+    clock.begin(group, static_cast<std::uint64_t>(group + 1), Sends::update);
   EXPECT_EQ(clock.next(), 0);
   EXPECT_NEAR(clock.now(), 0.02, 1e-8);
   EXPECT_FALSE(clock.under_way(0));
   EXPECT_EQ(clock.next(), 2);
+  EXPECT_NEAR(clock.now(), 0.03, 1e-8);
   EXPECT_EQ(clock.next(), 1);
-  EXPECT_NEAR(clock.now(), 0.54, 1e-8);
+  EXPECT_NEAR(clock.now(), 0.04, 1e-8);
   EXPECT_FALSE(clock.under_way(1) || clock.under_way(2));
-  clock.begin(2, 1);
-  EXPECT_EQ(clock.next(), 2);
-  EXPECT_NEAR(clock.now(), 0.55, 1e-8);
 }
 
 // Who finishes next, and when.
@@ -125,7 +124,7 @@ std::vector<std::pair<int, double>> events(VirtualClock& clock, int count) {
   for (int i = 0; i < count; ++i) {
     const int group = clock.next();
     all.emplace_back(group, clock.now());
-    clock.begin(group, static_cast<std::uint64_t>(1 + i % 3));
+    clock.begin(group, static_cast<std::uint64_t>(1 + i % 3), Sends::update);
   }
   return all;
 }
@@ -133,7 +132,7 @@ std::vector<std::pair<int, double>> events(VirtualClock& clock, int count) {
 TEST(VirtualClock, a_resumed_one_goes_on_in_the_same_way) {
   const Machine machine = machine_of(Law::lognormal, 4);
   VirtualClock clock = clock_of(machine, 4);
-  for (int group = 0; group < 4; ++group) clock.begin(group, 1);
+  for (int group = 0; group < 4; ++group) clock.begin(group, 1, Sends::update);
   events(clock, 99);
   VirtualClock resumed = clock_of(machine, 4);
   ASSERT_TRUE(resumed.restore(clock.state()));
@@ -143,21 +142,34 @@ TEST(VirtualClock, a_resumed_one_goes_on_in_the_same_way) {
 
 TEST(VirtualClock, refuses_a_state_that_is_none) {
   VirtualClock clock = clock_of(machine_of(Law::constant, 2), 2);
-  for (const VirtualClock::State& state : {VirtualClock::State{0, {0}, {0, 0}},
-                                           {0, {0, 0}, {0}},
-                                           {-1, {0, 0}, {0, 0}},
-                                           {2, {0, 1}, {0, 0}},
-                                           {0, {0, NAN}, {0, 0}},
-                                           {INFINITY, {0, 0}, {0, 0}}})
-    EXPECT_FALSE(clock.restore(state));
-  EXPECT_TRUE(clock.restore({2, {0, 3}, {0, 0}}));
+  clock.begin(0, 3, Sends::update);
+  const VirtualClock::State good = clock.state();
+  const auto restores = [&](auto change) {
+    VirtualClock::State state = good;
+    change(state);
+    return clock.restore(state);
+  };
+  EXPECT_FALSE(restores([](auto& state) { state.now = -1; }));
+  EXPECT_FALSE(restores([](auto& state) { state.now = INFINITY; }));
+  EXPECT_FALSE(restores([](auto& state) { state.draws.pop_back(); }));
+  EXPECT_FALSE(restores([](auto& state) { state.numbers.pop_back(); }));
+  EXPECT_FALSE(restores([](auto& state) { state.numbers.push_back(0); }));
+  EXPECT_FALSE(restores([](auto& state) { state.numbers.clear(); }));
+  for (std::size_t i = 0; i < good.numbers.size(); ++i) {
+    EXPECT_FALSE(restores([&](auto& state) { state.numbers[i] = NAN; })) << i;
+    restores([&](auto& state) { state.numbers[i] = 1e15; });  // whatever it says
+    EXPECT_TRUE(clock.restore(good));
+  }
+  EXPECT_EQ(clock.state(), good);
+  EXPECT_TRUE(clock.under_way(0));
+  EXPECT_FALSE(clock.under_way(1));
 }
 
 TEST(VirtualClock, the_seed_decides) {
   std::vector<std::vector<std::pair<int, double>>> all;
   for (const std::uint64_t seed : {1, 1, 2}) {
     VirtualClock clock = clock_of(machine_of(Law::exponential, 2), 2, 1, seed);
-    for (const int group : {0, 1}) clock.begin(group, 1);
+    for (const int group : {0, 1}) clock.begin(group, 1, Sends::update);
     all.push_back(events(clock, 20));
   }
   EXPECT_EQ(all[0], all[1]);
@@ -202,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(Both, HogbatchServer,
 TEST_P(HogbatchServer, fixed_sizes_leave_nearly_all_updates_to_the_threads) {
   const Machine machine = shipped(GetParam());
   VirtualClock clock = clock_of(machine, kThreads + 1, kFlops);
-  const auto begin = [&](int group) { clock.begin(group, group == 0 ? 8192 : 1); };
+  const auto begin = [&](int group) { clock.begin(group, group == 0 ? 8192 : 1, Sends::update); };
   for (int group = 0; group <= kThreads; ++group) begin(group);
   int by_threads = 0;
   constexpr int kUpdates = 20000;

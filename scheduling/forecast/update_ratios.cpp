@@ -1,4 +1,4 @@
-#include "scheduling/model/update_ratios.hpp"
+#include "scheduling/forecast/update_ratios.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,12 +1,12 @@
 // Simulated groups against what one can work out by hand.
-#include "scheduling/model/group_simulation.hpp"
+#include "scheduling/forecast/group_simulation.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "scheduling/model/iteration_model.hpp"
-#include "tests/unit/model/equal_workers.hpp"
+#include "scheduling/forecast/iteration_model.hpp"
+#include "tests/unit/forecast/equal_workers.hpp"
 
 namespace omni {
 namespace {

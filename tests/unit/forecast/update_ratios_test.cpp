@@ -1,5 +1,5 @@
 // How many more updates groups need, from losses whose course is known.
-#include "scheduling/model/update_ratios.hpp"
+#include "scheduling/forecast/update_ratios.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Transfers in simulated time against what one can work out by hand.
-#include "scheduling/model/simulated_memory.hpp"
+#include "scheduling/forecast/simulated_memory.hpp"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "tests/unit/model/equal_workers.hpp"
+#include "tests/unit/forecast/equal_workers.hpp"
 
 namespace omni {
 namespace {

@@ -1,4 +1,4 @@
-#include "scheduling/model/group_simulation.hpp"
+#include "scheduling/forecast/group_simulation.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 #include <optional>
 #include <random>
 
+#include "scheduling/forecast/simulated_memory.hpp"
 #include "scheduling/groups/group_run.hpp"
-#include "scheduling/model/simulated_memory.hpp"
 #include "scheduling/policy/dispatcher.hpp"
 
 namespace omni {

@@ -1,4 +1,4 @@
-#include "scheduling/model/iteration_model.hpp"
+#include "scheduling/forecast/iteration_model.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,7 @@
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/task_times.hpp"
-#include "scheduling/model/group_simulation.hpp"
+#include "scheduling/forecast/group_simulation.hpp"
 
 namespace omni {
 namespace {

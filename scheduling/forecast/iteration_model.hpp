@@ -8,7 +8,7 @@
 
 #include "layers/net.hpp"
 #include "runtime/tasks/models/machine_model.hpp"
-#include "scheduling/model/group_simulation.hpp"
+#include "scheduling/forecast/group_simulation.hpp"
 
 namespace omni {
 

@@ -1,18 +1,13 @@
-// A machine file: how long the devices of a machine take for a mini-batch. From it the virtual
-// clock computes which group finishes when. docs/user/virtual-clock.md describes the format.
+// A machine as the cost model sees it: devices, how long each takes for a mini-batch, and links.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
-
-#include "runtime/result.hpp"
 
 namespace omni {
 
@@ -37,7 +32,12 @@ struct Machine {
     double sigma = 0;   // of the lognormal law
     double memory = 0;  // bytes; 0: not said
     std::optional<Roofline> roofline{};
+    // Throughput of several groups on the device, relative to one alone, by their number.
+    std::map<std::uint64_t, double> gain{};
+    bool serves_merged = false;  // alone, where groups merge layers
+    int cores = 1;               // of a node
   };
+  // A node and a GPU have a link of their own, with both directions at once. Cores share a memory.
   struct Link {  // without: nothing costs time
     double seconds = 0, bytes_per_second = 0;
     double work_per_message = 0, work_per_byte = 0;  // see ranks::Link
@@ -54,25 +54,8 @@ struct Machine {
   // backward. A table is interpolated linearly. Outside, its outermost slope goes on, but a time
   // never falls faster than in proportion to the size, and never with a larger size.
   double seconds(std::size_t device, std::uint64_t samples, double flops_per_sample) const;
+  // How many times as long a group takes that shares the device with so many groups, itself too.
+  double slowdown(std::size_t device, std::size_t groups) const;
 };
-
-// Errors name `where` and the line.
-Result<Machine> parse_machine(std::string_view text, const std::string& where);
-Result<Machine> read_machine_file(const std::filesystem::path& path);
-
-// The device of every group: the first ones, one each. More groups than devices share them evenly,
-// in order.
-std::vector<std::size_t> devices_of_groups(const Machine& machine, int groups);
-
-// Several devices combined into one, for a group that uses all of them. They divide a mini-batch so
-// that all take the same time. That time varies by the law of the first device.
-Machine united(const Machine& machine, std::uint64_t batch, double flops_per_sample);
-// Combines the devices, in order, into one device per group; unchanged with no more devices than
-// groups.
-Machine grouped(const Machine& machine, int groups, std::uint64_t batch, double flops_per_sample);
-// Mean seconds from one update to the next, where such groups send and get for `message` seconds
-// each time.
-double seconds_per_update(const Machine& machine, int groups, std::uint64_t batch,
-                          double flops_per_sample, double message);
 
 }  // namespace omni

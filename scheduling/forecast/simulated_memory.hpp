@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "runtime/tasks/models/machine_model.hpp"
-#include "scheduling/model/group_simulation.hpp"
+#include "scheduling/forecast/group_simulation.hpp"
 
 namespace omni {
 

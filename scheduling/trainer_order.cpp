@@ -9,13 +9,12 @@ namespace omni {
 namespace {
 
 // Every group that is under way by the clock, or has finished by it, has samples; no other has.
-bool are_sound(const ArrivalState& arrivals, std::size_t groups) {
-  if (arrivals.samples.size() != groups || arrivals.clock.finishes.size() != groups ||
-      arrivals.finished >= static_cast<int>(groups))
+bool are_sound(const ArrivalState& arrivals, const VirtualClock& clock, std::size_t groups) {
+  if (arrivals.samples.size() != groups || arrivals.finished >= static_cast<int>(groups))
     return false;
   for (std::size_t group = 0; group < groups; ++group) {
-    const bool busy =
-        arrivals.clock.finishes[group] > 0 || arrivals.finished == static_cast<int>(group);
+    const auto number = static_cast<int>(group);
+    const bool busy = clock.under_way(number) || arrivals.finished == number;
     if (busy != (arrivals.samples[group] > 0)) return false;
   }
   return true;
@@ -26,11 +25,15 @@ bool are_sound(const ArrivalState& arrivals, std::size_t groups) {
 // Of another number of groups, or without a clock before: all begin now.
 void Trainer::take_arrivals() {
   const std::size_t count = groups_.count();
-  if (state_.arrivals && are_sound(*state_.arrivals, count) &&
-      options_.clock->restore(state_.arrivals->clock))
-    arrivals_ = *state_.arrivals;
-  else
-    arrivals_.samples.resize(count);
+  arrivals_.samples.resize(count);
+  if (state_.arrivals) {
+    const VirtualClock::State before = options_.clock->state();
+    if (options_.clock->restore(state_.arrivals->clock) &&
+        are_sound(*state_.arrivals, *options_.clock, count))
+      arrivals_ = *state_.arrivals;
+    else
+      options_.clock->restore(before);
+  }
   begin_on_clock();
 }
 
@@ -41,8 +44,7 @@ void Trainer::begin_on_clock() {
     std::uint64_t& samples = arrivals_.samples[group];
     if (samples != 0 || !strategy_->may_begin(group)) continue;
     samples = strategy_->next_batch(group);
-    options_.clock->begin(group, samples,
-                          strategy_->exchanges(group) ? options_.exchange_seconds : 0);
+    options_.clock->begin(group, samples, strategy_->sends(group));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "scheduling/arrivals/machine_file.hpp"
+#include "scheduling/forecast/machine_file.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -130,15 +130,14 @@ using Words = std::span<const std::string_view>;
 
 constexpr std::uint64_t kMostBytes = 1 << 20;
 constexpr double kMostDevices = 4096;
-constexpr double kLeastSeconds = 1e-12;  // of a net without any flops, say
 
 constexpr std::string_view kKinds[] = {"gpu", "cpu", "node"};
 constexpr std::string_view kLaws[] = {"constant", "exponential", "lognormal"};
 constexpr std::string_view kFileKeys[] = {"name", "devices", "link"};
 constexpr std::string_view kLinkKeys[] = {"seconds", "bytes_per_second"};
 constexpr std::string_view kDeviceKeys[] = {
-    "kind",      "count",  "seconds", "overhead", "flops_per_second",
-    "half_size", "spread", "memory",  "roofline"};
+    "kind",   "count",    "seconds", "overhead", "flops_per_second", "half_size", "spread",
+    "memory", "roofline", "gain",    "serves"};
 constexpr std::string_view kRooflineKeys[] = {"fp32", "tf32", "bf16", "bytes_per_second",
                                               "seconds_per_task"};
 
@@ -153,7 +152,8 @@ struct Range {
     return fmt::format("a {}number from {} to {}", whole ? "whole " : "", least, most);
   }
 };
-constexpr Range kTimes{kLeastSeconds, 1e6}, kRates{1, 1e30}, kSizes{1, 1e9, true};
+constexpr Range kSharers{2, kMostDevices, true}, kGains{0.01, kMostDevices};
+constexpr Range kTimes{1e-12, 1e6}, kRates{1, 1e30}, kSizes{1, 1e9, true};
 
 std::string one_of(std::string_view word, Words known) {
   const std::string_view near = nearest(word, known);
@@ -178,6 +178,10 @@ class MachineReader {
              R"("devices": [{"kind": "gpu", "count": 2, "flops_per_second": 5e12}], say)");
     if (some)
       for (const Json& each : *devices) add_devices(each, machine.devices);
+    const auto serving = std::ranges::count(machine.devices, true, &Machine::Device::serves_merged);
+    if (serving > 1 || (some && serving == std::ssize(machine.devices)))
+      refuse(*devices, "one device may serve merged layers, and another is to compute",
+             "leave out \"serves\"");
     if (const Json* const link = find(file, "link")) {
       check_object(*link, "a link", kLinkKeys);
       machine.link.seconds = number(*link, "seconds", {0, kTimes.most}, 0);
@@ -247,11 +251,19 @@ class MachineReader {
       device.kind = static_cast<Machine::Kind>(choice(*kind, "kind", word, kKinds));
     if (find(node, "memory") != nullptr) device.memory = number(node, "memory", {1, 0x1p53, true});
     if (const Json* const table = find(node, "seconds"))
-      read_table(node, *table, device);
+      read_seconds(node, *table, device);
     else
       read_rate(node, device);
     if (const Json* const spread = find(node, "spread")) read_spread(*spread, device);
     if (const Json* const roofline = find(node, "roofline")) read_roofline(*roofline, device);
+    if (const Json* const gain = find(node, "gain"))
+      read_table(*gain, "gain", kSharers, kGains, R"("gain": {"2": 1.5, "4": 1.8}, say)",
+                 device.gain);
+    if (const Json* const serves = find(node, "serves")) {
+      device.serves_merged = *serves == "merged";
+      if (!device.serves_merged)
+        refuse(*serves, "\"serves\" names no layers", R"("serves": "merged")");
+    }
     const double left = kMostDevices - static_cast<double>(devices.size());
     const double count = number(node, "count", {1, kMostDevices, true}, 1);
     if (count > left)
@@ -260,22 +272,29 @@ class MachineReader {
       devices.insert(devices.end(), static_cast<std::size_t>(count), device);
   }
 
-  void read_table(const Json& node, const Json& table, Machine::Device& device) {
+  // Values by whole numbers, which are keys.
+  void read_table(const Json& table, std::string_view key, const Range& keys, const Range& values,
+                  std::string hint, std::map<std::uint64_t, double>& into) {
+    if (!table.is_object() || table.empty())
+      refuse(table, fmt::format("\"{}\" is to be a table", key), std::move(hint));
+    else
+      for (const auto& [name, entry] : table.items()) {
+        const auto number = number_in<std::uint64_t>(name).value_or(0);
+        if (!keys.holds(static_cast<double>(number)))
+          refuse(entry, fmt::format("{} is no key of \"{}\"", shown_name(name), key), keys.text());
+        const double value = checked(entry, values, fmt::format("a value of \"{}\"", key));
+        if (!into.emplace(number, value).second)
+          refuse(entry, fmt::format("{} appears twice", number), "leave one of them out");
+      }
+  }
+
+  void read_seconds(const Json& node, const Json& table, Machine::Device& device) {
     for (const char* const key : {"overhead", "flops_per_second", "half_size"})
       if (const Json* const other = find(node, key))
         refuse(*other, fmt::format("\"{}\" beside a table of \"seconds\"", key),
                "leave one of them out");
-    if (!table.is_object() || table.empty())
-      refuse(table, "\"seconds\" is to be a table by mini-batch size",
-             R"("seconds": {"16": 0.01, "32": 0.016}, say)");
-    for (const auto& [key, entry] : table.items()) {
-      const auto size = number_in<std::uint64_t>(key).value_or(0);
-      if (!kSizes.holds(static_cast<double>(size)))
-        refuse(entry, fmt::format("{} is no mini-batch size", shown_name(key)), kSizes.text());
-      const double seconds = checked(entry, kTimes, "the time in seconds");
-      if (!device.seconds.emplace(size, seconds).second)
-        refuse(entry, fmt::format("the size {} appears twice", size), "leave one of them out");
-    }
+    read_table(table, "seconds", kSizes, kTimes, R"("seconds": {"16": 0.01, "32": 0.016}, say)",
+               device.seconds);
   }
 
   void read_rate(const Json& node, Machine::Device& device) {
@@ -318,31 +337,7 @@ class MachineReader {
   std::optional<Error> problem_;
 };
 
-// At a size of a table; see Machine::seconds.
-double interpolated(const std::map<std::uint64_t, double>& table, std::uint64_t samples) {
-  const auto size = static_cast<double>(samples);
-  const auto line = [&](auto from, auto to) {
-    const auto x = static_cast<double>(from->first), width = static_cast<double>(to->first) - x;
-    return from->second + (to->second - from->second) * (size - x) / width;
-  };
-  const auto to = table.lower_bound(samples);  // the least size that is no smaller
-  const auto first = table.begin(), last = std::prev(table.end());
-  if (to != table.end() && to->first == samples) return to->second;
-  const double in_proportion = first->second * size / static_cast<double>(first->first);
-  if (first == last) return in_proportion;
-  if (to == first) return std::max(line(first, std::next(first)), in_proportion);
-  if (to == table.end()) return std::max(line(std::prev(last), last), last->second);
-  return line(std::prev(to), to);
-}
-
 }  // namespace
-
-double Machine::seconds(std::size_t device, std::uint64_t samples, double flops_per_sample) const {
-  const Device& each = devices[device];
-  if (!each.seconds.empty()) return std::max(interpolated(each.seconds, samples), kLeastSeconds);
-  const double size = static_cast<double>(samples) + each.half_size;
-  return std::max(each.overhead + flops_per_sample * size / each.flops_per_second, kLeastSeconds);
-}
 
 Result<Machine> parse_machine(std::string_view text, const std::string& where) {
   LinedJson json;
@@ -353,14 +348,6 @@ Result<Machine> parse_machine(std::string_view text, const std::string& where) {
 Result<Machine> read_machine_file(const std::filesystem::path& path) {
   OMNI_TRY(const std::string text, read_file(path, kMostBytes));
   return parse_machine(text, path.string());
-}
-
-std::vector<std::size_t> devices_of_groups(const Machine& machine, int groups) {
-  const std::size_t count = groups;
-  const std::size_t used = std::min(count, machine.devices.size());
-  std::vector<std::size_t> devices;
-  for (std::size_t group = 0; group < count; ++group) devices.push_back(group * used / count);
-  return devices;
 }
 
 }  // namespace omni

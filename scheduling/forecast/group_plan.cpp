@@ -1,4 +1,4 @@
-#include "scheduling/model/group_plan.hpp"
+#include "scheduling/forecast/group_plan.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // What a plan advises: the smallest predicted total, the fewest groups among equals.
-#include "scheduling/model/group_plan.hpp"
+#include "scheduling/forecast/group_plan.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "runtime/result.hpp"
+#include "scheduling/forecast/iteration_model.hpp"
+#include "scheduling/forecast/node_forecast.hpp"
 #include "scheduling/groups/group_layout.hpp"
 #include "scheduling/groups/momentum.hpp"
-#include "scheduling/model/iteration_model.hpp"
-#include "scheduling/model/node_forecast.hpp"
 
 namespace omni {
 

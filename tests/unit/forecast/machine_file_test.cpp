@@ -1,4 +1,4 @@
-#include "scheduling/arrivals/machine_file.hpp"
+#include "scheduling/forecast/machine_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -66,12 +66,18 @@ TEST(MachineFile, the_roofline_of_a_gpu) {
   EXPECT_EQ(roofline.seconds_per_task, 6);
 }
 
-TEST(MachineFile, groups_get_devices_in_order) {
-  const Machine machine = machine_of(R"({"kind": "gpu", "count": 2, "flops_per_second": 1})");
-  using Devices = std::vector<std::size_t>;
-  EXPECT_EQ(devices_of_groups(machine, 1), (Devices{0}));
-  EXPECT_EQ(devices_of_groups(machine, 2), (Devices{0, 1}));
-  EXPECT_EQ(devices_of_groups(machine, 5), (Devices{0, 0, 0, 1, 1}));
+TEST(MachineFile, groups_gain_on_one_device) {
+  const Machine machine = machine_of(R"(
+    {"kind": "gpu", "flops_per_second": 1, "gain": {"2": 1.6, "4": 2}},
+    {"kind": "gpu", "flops_per_second": 1}, {"kind": "node", "flops_per_second": 1,
+    "serves": "merged"})");
+  EXPECT_DOUBLE_EQ(machine.slowdown(0, 1), 1);
+  EXPECT_DOUBLE_EQ(machine.slowdown(0, 2), 2 / 1.6);
+  EXPECT_DOUBLE_EQ(machine.slowdown(0, 3), 3 / 1.8) << "between two numbers";
+  EXPECT_DOUBLE_EQ(machine.slowdown(0, 8), 8 / 2.0) << "beyond the last";
+  EXPECT_DOUBLE_EQ(machine.slowdown(1, 3), 3);
+  EXPECT_FALSE(machine.devices[1].serves_merged);
+  EXPECT_TRUE(machine.devices[2].serves_merged);
 }
 
 struct Refusal {
@@ -129,10 +135,10 @@ INSTANTIATE_TEST_SUITE_P(
         device("{\"kind\": \"gpu\", \"seconds\": {\"1\": 1},\n\"overhead\": 1}",
                "4: \"overhead\" beside a table of \"seconds\" (leave one of them out)"),
         device("{\"kind\": \"gpu\", \"seconds\": {}}",
-               "3: \"seconds\" is to be a table by mini-batch size (\"seconds\": {\"16\": 0.01, "
+               "3: \"seconds\" is to be a table (\"seconds\": {\"16\": 0.01, "
                "\"32\": 0.016}, say)"),
         device("{\"kind\": \"gpu\", \"seconds\": {\"1\": 1,\n\"2x\": 1}}",
-               "4: '2x' is no mini-batch size (a whole number from 1 to 1000000000)"),
+               "4: '2x' is no key of \"seconds\" (a whole number from 1 to 1000000000)"),
         device("{\"kind\": \"gpu\", \"seconds\": {\"1\": 1,\n\"01\": 1}}",
                "4: the size 1 appears twice (leave one of them out)"),
         device("{\"kind\": \"gpu\", \"seconds\": {\"1\": 1,\n\"2\": 0}}",

@@ -1,0 +1,127 @@
+#include "scheduling/forecast/demands.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "layers/slice_choice.hpp"
+
+namespace omni {
+namespace {
+
+// Devices of one group, each in a place of its own.
+struct Sharers {
+  int count, cores;
+  bool alone;  // the machine has no other group
+};
+
+// Layers whose neurons sharers divide exchange activations; others are parts, that have owners.
+void add_parts(const NetCosts& costs, const NetCosts::Parameters& of, const Sharers& sharers,
+               std::vector<double>& parts, Demands::Group& group, double& messages) {
+  parts.insert(parts.end(), of.parts.begin(), of.parts.end());
+  for (const auto& [inputs, outputs] : of.connected) {
+    const ConnectedShares shares{.inputs = inputs,
+                                 .outputs = outputs,
+                                 .images = costs.images,
+                                 .cores = sharers.cores,
+                                 .ranks = sharers.count};
+    const ConnectedBlocks blocks =
+        sharers.alone ? divide_neurons(shares) : choose_connected_blocks(shares, 1);
+    if (blocks.per_rank > 0) {
+      // The inputs of all images arrive where neurons are computed; each image's outputs return.
+      const double sent = 4.0 * costs.images * (sharers.count - 1) / sharers.count;
+      group.values += sent * (inputs + std::min(outputs, blocks.width * blocks.per_rank));
+      messages += 4.0 * (sharers.count - 1) * sharers.cores;  // of a slice for each core
+      continue;
+    }
+    for (int first = 0; first < outputs; first += blocks.width)
+      parts.push_back(4.0 * inputs * std::min(blocks.width, outputs - first));
+  }
+}
+
+std::vector<double> pieces_of(const std::vector<double>& parts, double all, int places) {
+  const auto values_of = [](double bytes) { return static_cast<std::size_t>(bytes / 4); };
+  std::vector<double> pieces;
+  for (double left : parts) {
+    const auto piece =
+        4 * static_cast<double>(piece_values(values_of(left), values_of(all), places));
+    for (; left > 0; left -= piece) pieces.push_back(std::min(left, piece));
+  }
+  std::ranges::sort(pieces, std::ranges::greater());
+  return pieces;
+}
+
+// How many exchange the statistics of batch normalisation, level by level.
+std::vector<int> levels_of_statistics(int sharers) {
+  std::vector<int> levels{ranks_in_a_row(sharers), sharers / ranks_in_a_row(sharers)};
+  std::erase(levels, 1);
+  return levels;
+}
+
+// One way. Devices wait for each layer's: nothing else can be computed meanwhile. The latency has
+// the work for one message.
+void add_statistics(const NetCosts& costs, const Machine::Link& link, int sharers,
+                    Demands::Group& group, double& messages) {
+  for (const int count : levels_of_statistics(sharers)) {
+    for (const double bytes : costs.statistics)
+      group.statistics_seconds += costs.passes * (link.seconds_of((count - 1) * bytes) +
+                                                  (count - 2) * link.work_per_message);
+    messages += 4.0 * costs.passes * static_cast<double>(costs.statistics.size()) * (count - 1);
+  }
+}
+
+}  // namespace
+
+Places places_of(const Machine& machine) {
+  Places places;
+  places.has_cores =
+      std::ranges::count(machine.devices, Machine::Kind::cpu, &Machine::Device::kind);
+  places.count = places.has_cores ? 1 : 0;
+  for (const Machine::Device& device : machine.devices)
+    places.of_device.push_back(device.kind == Machine::Kind::cpu ? 0 : places.count++);
+  return places;
+}
+
+Demands demands_of(const NetCosts& costs, const Machine& machine, const GroupDevices& placement) {
+  Demands demands{.places = places_of(machine)};
+  const std::size_t count = demands.places.count;
+  const bool one = placement.devices.size() == 1, merges = placement.server.has_value();
+  demands.owned.resize(count);
+  demands.activations = merges ? costs.activations : 0;
+  std::vector<double> parts;  // of one group's devices, which cut them as all others do
+  double pieces = 0;
+  for (const std::vector<std::size_t>& devices : placement.devices) {
+    Demands::Group& group = demands.groups.emplace_back();
+    for (const std::size_t device : devices)
+      group.places.push_back(demands.places.of_device[device]);
+    group.places.erase(std::ranges::unique(group.places).begin(), group.places.end());
+    if (count == 1) continue;
+    const Sharers sharers{static_cast<int>(group.places.size()),
+                          machine.devices[devices.front()].cores, one};
+    double messages = 0;
+    parts.clear();
+    add_parts(costs, costs.replicated, sharers, parts, group, messages);
+    if (!merges) add_parts(costs, costs.merged, sharers, parts, group, messages);
+    if (!one) parts.insert(parts.end(), costs.scales.begin(), costs.scales.end());
+    if (group.values > 0) group.value_seconds = 2 * machine.link.seconds;
+    add_statistics(costs, machine.link, sharers.count, group, messages);
+    if (demands.groups.size() == 1) {
+      demands.parameters = std::accumulate(parts.begin(), parts.end(), 0.0);
+      const auto all = pieces_of(parts, demands.parameters, static_cast<int>(count));
+      pieces = static_cast<double>(all.size());
+      if (pieces > 0) demands.piece = demands.parameters / pieces;
+      for (const double piece : all)
+        (demands.places.has_cores ? demands.owned.front()
+                                  : *std::ranges::min_element(demands.owned)) += piece;
+    }
+    const auto others = static_cast<double>(count - 1);
+    messages += 2 * pieces * others / static_cast<double>(count);
+    const auto [least, most] = std::ranges::minmax(demands.owned);
+    const double bytes = 2 * (std::max(demands.parameters - least, most * others) + group.values);
+    group.work = (machine.link.work_per_message * messages + machine.link.work_per_byte * bytes) /
+                 sharers.cores;
+  }
+  return demands;
+}
+
+}  // namespace omni

@@ -1,0 +1,51 @@
+#include "scheduling/forecast/machine.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace omni {
+namespace {
+
+constexpr double kLeastSeconds = 1e-12;  // of a net without any flops, say
+
+// At a size of a table; see Machine::seconds.
+double interpolated(const std::map<std::uint64_t, double>& table, std::uint64_t samples) {
+  const auto size = static_cast<double>(samples);
+  const auto line = [&](auto from, auto to) {
+    const auto x = static_cast<double>(from->first), width = static_cast<double>(to->first) - x;
+    return from->second + (to->second - from->second) * (size - x) / width;
+  };
+  const auto to = table.lower_bound(samples);  // the least size that is no smaller
+  const auto first = table.begin(), last = std::prev(table.end());
+  if (to != table.end() && to->first == samples) return to->second;
+  const double in_proportion = first->second * size / static_cast<double>(first->first);
+  if (first == last) return in_proportion;
+  if (to == first) return std::max(line(first, std::next(first)), in_proportion);
+  if (to == table.end()) return std::max(line(std::prev(last), last), last->second);
+  return line(std::prev(to), to);
+}
+
+}  // namespace
+
+double Machine::seconds(std::size_t device, std::uint64_t samples, double flops_per_sample) const {
+  const Device& each = devices[device];
+  if (!each.seconds.empty()) return std::max(interpolated(each.seconds, samples), kLeastSeconds);
+  const double size = static_cast<double>(samples) + each.half_size;
+  return std::max(each.overhead + flops_per_sample * size / each.flops_per_second, kLeastSeconds);
+}
+
+// Between two numbers of groups the throughput is interpolated; beyond the last it stays.
+double Machine::slowdown(std::size_t device, std::size_t groups) const {
+  std::map<std::uint64_t, double> gain = devices[device].gain;
+  gain.emplace(1, 1);
+  const auto count = static_cast<double>(groups);
+  const auto above = gain.lower_bound(groups);
+  if (above == gain.end()) return count / std::prev(above)->second;
+  if (above->first == groups) return count / above->second;
+  const auto below = std::prev(above);
+  const double part = (count - static_cast<double>(below->first)) /
+                      static_cast<double>(above->first - below->first);
+  return count / (below->second + part * (above->second - below->second));
+}
+
+}  // namespace omni

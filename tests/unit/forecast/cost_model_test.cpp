@@ -1,0 +1,203 @@
+// What each part of the cost model costs, by hand: links, servers, meetings, shared devices.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "scheduling/forecast/update_forecast.hpp"
+
+namespace omni {
+namespace {
+
+// 400 bytes in a hundred pieces: the first arrives early.
+NetCosts costs_of(double merged_share = 0) {
+  return {.images = 64,
+          .merged_share = merged_share,
+          .replicated = {.parts = std::vector<double>(100, 4)}};
+}
+
+struct Nodes {
+  int count = 1, groups = 1;
+  double seconds = 8;  // of a mini-batch on one node
+  Machine::Link link{.bytes_per_second = 100};
+  bool merges = false, server = false;
+  Meetings meetings{};
+
+  Machine machine() const {
+    Machine machine{.name = "nodes", .devices = {}, .link = link};
+    machine.devices.assign(static_cast<std::size_t>(count + (server ? 1 : 0)),
+                           {.kind = Machine::Kind::node, .seconds = {{64, seconds}}});
+    machine.devices.back().serves_merged = server;
+    return machine;
+  }
+  UpdateForecast forecast(const NetCosts& costs) const {
+    VirtualClock clock(machine(), place_on(machine(), groups, merges), costs, 1);
+    return forecast_updates(clock, meetings, 64);
+  }
+  double update(const NetCosts& costs) const { return forecast(costs).seconds; }
+};
+
+TEST(CostModel, OneNodeOnlyComputes) {
+  EXPECT_NEAR((Nodes{}.update(costs_of())), 8, 1e-6);
+  EXPECT_STREQ((Nodes{}.forecast(costs_of()).busiest), "computing");
+}
+
+// Each sends half of its gradients, then half of the new values, while it receives as much. The
+// forward pass, a third, has nothing to send.
+TEST(CostModel, LinksCarryBothDirectionsAtOnce) {
+  EXPECT_NEAR((Nodes{.count = 2}.update(costs_of())), 4 / 3. + 4, 0.1);
+  EXPECT_NEAR((Nodes{.count = 4}.update(costs_of())), 2 / 3. + 6, 0.15);
+  EXPECT_STREQ((Nodes{.count = 4}.forecast(costs_of()).busiest), "a link");
+}
+
+TEST(CostModel, MessagesAreHiddenBehindTheBackwardPass) {
+  EXPECT_NEAR((Nodes{.count = 2, .seconds = 20}.update(costs_of())), 10, 0.1);
+}
+
+// In each direction a node's link carries its own half, and the other's.
+TEST(CostModel, GroupsThatShareAModelSendAllOfItBothWays) {
+  EXPECT_NEAR((Nodes{.count = 2, .groups = 2, .seconds = 0.3}.update(costs_of())), 2, 0.15);
+  EXPECT_NEAR((Nodes{.count = 2, .groups = 2, .seconds = 30}.update(costs_of())), 15, 0.2);
+}
+
+TEST(CostModel, MergedLayersServeOneGroupAfterTheOther) {
+  NetCosts costs = costs_of(1 / 9.);
+  costs.replicated = {};
+  const auto update = [&](int groups, double activations) {
+    costs.activations = activations;
+    return Nodes{.count = 16, .groups = groups, .seconds = 9, .merges = true, .server = true}
+        .update(costs);
+  };
+  EXPECT_NEAR(update(2, 0), (8 / 8. + 1) / 2, 1e-3) << "eight nodes share a mini-batch";
+  EXPECT_NEAR(update(4, 0), 1, 1e-3);
+  EXPECT_NEAR(update(16, 0), 1, 1e-3) << "saturated";
+  EXPECT_NEAR(update(2, 50), (1 + 1 + 2 * 0.5) / 2, 0.6);
+  EXPECT_NEAR(update(16, 300), 3, 0.1) << "the server's link is full";
+}
+
+TEST(CostModel, ActivationsOfTheFirstNodeStay) {
+  NetCosts costs = costs_of(0.01);
+  costs.replicated = {};
+  costs.activations = 400;
+  const Nodes nodes{.count = 2, .groups = 2, .seconds = 1, .merges = true};
+  VirtualClock clock(nodes.machine(), place_on(nodes.machine(), 2, true), costs, 1);
+  for (const int group : {0, 1}) clock.begin(group, 64, Sends::update);
+  EXPECT_EQ(clock.next(), 0);
+  EXPECT_NEAR(clock.now(), 1, 0.02);
+  EXPECT_EQ(clock.next(), 1);
+  EXPECT_NEAR(clock.now(), 9, 0.02);
+}
+
+TEST(CostModel, ANodeThatServesComputesLess) {
+  NetCosts costs = costs_of(0.25);
+  costs.replicated = {};
+  const Nodes both{.count = 4, .groups = 4, .seconds = 8, .merges = true};
+  Nodes apart = both;
+  apart.server = true;
+  EXPECT_NEAR(apart.update(costs), 2, 0.01) << "6 s for replicated layers, 2 s for merged ones";
+  EXPECT_GE(both.update(costs), 2);
+  VirtualClock clock(both.machine(), place_on(both.machine(), 4, true), costs, 1);
+  std::vector<int> updates(4);
+  for (int group = 0; group < 4; ++group) clock.begin(group, 64, Sends::update);
+  for (int i = 0; i < 200; ++i) {
+    const int group = clock.next();
+    ++updates[static_cast<std::size_t>(group)];
+    clock.begin(group, 64, Sends::update);
+  }
+  EXPECT_LT(updates[0], updates[1] / 2) << "the first group's node serves all four";
+}
+
+TEST(CostModel, MeetingsTakeTime) {
+  using Kind = Meetings::Kind;
+  const auto update = [](Kind kind, int every) {
+    return Nodes{.count = 4,
+                 .groups = 4,
+                 .seconds = 0.008,
+                 .link = {.seconds = 1},
+                 .meetings = {kind, every}}
+        .update(costs_of());
+  };
+  // There and back, about, for every four mini-batches, or for every 32.
+  for (const Kind kind : {Kind::together, Kind::at_rest}) {
+    EXPECT_NEAR(update(kind, 1), 2.0 / 4, 0.3) << static_cast<int>(kind);
+    EXPECT_GE(update(kind, 1), 2.0 / 4) << static_cast<int>(kind);
+    EXPECT_NEAR(update(kind, 8), 2.0 / 32, 0.04) << static_cast<int>(kind);
+    EXPECT_GE(update(kind, 8), 2.0 / 32) << static_cast<int>(kind);
+  }
+}
+
+// Nothing is hidden at rest. Where groups contribute, messages start with the backward pass.
+TEST(CostModel, MeetingsAtRestHideNothing) {
+  using Kind = Meetings::Kind;
+  const auto update = [](Kind kind) {
+    return Nodes{.count = 2, .groups = 2, .seconds = 12, .meetings = {kind, 1}}.update(costs_of());
+  };
+  EXPECT_NEAR(update(Kind::together), 12 / 2., 0.1);
+  EXPECT_NEAR(update(Kind::at_rest), (12 + 4) / 2., 0.1);
+}
+
+TEST(CostModel, GroupsGainOnOneDevice) {
+  Machine machine{
+      .name = "a GPU",
+      .devices = {{.kind = Machine::Kind::gpu, .seconds = {{64, 8}}, .gain = {{2, 1.6}, {4, 2}}}},
+      .link = {}};
+  const auto update = [&](int groups) {
+    VirtualClock clock(machine, place_on(machine, groups, false), costs_of(), 1);
+    return forecast_updates(clock, {}, 64).seconds;
+  };
+  EXPECT_NEAR(update(1), 8, 1e-6);
+  EXPECT_NEAR(update(2), 8 / 1.6, 1e-6);
+  EXPECT_NEAR(update(8), 8 / 2., 1e-6);
+}
+
+TEST(CostModel, CoresShareAMemory) {
+  Machine machine{.name = "cores and a GPU",
+                  .devices = {{.kind = Machine::Kind::cpu, .seconds = {{64, 1}}},
+                              {.kind = Machine::Kind::cpu, .seconds = {{64, 1}}},
+                              {.kind = Machine::Kind::gpu, .seconds = {{64, 1}}}},
+                  .link = {.seconds = 0, .bytes_per_second = 100}};
+  VirtualClock clock(machine, place_on(machine, 3, false), costs_of(), 1);
+  for (const int group : {0, 1, 2}) clock.begin(group, 64, Sends::update);
+  for (const int core : {0, 1}) {
+    EXPECT_EQ(clock.next(), core);
+    EXPECT_NEAR(clock.now(), 1, 1e-6);
+  }
+  EXPECT_EQ(clock.next(), 2) << "sends all gradients to the memory";
+  EXPECT_NEAR(clock.now(), 1 / 3. + 4, 0.01);
+}
+
+// A group waits for the slowest of its devices.
+TEST(CostModel, DevicesOfAGroupVaryApart) {
+  Nodes nodes{.count = 16, .link = {}};
+  Machine machine = nodes.machine();
+  for (Machine::Device& device : machine.devices) {
+    device.law = Machine::Law::exponential;
+  }
+  VirtualClock clock(machine, place_on(machine, 1, false), costs_of(), 1);
+  double slowest = 0;  // mean of the largest of 16 exponential times
+  for (int i = 1; i <= 16; ++i) slowest += 1.0 / i;
+  EXPECT_NEAR(forecast_updates(clock, {}, 64).seconds, slowest * 8 / 16, 0.25);
+}
+
+// Measured by the authors of Omnivore: seconds per mini-batch with 18 machines that emulate
+// computing, one each, and a server of merged layers, which a mini-batch alone waits 0.205 s for.
+TEST(CostModel, TimesOfTheAuthorsCluster) {
+  constexpr double kAlone = 1.2095, kWait = 0.205, kActivations = 42.25 * 1024 * 1024;
+  // The logs do not divide the wait: a third each for the way there, the server and the way back.
+  const double computing = kAlone - kWait, part = kWait / 3;
+  NetCosts costs{.images = 256, .merged_share = part / (computing + part)};
+  costs.activations = kActivations;
+  for (const auto& [groups, measured] :
+       {std::pair(2, 0.6005), {4, 0.2990}, {8, 0.1516}, {12, 0.1015}, {16, 0.0773}, {18, 0.0694}}) {
+    Machine machine{
+        .name = "authors", .devices = {}, .link = {.bytes_per_second = kActivations / part}};
+    machine.devices.assign(static_cast<std::size_t>(groups) + 1,
+                           {.kind = Machine::Kind::node, .seconds = {{256, computing + part}}});
+    machine.devices.back().serves_merged = true;
+    VirtualClock clock(machine, place_on(machine, groups, true), costs, 1);
+    EXPECT_NEAR(forecast_updates(clock, {}, 256).seconds, measured, 0.05 * measured) << groups;
+  }
+}
+
+}  // namespace
+}  // namespace omni
