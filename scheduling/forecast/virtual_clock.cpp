@@ -7,17 +7,14 @@
 #include <span>
 #include <utility>
 
+#include "scheduling/forecast/ticks.hpp"
+
 namespace omni {
 namespace {
 
-constexpr double kTicks = 0x1p30;     // per second
 constexpr double kForward = 1.0 / 3;  // of computing
 
-// Libraries and compilers differ in the last bit of a logarithm: rounding hides that from all but
-// some 1 in 10^8 draws.
-double in_ticks(double seconds) { return std::round(seconds * kTicks) / kTicks; }
-
-double at_least_a_tick(double seconds) { return std::max(in_ticks(seconds), 1 / kTicks); }
+double at_least_a_tick(double seconds) { return std::max(in_ticks(seconds), kTick); }
 
 // Above 0, below 1.
 double unit(std::uint32_t high, std::uint32_t low) {
@@ -75,7 +72,8 @@ VirtualClock::VirtualClock(Machine machine, GroupDevices placement, const NetCos
       slowdown_(machine_.devices.size(), 1),
       sharers_(demands_.places.count),
       divisions_(placement_.devices.size()),
-      resources_(machine_.devices.size() + 2 * demands_.places.count),
+      devices_(machine_.devices.size()),
+      links_(2 * demands_.places.count),
       groups_(placement_.devices.size()),
       draws_(machine_.devices.size()) {
   std::vector<std::size_t> sharing(machine_.devices.size());
@@ -89,10 +87,19 @@ VirtualClock::VirtualClock(Machine machine, GroupDevices placement, const NetCos
     piece_seconds_ = in_ticks(machine_.link.seconds_of(demands_.piece));
 }
 
+bool VirtualClock::Group::is_complete(double now) const {
+  const bool awaits = stage == Stage::awaits_values;
+  const Wait& wait = awaits ? values : stage_wait;
+  return stage != Stage::idle && computing.empty() && wait.messages == 0 && wait.until <= now &&
+         !(awaits && values_at > 0);
+}
+
 double VirtualClock::Group::at() const {
-  const bool waits = stage == Stage::idle || (stage == Stage::awaits_values && values_at > 0);
-  double first = waits ? INFINITY : 0;
-  if (!spans.empty()) first = std::ranges::min_element(spans, {}, &Span::end)->end;
+  double first = INFINITY;
+  if (!computing.empty())
+    first = std::ranges::min_element(computing, {}, &Computing::end)->end;
+  else if (is_complete(INFINITY))
+    first = stage == Stage::awaits_values ? values.until : stage_wait.until;
   return values_at > 0 ? std::min(first, values_at) : first;
 }
 
@@ -113,67 +120,47 @@ const Division& VirtualClock::division(int group, std::uint64_t samples) {
   return place->second;
 }
 
-// ---- resources ----
-
-VirtualClock::Span VirtualClock::in_order(std::size_t number, double seconds) {
-  Resource& resource = resources_[number];
-  const double from = std::max(now_, resource.free_at);
-  resource.free_at = from + std::max(resource.urgent_until - from, 0.0) + in_ticks(seconds);
-  resource.busy += seconds;
-  return {resource.free_at, number, resource.taken};
-}
-
-VirtualClock::Span VirtualClock::urgent(std::size_t number, double seconds) {
-  Resource& resource = resources_[number];
-  const double length = in_ticks(seconds), from = std::max(now_, resource.urgent_until);
-  resource.urgent_until = from + length;
-  resource.taken += length;
-  resource.busy += seconds;
-  if (resource.free_at > from) resource.free_at += length;
-  return {resource.urgent_until, kNone, 0};
-}
+// ---- what a mini-batch demands ----
 
 // One way over the link of a place.
-void VirtualClock::send(std::vector<Span>& spans, std::size_t place, bool in, double bytes,
-                        bool is_urgent) {
+void VirtualClock::send(int number, std::size_t place, bool in, double bytes, bool for_later) {
   if (!has_link(place) || bytes <= 0) return;
+  Wait& wait = for_later ? groups_[number].values : groups_[number].stage_wait;
   const Machine::Link& of = machine_.link;
-  const double seconds = of.bytes_per_second > 0 ? bytes / of.bytes_per_second : 0;
-  Span span = is_urgent ? urgent(link(place, in), seconds) : in_order(link(place, in), seconds);
-  span.end += in_ticks(of.seconds);
-  spans.push_back(span);
+  const double seconds = of.bytes_per_second > 0 ? in_ticks(bytes / of.bytes_per_second) : 0;
+  if (seconds == 0) return wait.extend(now_ + in_ticks(of.seconds));
+  links_.send(2 * place + (in ? 1 : 0), now_, {seconds, number, for_later});
+  ++wait.messages;
 }
-
-// ---- what a mini-batch demands ----
 
 // Computing of one pass, with half of the messages' work and the waits for values of others.
 void VirtualClock::compute(int number, bool backward) {
   Group& group = groups_[number];
   const Demands::Group& demands = demands_.groups[number];
-  std::vector<Span> on_link;
-  for (const std::size_t place : demands.places)
-    for (const bool in : {false, true}) send(on_link, place, in, demands.values, true);
   double values = 0;  // s
-  if (demands.places.size() > 1)
-    values =
-        demands.statistics_seconds + demands.value_seconds +
-        (machine_.link.bytes_per_second > 0 ? demands.values / machine_.link.bytes_per_second : 0);
+  if (demands.places.size() > 1) {
+    values = demands.statistics_seconds + demands.value_seconds;
+    if (machine_.link.bytes_per_second > 0)
+      values += demands.values / machine_.link.bytes_per_second;
+    for (const std::size_t place : demands.places)
+      for (const bool in : {false, true}) send(number, place, in, demands.values);
+  }
   for (std::size_t i = 0; i < group.lengths.size(); ++i) {
     if (group.lengths[i] == 0) continue;
-    const std::size_t device = placement_.devices[number][i];
-    Resource& resource = resources_[device];
+    const std::size_t number_of_device = placement_.devices[number][i];
+    Device& device = devices_[number_of_device];
     const double forward = in_ticks(kForward * group.lengths[i]), work = demands.work / 2;
     const double own = backward ? group.lengths[i] - forward : forward;
-    resource.busy += (own + work) / slowdown_[device];
-    const double start = std::max(resource.urgent_until, now_);
-    group.spans.push_back({start + own + in_ticks(work + values), device, resource.taken});
+    device.busy += (own + work) / slowdown_[number_of_device];
+    group.computing.push_back({std::max(device.served_until, now_) + own + in_ticks(work + values),
+                               number_of_device, device.served});
   }
 }
 
 // Activations to the merged layers, or their gradients back. What lies there already does not
 // travel.
 void VirtualClock::cross(int number, bool back) {
-  Group& group = groups_[number];
+  const Group& group = groups_[number];
   const std::vector<std::size_t>& devices = placement_.devices[number];
   const std::size_t server = demands_.places.of_device[*placement_.server];
   std::vector<double> bytes(demands_.places.count);
@@ -183,24 +170,25 @@ void VirtualClock::cross(int number, bool back) {
         demands_.activations * static_cast<double>(samples[i]) / costs_.images;
   for (const std::size_t place : demands_.groups[number].places) {
     if (place == server) continue;
-    send(group.spans, place, back, bytes[place], false);
-    send(group.spans, server, !back, bytes[place], true);
+    send(number, place, back, bytes[place]);
+    send(number, server, !back, bytes[place]);
   }
 }
 
 // Gradients to the owners, who are all places, or values back. Groups of one place add up their
 // contributions there.
-void VirtualClock::exchange(int number, bool back, std::vector<Span>& spans) {
+void VirtualClock::exchange(int number, bool back, bool for_later) {
   const std::vector<std::size_t>& own = demands_.groups[number].places;
   std::vector<double> shares(demands_.owned.size());
   double all = 0;
   for (const std::size_t place : own) {
     shares[place] = groups_[number].sends == Sends::contribution ? 1 / sharers_[place] : 1;
     all += shares[place];
-    send(spans, place, back, shares[place] * (demands_.parameters - demands_.owned[place]), false);
+    send(number, place, back, shares[place] * (demands_.parameters - demands_.owned[place]),
+         for_later);
   }
   for (std::size_t place = 0; place < shares.size(); ++place)
-    send(spans, place, !back, demands_.owned[place] * (all - shares[place]), true);
+    send(number, place, !back, demands_.owned[place] * (all - shares[place]), for_later);
 }
 
 // ---- mini-batches ----
@@ -221,17 +209,18 @@ void VirtualClock::begin(int number, std::uint64_t samples, Sends sends) {
             ? 0
             : at_least_a_tick(draw(device) * slowdown_[device] * replicated * shares.seconds));
   }
-  group.spans = std::exchange(group.arriving, {});
   // The last piece of what was updated until now.
-  if (!group.spans.empty() || group.values_at > 0)
-    group.spans.push_back({now_ + piece_seconds_, kNone, 0});
+  if (group.values.messages > 0 || group.values.until > 0 || group.values_at > 0)
+    group.values.extend(now_ + piece_seconds_);
 }
 
-// To the next stage, whose spans it makes.
+// To the next stage.
 bool VirtualClock::go_on(int number) {
   Group& group = groups_[number];
+  group.stage_wait = {};
   switch (group.stage) {
     case Stage::awaits_values:
+      group.values = {};
       group.stage = Stage::forward;
       compute(number, false);
       return false;
@@ -245,9 +234,13 @@ bool VirtualClock::go_on(int number) {
     case Stage::to_server: {
       group.stage = Stage::served;
       const std::size_t server = *placement_.server;
-      group.spans.push_back(
-          urgent(server, at_least_a_tick(draw(server) * costs_.merged_share *
-                                         machine_.seconds(server, group.samples, costs_.flops))));
+      const double seconds = at_least_a_tick(draw(server) * costs_.merged_share *
+                                             machine_.seconds(server, group.samples, costs_.flops));
+      Device& device = devices_[server];
+      device.served_until = std::max(device.served_until, now_) + seconds;
+      device.served += seconds;
+      device.busy += seconds;
+      group.stage_wait.until = device.served_until;
       return false;
     }
     case Stage::served:
@@ -261,7 +254,7 @@ bool VirtualClock::go_on(int number) {
   group.stage = Stage::backward;
   compute(number, true);
   if (group.sends == Sends::nothing) return false;
-  exchange(number, false, group.spans);
+  exchange(number, false, false);
   if (group.sends == Sends::update) {
     expect_values(number);
     return false;
@@ -281,87 +274,95 @@ void VirtualClock::expect_values(int number) {
   if (piece_seconds_ > 0)
     group.values_at = now_ + piece_seconds_;
   else
-    exchange(number, true, group.arriving);
+    exchange(number, true, true);
 }
 
 int VirtualClock::next() {
   while (true) {
     const auto first = std::ranges::min_element(groups_, {}, &Group::at);
-    const auto number = static_cast<int>(first - groups_.begin());
-    assert(std::isfinite(first->at()));
-    now_ = std::max(now_, first->at());
-    if (first->values_at > 0 && first->values_at <= now_) {
-      first->values_at = 0;
-      const bool awaited = first->stage == Stage::awaits_values;
-      exchange(number, true, awaited ? first->spans : first->arriving);
+    const double arrival = links_.next_arrival();
+    assert(std::isfinite(std::min(first->at(), arrival)));
+    now_ = std::max(now_, std::min(first->at(), arrival));
+    if (arrival <= now_) {
+      for (const Message& each : links_.arrived(now_)) {
+        Group& group = groups_[each.group];
+        Wait& wait = each.for_later ? group.values : group.stage_wait;
+        --wait.messages;
+        wait.extend(now_ + in_ticks(machine_.link.seconds));
+      }
       continue;
     }
-    std::erase_if(first->spans, [this](Span& span) {
-      if (span.end > now_) return false;
-      const double taken = span.resource == kNone ? 0 : resources_[span.resource].taken;
-      if (taken <= span.taken) return true;
-      span.end += taken - std::exchange(span.taken, taken);
+    const auto number = static_cast<int>(first - groups_.begin());
+    if (first->values_at > 0 && first->values_at <= now_) {
+      first->values_at = 0;
+      exchange(number, true, true);
+      continue;
+    }
+    std::erase_if(first->computing, [this](Computing& each) {
+      if (each.end > now_) return false;
+      const double served = devices_[each.device].served;
+      if (served <= each.served) return true;
+      each.end += served - std::exchange(each.served, served);
       return false;
     });
-    if (first->spans.empty() && go_on(number)) return number;
+    if (first->is_complete(now_) && go_on(number)) return number;
   }
 }
 
 void VirtualClock::meet() {
-  for (Group& group : groups_) group.sends = Sends::contribution;
-  for (int group = 0; group < std::ssize(groups_); ++group)
-    exchange(group, false, groups_[group].arriving);
-  for (int group = 0; group < std::ssize(groups_); ++group) expect_values(group);
+  for (int group = 0; group < std::ssize(groups_); ++group) {
+    groups_[group].sends = Sends::contribution;
+    exchange(group, false, true);
+    expect_values(group);
+  }
 }
 
 void VirtualClock::give_up() {
-  for (Resource& resource : resources_) {
-    resource.free_at = std::min(resource.free_at, now_);
-    resource.urgent_until = std::min(resource.urgent_until, now_);
-  }
+  links_.give_up(now_);
+  for (Device& device : devices_) device.served_until = std::min(device.served_until, now_);
   std::ranges::fill(groups_, Group());
 }
 
 // ---- what it was, and was busy with ----
 
 VirtualClock::Busy VirtualClock::busy() const {
-  Busy busy;
-  for (std::size_t i = 0; i < resources_.size(); ++i) {
+  Busy busy{.links = links_.busiest()};
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
     const bool serves = placement_.server == i && machine_.devices[i].serves_merged;
-    double& most = i >= machine_.devices.size() ? busy.links : serves ? busy.server : busy.devices;
-    most = std::max(most, resources_[i].busy);
+    double& most = serves ? busy.server : busy.devices;
+    most = std::max(most, devices_[i].busy);
   }
   return busy;
 }
 
 template <class Archive>
 void VirtualClock::visit(Archive& archive) {
-  const auto all = [&](std::vector<Span>& spans) {
-    archive.size(spans);
-    for (Span& span : spans) {
-      // 0: none
-      std::size_t resource = span.resource + 1;
-      archive(span.end);
-      archive(resource);
-      archive(span.taken);
-      span.resource = resource - 1;
-    }
-  };
-  for (Resource& each : resources_)
-    for (double* const number : {&each.free_at, &each.urgent_until, &each.taken}) archive(*number);
+  for (Device& each : devices_) {
+    archive(each.served_until);
+    archive(each.served);
+  }
+  links_.visit(archive);
   for (Group& group : groups_) {
     int stage = static_cast<int>(group.stage), sends = static_cast<int>(group.sends);
     archive(stage);
     archive(sends);
+    group.stage = static_cast<Stage>(stage);
+    group.sends = static_cast<Sends>(sends);
     archive(group.samples);
     archive(group.contributed);
     archive(group.values_at);
+    for (Wait* const wait : {&group.stage_wait, &group.values}) {
+      archive(wait->messages);
+      archive(wait->until);
+    }
     archive.size(group.lengths);
     for (double& length : group.lengths) archive(length);
-    all(group.spans);
-    all(group.arriving);
-    group.stage = static_cast<Stage>(stage);
-    group.sends = static_cast<Sends>(sends);
+    archive.size(group.computing);
+    for (Computing& each : group.computing) {
+      archive(each.end);
+      archive(each.device);
+      archive(each.served);
+    }
   }
 }
 
@@ -377,19 +378,22 @@ bool VirtualClock::restore(const State& state) {
   restored.visit(reader);
   bool sound = reader.sound && reader.numbers.empty() && state.draws.size() == draws_.size() &&
                std::isfinite(state.now) && state.now >= 0;
-  const auto are_sound = [&](const std::vector<Span>& spans) {
-    return std::ranges::all_of(spans, [&](const Span& span) {
-      return span.resource == kNone || span.resource < resources_.size();
-    });
-  };
+  int messages = 0;  // that somebody waits for: all, and no others
   for (std::size_t i = 0; sound && i < groups_.size(); ++i) {
     const Group& group = restored.groups_[i];
-    const bool idle = group.stage == Stage::idle;
-    sound = group.stage <= Stage::backward && group.sends <= Sends::contribution &&
-            (idle || (group.samples > 0 && group.lengths.size() == placement_.devices[i].size())) &&
-            are_sound(group.spans) && are_sound(group.arriving);
+    const auto number = static_cast<int>(i);
+    messages += group.stage_wait.messages + group.values.messages;
+    sound =
+        group.stage_wait.messages == restored.links_.under_way(number, false) &&
+        group.values.messages == restored.links_.under_way(number, true) &&
+        group.stage <= Stage::backward && group.sends <= Sends::contribution &&
+        (group.stage == Stage::idle ||
+         (group.samples > 0 && group.lengths.size() == placement_.devices[i].size())) &&
+        (placement_.server || group.stage <= Stage::forward || group.stage == Stage::backward) &&
+        std::ranges::all_of(group.computing,
+                            [&](const Computing& each) { return each.device < devices_.size(); });
   }
-  if (!sound) return false;
+  if (!sound || messages != restored.links_.under_way()) return false;
   restored.now_ = state.now;
   restored.draws_ = state.draws;
   *this = std::move(restored);

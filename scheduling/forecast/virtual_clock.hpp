@@ -4,6 +4,7 @@
 // the same on every machine.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,6 +15,7 @@
 #include "runtime/rng.hpp"
 #include "scheduling/forecast/demands.hpp"
 #include "scheduling/forecast/sends.hpp"
+#include "scheduling/forecast/shared_links.hpp"
 
 namespace omni {
 
@@ -59,45 +61,44 @@ class VirtualClock {
 
  private:
   enum class Stage { idle, awaits_values, forward, to_server, served, from_server, backward };
-  // Urgent work goes first: what a place does for others, of which each part is small.
-  struct Resource {
-    double free_at = 0;       // when what waits in order is done
-    double urgent_until = 0;  // when what is urgent is done
-    double taken = 0;         // s of all urgent work, by which the rest is delayed
+  // Merged layers go first on a device that serves them beside its own groups.
+  struct Device {
+    double served_until = 0;
+    double served = 0;  // s, by which its groups are delayed
     double busy = 0;
   };
-  struct Span {
+  struct Computing {
     double end;
-    std::size_t resource;  // that may still be delayed; kNone: none
-    double taken;          // of the resource, when the end was computed
+    std::size_t device;
+    double served;  // by the device, when the end was computed
+  };
+  struct Wait {
+    int messages = 0;  // that are under way
+    double until = 0;
+    void extend(double time) { until = std::max(until, time); }
   };
   struct Group {
     Stage stage = Stage::idle;
     Sends sends = Sends::nothing;
     std::uint64_t samples = 0;
     bool contributed = false;
-    std::vector<double>
-        lengths{};                 // s of computing the mini-batch, by device; 0: has no part in it
-    std::vector<Span> spans{};     // that its stage waits for
-    std::vector<Span> arriving{};  // values, that its next mini-batch waits for
-    double values_at = 0;          // when the first values leave their owners; 0: nothing is due
-    double at() const;             // its next event
+    std::vector<double> lengths{};  // s of computing, by device; 0: it has no part in it
+    std::vector<Computing> computing{};
+    Wait stage_wait{};
+    Wait values{};         // for the next mini-batch
+    double values_at = 0;  // when the first of these leave their owners; 0: no more do
+    bool is_complete(double now) const;  // the stage
+    double at() const;                   // its next event, but for messages
   };
-  static constexpr std::size_t kNone = SIZE_MAX;
 
-  std::size_t link(std::size_t place, bool in) const {
-    return machine_.devices.size() + 2 * place + (in ? 1 : 0);
-  }
   bool has_link(std::size_t place) const {
     return demands_.places.count > 1 && !(demands_.places.has_cores && place == 0);
   }
   double draw(std::size_t device);  // of its law, around 1
-  Span in_order(std::size_t resource, double seconds);
-  Span urgent(std::size_t resource, double seconds);
-  void send(std::vector<Span>& spans, std::size_t place, bool in, double bytes, bool is_urgent);
+  void send(int group, std::size_t place, bool in, double bytes, bool for_later = false);
   void compute(int group, bool backward);
   void cross(int group, bool back);
-  void exchange(int group, bool back, std::vector<Span>& spans);
+  void exchange(int group, bool back, bool for_later);
   void expect_values(int group);
   bool go_on(int group);  // true: the update is done
   template <class Archive>
@@ -113,7 +114,8 @@ class VirtualClock {
   std::vector<std::map<std::uint64_t, Division>> divisions_;  // by group and samples
   double piece_seconds_ = 0;  // until the first piece of parameters has arrived
   double now_ = 0;
-  std::vector<Resource> resources_;  // devices, then links: out and in of each place
+  std::vector<Device> devices_;
+  SharedLinks links_;  // out and in of each place
   std::vector<Group> groups_;
   std::vector<std::uint64_t> draws_;
 };

@@ -1,0 +1,55 @@
+// Links whose messages share their rate evenly, as connections of a network do.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace omni {
+
+struct Message {
+  double left = 0;         // s that the rest takes alone
+  int group = 0;           // that waits for it
+  bool for_later = false;  // the group's next mini-batch waits
+};
+
+class SharedLinks {
+ public:
+  explicit SharedLinks(std::size_t count) : links_(count) {}
+
+  void send(std::size_t link, double now, const Message& message);
+  double next_arrival() const;  // of a whole message; infinite: none is under way
+  std::vector<Message> arrived(double now);
+  void give_up(double now);
+  double busiest() const;  // s that the busiest one was busy
+
+  // For a checkpoint.
+  template <class Archive>
+  void visit(Archive& archive) {
+    for (Link& link : links_) {
+      archive(link.settled);
+      archive.size(link.messages);
+      for (Message& each : link.messages) {
+        archive(each.left);
+        archive(each.group);
+        archive(each.for_later);
+      }
+      link.foresee();
+    }
+  }
+  int under_way() const;
+  int under_way(int group, bool for_later) const;
+
+ private:
+  struct Link {
+    std::vector<Message> messages{};
+    double settled = 0;  // when `left` was computed
+    double busy = 0;
+    double next = INFINITY;  // arrival
+    void settle(double now);
+    void foresee();
+  };
+  std::vector<Link> links_;
+};
+
+}  // namespace omni
