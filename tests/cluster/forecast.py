@@ -1,6 +1,6 @@
-"""What `omni-run plan --nodes` foretells for ranks that share a mini-batch, against what they take: in memory, and
-between hosts whose links have a rate. Each rank has one worker. Medians of rounds, in which forecasts and trainings
-alternate. By hand on a quiet machine, as root for the rates:
+"""What `omni-run plan --nodes` foretells for ranks, by strategy, against what they take: in memory, and between hosts
+whose links have a rate. Each rank has one worker, and with several groups one group. Medians of rounds, in which
+forecasts and trainings alternate. By hand on a quiet machine, as root for the rates:
 
 usage: forecast.py OMNI_RUN NET BATCH [RANKS [ROUNDS [RATE...]]]
        forecast.py build/bin/omni-run caffenet 64 2 3 1gbit 100mbit
@@ -19,7 +19,15 @@ sys.dont_write_bytecode = True
 
 from hosts import Hosts
 
-SETTLING, MEASURED = 30, 30  # iterations
+SETTLING, MEASURED = 32, 64  # iterations; whole meetings of two ranks
+WAYS = {  # the strategy of a row of `plan`, and how it is trained
+    "sync": ("sync", ["--strategy", "sync"]),
+    "async, merged": ("async", ["--strategy", "async", "--guard", "off"]),
+    "async, replicated": ("hogbatch", ["--strategy", "async", "--guard", "off", "--fc", "replicated"]),
+    "sma": ("sma", ["--strategy", "sma"]),
+    "local": ("local", ["--strategy", "local"]),
+    "elastic": ("elastic", ["--strategy", "elastic"]),
+}
 
 
 def output(command, environment):
@@ -46,41 +54,43 @@ class Place:
                 environment = Hosts.environment
             return output([*launcher, self.program, *words, *self.common], environment)
 
-    def measured(self, ranks):
-        """Seconds of an iteration, the mean: the ends of single ones wait for the scheduler's tick."""
+    def measured(self, ranks, words):
+        """Seconds of an update, the mean: the ends of single ones wait for the scheduler's tick."""
         metrics = os.path.join(self.folder, "metrics")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(metrics)
+        groups = [] if "sync" in words else ["--groups", ranks]
         self.run(ranks, "-q", "--no-test", "--display", 1, "--metrics", metrics, "--learning-rate", 1e-5,
-                 "--max-batches", SETTLING + MEASURED)
+                 "--max-batches", SETTLING + MEASURED, *words, *groups)
         with open(metrics, encoding="utf-8") as file:
             times = [json.loads(line)["time"] for line in file][SETTLING:]
         return (times[-1] - times[0]) / (len(times) - 1)
 
     def foretold(self, ranks):
-        """The link, and {nodes: seconds of an iteration}"""
-        told = json.loads(self.run(2, "plan", "--json", "--fc", "replicated", "--most-groups", 1, "--nodes",
+        """The link, and {(nodes, strategy): seconds of an update}, with a group on each node or one"""
+        told = json.loads(self.run(2, "plan", "--json", "--most-groups", 1, "--nodes",
                                    ",".join(map(str, range(1, ranks + 1)))))
-        return told["link"], {row["nodes"]: row["predicted_seconds"] for row in told["nodes"] if row["groups"] == 1}
+        return told["link"], {(row["nodes"], strategy): row["predicted_seconds"] for row in told["nodes"]
+                              for strategy in row["strategies"].split(", ")
+                              if row["groups"] == (1 if strategy == "sync" else row["nodes"])}
 
 
 def main(program, net, batch, ranks="2", rounds="3", *rates):
-    print("| link | latency, us | Mbit/s | ranks | foretold, ms | measured, ms | foretold / measured |\n"
+    print("| link | Mbit/s | ranks | strategy | foretold, ms | measured, ms | foretold / measured |\n"
           "|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         places = [Place(os.path.abspath(program), net, batch, folder, rate) for rate in (None, *rates)]
-        counts = range(1, int(ranks) + 1)
-        places[0].measured(1)  # calibrates
-        told = [[(place.foretold(int(ranks)), [place.measured(count) for count in counts]) for place in places]
-                for _ in range(int(rounds))]
-        for place, of_rounds in zip(places, zip(*told)):
-            latency, rate = (statistics.median(link[key] for (link, _), _ in of_rounds)
-                             for key in ("latency_seconds", "bytes_per_second"))
-            for count in counts:
-                foretold = statistics.median(seconds[count] for (_, seconds), _ in of_rounds)
-                measured = statistics.median(seconds[count - 1] for _, seconds in of_rounds)
-                print(f"| {place.rate or 'memory'} | {1e6 * latency:.0f} | {8e-6 * rate:.0f} | {count} | "
-                      f"{1e3 * foretold:.2f} | {1e3 * measured:.2f} | {foretold / measured:.2f} |", flush=True)
+        cases = [(1, "sync"), *((count, way) for count in range(2, int(ranks) + 1) for way in WAYS)]
+        places[0].measured(1, WAYS["sync"][1])  # calibrates
+        for place in places:
+            told = [(place.foretold(int(ranks)), [place.measured(count, WAYS[way][1]) for count, way in cases])
+                    for _ in range(int(rounds))]
+            rate = statistics.median(link["bytes_per_second"] for (link, _), _ in told)
+            for number, (count, way) in enumerate(cases):
+                foretold = statistics.median(seconds[count, WAYS[way][0]] for (_, seconds), _ in told)
+                measured = statistics.median(seconds[number] for _, seconds in told)
+                print(f"| {place.rate or 'memory'} | {8e-6 * rate:.0f} | {count} | {way} | {1e3 * foretold:.2f} | "
+                      f"{1e3 * measured:.2f} | {foretold / measured:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

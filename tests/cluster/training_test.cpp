@@ -259,7 +259,7 @@ TEST_F(Ranks, plan_with_the_link_they_measured) {
   const auto measured = nlohmann::json::parse(plan(2, {"--json"}).output);
   EXPECT_EQ(measured["link"]["origin"], "measured between 2 ranks");
   EXPECT_GT(measured["link"]["bytes_per_second"], 0);
-  EXPECT_EQ(measured["nodes"].size(), 3u);
+  EXPECT_EQ(measured["nodes"].size(), 6u);
   const Finished given = plan(2, {"--link", "1gbit:50us"});
   EXPECT_NE(given.output.find("link: 50 us, 1000.0 Mbit/s (given)"), std::string::npos)
       << given.output << given.errors;
