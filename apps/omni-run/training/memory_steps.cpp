@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "apps/omni-run/memory/demand.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "codelets/dense/library_memory.hpp"
 #include "runtime/communicator/ranks.hpp"

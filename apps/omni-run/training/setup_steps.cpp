@@ -15,6 +15,7 @@
 #include "runtime/data/data_check.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/memory/memory_limits.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
 #include "runtime/tasks/codelet.hpp"
