@@ -231,12 +231,9 @@ class Test:
         """Curves over the time of a virtual clock are named so; lines without it (1, and 5 evaluations) are left out."""
         check("left out", "Lines without a simulated time are not shown over it: 6." in self.browser.text("#curves"), True)
         titles = "return [...document.querySelectorAll('#curves svg text.title')].map(one => one.textContent)"
-        check("real time", "time" in self.browser.run(titles), True)
         self.browser.click("#curves input[value=simulated]")
         self.drawn()
         check("simulated time", sorted(set(self.browser.run(titles))), ["correct", "images/s", "loss", "simulated time"])
-        check("ends at 0.2 simulated seconds", "200 ms" in self.browser.run(
-            "return [...document.querySelectorAll('#curves svg text')].map(one => one.textContent)"), True)
 
     def above_the_roof(self):
         """Peaks that were measured too low, said where the points are."""
@@ -258,11 +255,10 @@ class Test:
         told = self.perf("idle", self.path("words")).splitlines()[2].split("  ")
         heads = self.browser.run("return [...document.querySelectorAll('#idle th')].map(one => one.textContent)")
         check("parts", [one.strip() for one in told if one.strip()][3:], heads[1:10])
-        for command, panel in (("kernels", "kernels"),):
-            told = {one for one in self.perf(command, self.path("words")).splitlines()[2].split("  ") if one}
-            heads = {one.strip() for one in self.browser.run(
-                f"return [...document.querySelectorAll('#{panel} th button')].map(one => one.textContent)")}
-            check(f"heads of {panel}", heads - {one.strip() for one in told}, set())
+        told = {one.strip() for one in self.perf("kernels", self.path("words")).splitlines()[2].split("  ")}
+        heads = {one.strip() for one in self.browser.run(
+            "return [...document.querySelectorAll('#kernels th button')].map(one => one.textContent)")}
+        check("heads of kernels", heads - told, set())
         tiles = self.browser.run("return [...document.querySelectorAll('#figures dt')].map(one => one.textContent)")
         summary = self.perf("summary", self.path("words"))
         for tile in ("wall time", "tasks", "iterations", "median iteration", "images/s by the mean iteration"):
