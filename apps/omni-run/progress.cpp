@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "apps/omni-perf/document.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {
@@ -17,6 +18,10 @@ std::string duration(double seconds) {
   if (whole >= 3600) return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
   if (whole >= 60) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
   return fmt::format("{}s", whole);
+}
+
+std::string simulated(double seconds) {
+  return perf::shown(seconds, perf::Format::seconds) + " simulated";
 }
 
 Progress::Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {
@@ -29,6 +34,7 @@ std::string Progress::bar(const StepReport& report) const {
   std::string facts = fmt::format("epoch {:.2f} loss {:.3f} acc {:.1f}% rate {:.2g} {:.0f} img/s",
                                   report.epoch, report.average_loss, 100 * report.average_accuracy,
                                   report.learning_rate, report.images_per_second);
+  if (report.simulated_seconds) facts += ' ' + simulated(*report.simulated_seconds);
   if (report.iterations == 0) return fmt::format("{} {}", report.iteration, facts);
   const double share =
       static_cast<double>(report.iteration) / static_cast<double>(report.iterations);
@@ -74,9 +80,10 @@ void Progress::step(const StepReport& report) {
   if (terminal_) return;
   log::info(  // Darknet's line, which many scripts read
       "{}, {:.3f}: {:.6f}, {:.6f} avg, {:.6f} rate, {:.3f} seconds, {} images, "
-      "{:.1f} images/s, {:.2f} % correct",
+      "{:.1f} images/s, {:.2f} % correct{}",
       report.iteration, report.epoch, report.loss, report.average_loss, report.learning_rate,
-      report.seconds, report.images, report.images_per_second, 100 * report.average_accuracy);
+      report.seconds, report.images, report.images_per_second, 100 * report.average_accuracy,
+      report.simulated_seconds ? ", " + simulated(*report.simulated_seconds) : "");
 }
 
 void Progress::evaluation(const EvaluationReport& report, int classes) {
@@ -85,7 +92,9 @@ void Progress::evaluation(const EvaluationReport& report, int classes) {
 }
 
 std::string Progress::line(const EvaluationReport& report, int classes) {
-  return fmt::format("iteration {}, epoch {:.2f}: {}", report.at.iteration, report.at.epoch,
+  const StepReport& at = report.at;
+  return fmt::format("iteration {}, epoch {:.2f}{}: {}", at.iteration, at.epoch,
+                     at.simulated_seconds ? ", " + simulated(*at.simulated_seconds) : "",
                      tested(report.tally, classes));
 }
 

@@ -33,6 +33,7 @@ class Progress {
 
 // "test loss 0.2725, test accuracy 90.11 % (top 5: 99.82 %) on 10000 images"
 std::string tested(const Tally& tally, int classes);
-std::string duration(double seconds);  // "1h02m", "3m05s", "12s"
+std::string duration(double seconds);   // "1h02m", "3m05s", "12s"
+std::string simulated(double seconds);  // by a virtual clock: "12.3 ms simulated"
 
 }  // namespace omni

@@ -8,13 +8,13 @@
 namespace omni::perf {
 namespace {
 
-double seconds_to(const Training& training, double target) {
-  const MetricsLine* line = training.reached(target);
-  return line != nullptr ? seconds_of(*line) : kNever;
+double seconds_to(const Training& training, double target, bool simulated) {
+  const MetricsLine* line = training.reached(target, simulated);
+  return line != nullptr ? seconds_of(*line, simulated) : kNever;
 }
 
 StrategyRow row_of(const std::string& strategy, const std::vector<Training>& trainings,
-                   double target) {
+                   double target, bool simulated) {
   StrategyRow row{.strategy = strategy};
   std::vector<double> epochs, seconds, updates, speeds, accuracies, all_seconds;
   for (const Training& training : trainings) {
@@ -22,16 +22,17 @@ StrategyRow row_of(const std::string& strategy, const std::vector<Training>& tra
     ++row.trainings;
     row.diverged += training.outcome == Outcome::diverged;
     row.failed += training.outcome == Outcome::failed;
-    all_seconds.push_back(seconds_to(training, target));
-    if (const MetricsLine* line = training.reached(target)) {
+    all_seconds.push_back(seconds_to(training, target, simulated));
+    if (const MetricsLine* line = training.reached(target, simulated)) {
       ++row.reached;
       epochs.push_back(line->epoch);
-      seconds.push_back(seconds_of(*line));
+      seconds.push_back(seconds_of(*line, simulated));
       updates.push_back(line->iteration);
     }
     if (training.outcome != Outcome::trained || training.evaluations.empty()) continue;
     const MetricsLine& last = training.evaluations.back();
-    if (seconds_of(last) > 0) speeds.push_back(last.images / seconds_of(last));
+    const double time = seconds_of(last, simulated);
+    if (time > 0) speeds.push_back(last.images / time);
     accuracies.push_back(last.test_accuracy);
   }
   row.epochs = spread_of(epochs);
@@ -44,12 +45,13 @@ StrategyRow row_of(const std::string& strategy, const std::vector<Training>& tra
 }
 
 Lead lead_of(const std::string& best, const std::string& other,
-             const std::vector<Training>& trainings, double target) {
+             const std::vector<Training>& trainings, double target, bool simulated) {
   Lead lead{.over = other};
   for (const Training& one : trainings)
     for (const Training& two : trainings) {
       if (one.strategy != best || two.strategy != other || one.seed != two.seed) continue;
-      const double mine = seconds_to(one, target), theirs = seconds_to(two, target);
+      const double mine = seconds_to(one, target, simulated),
+                   theirs = seconds_to(two, target, simulated);
       ++lead.seeds;
       lead.ahead += mine < theirs;
       lead.behind += mine > theirs;
@@ -86,21 +88,26 @@ Json row_json(const StrategyRow& row) {
 
 }  // namespace
 
-const MetricsLine* Training::reached(double target) const {
-  const auto found = std::ranges::find_if(
-      evaluations, [&](const auto& line) { return line.test_accuracy >= target; });
+const MetricsLine* Training::reached(double target, bool simulated) const {
+  const auto found = std::ranges::find_if(evaluations, [&](const auto& line) {
+    return line.test_accuracy >= target && std::isfinite(seconds_of(line, simulated));
+  });
   return found == evaluations.end() ? nullptr : &*found;
 }
 
-double seconds_of(const MetricsLine& line) {
-  return std::isnan(line.simulated_seconds) ? line.seconds : line.simulated_seconds;
+double seconds_of(const MetricsLine& line, bool simulated) {
+  return simulated ? line.simulated_seconds : line.seconds;
+}
+
+bool are_simulated(const std::vector<MetricsLine>& evaluations) {
+  return std::ranges::any_of(evaluations,
+                             [](const auto& line) { return !std::isnan(line.simulated_seconds); });
 }
 
 std::vector<MetricsLine> evaluations_in(const std::vector<MetricsLine>& metrics) {
   std::vector<MetricsLine> evaluations;
   for (const MetricsLine& line : metrics)
-    if (!std::isnan(line.test_accuracy) && std::isfinite(seconds_of(line)))
-      evaluations.push_back(line);
+    if (!std::isnan(line.test_accuracy) && std::isfinite(line.seconds)) evaluations.push_back(line);
   return evaluations;
 }
 
@@ -108,10 +115,13 @@ Comparison compare(const std::vector<std::string>& strategies,
                    const std::vector<Training>& trainings, double target) {
   Comparison comparison{.target = target};
   for (const Training& training : trainings)
+    comparison.simulated |= are_simulated(training.evaluations);
+  const bool simulated = comparison.simulated;
+  for (const Training& training : trainings)
     for (const MetricsLine& line : training.evaluations)
-      comparison.simulated |= !std::isnan(line.simulated_seconds);
+      comparison.left_out += std::isnan(seconds_of(line, simulated));
   for (const std::string& strategy : strategies)
-    comparison.rows.push_back(row_of(strategy, trainings, target));
+    comparison.rows.push_back(row_of(strategy, trainings, target, simulated));
   double least = kNever;
   for (const StrategyRow& row : comparison.rows)
     if (row.median_seconds < least) {
@@ -120,7 +130,7 @@ Comparison compare(const std::vector<std::string>& strategies,
     }
   for (const std::string& strategy : strategies)
     if (!comparison.best.empty() && strategy != comparison.best)
-      comparison.leads.push_back(lead_of(comparison.best, strategy, trainings, target));
+      comparison.leads.push_back(lead_of(comparison.best, strategy, trainings, target, simulated));
   return comparison;
 }
 
@@ -143,10 +153,10 @@ Json evaluation_json(const MetricsLine& line) {
   return json;
 }
 
-Json training_json(const Training& training, double target) {
+Json training_json(const Training& training, double target, bool simulated) {
   const auto outcome = std::ranges::find_if(
       kOutcomes, [&](const auto& each) { return each.first == training.outcome; });
-  const MetricsLine* reached = training.reached(target);
+  const MetricsLine* reached = training.reached(target, simulated);
   Json json{{"strategy", training.strategy},
             {"seed", training.seed},
             {"outcome", outcome->second},
@@ -179,7 +189,9 @@ Result<Training> read_training(const nlohmann::json& object) {
 }
 
 Json comparison_json(const Comparison& comparison, const std::vector<Training>& trainings) {
-  Json json{{"clock", comparison.simulated ? "virtual" : "real"}, {"strategies", Json::array()}};
+  Json json{{"clock", comparison.simulated ? "virtual" : "real"},
+            {"left_out", comparison.left_out},
+            {"strategies", Json::array()}};
   for (const StrategyRow& row : comparison.rows) json["strategies"].push_back(row_json(row));
   json["best"] = comparison.best.empty() ? Json(nullptr) : Json(comparison.best);
   json["leads"] = Json::array();
@@ -191,7 +203,7 @@ Json comparison_json(const Comparison& comparison, const std::vector<Training>& 
                              {"p", number(lead.p)}});
   json["trainings"] = Json::array();
   for (const Training& training : trainings)
-    json["trainings"].push_back(training_json(training, comparison.target));
+    json["trainings"].push_back(training_json(training, comparison.target, comparison.simulated));
   return json;
 }
 

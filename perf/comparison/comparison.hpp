@@ -20,12 +20,16 @@ struct Training {
   Outcome outcome = Outcome::trained;
   std::vector<MetricsLine> evaluations{};
 
-  // The first evaluation with at least this test accuracy; null: none has it.
-  const MetricsLine* reached(double target) const;
+  // The first evaluation with at least this test accuracy, and a time of the clock that is meant;
+  // null: none has it.
+  const MetricsLine* reached(double target, bool simulated) const;
 };
 
-// On the virtual clock where the training had one.
-double seconds_of(const MetricsLine& line);
+// Of the virtual clock, or of the real one; kAbsent: the line does not say. The two are never
+// mixed.
+double seconds_of(const MetricsLine& line, bool simulated);
+// Whether any evaluation has a time of a virtual clock.
+bool are_simulated(const std::vector<MetricsLine>& evaluations);
 
 std::vector<MetricsLine> evaluations_in(const std::vector<MetricsLine>& metrics);
 
@@ -46,7 +50,8 @@ struct Lead {
 
 struct Comparison {
   double target = 0;
-  bool simulated = false;  // times are of a virtual clock
+  bool simulated = false;    // times are of a virtual clock
+  std::size_t left_out = 0;  // evaluations that lack such a time
   std::vector<StrategyRow> rows{};
   std::string best{};  // by median time to the target; "": no median is finite
   std::vector<Lead> leads{};
@@ -62,10 +67,10 @@ double sign_test(int ahead, int behind);
 // It has the form of the metrics file, so that metrics_line() reads it again.
 nlohmann::ordered_json evaluation_json(const MetricsLine& line);
 
-nlohmann::ordered_json training_json(const Training& training, double target);
+nlohmann::ordered_json training_json(const Training& training, double target, bool simulated);
 Result<Training> read_training(const nlohmann::json& object);
 
-// The members "clock", "strategies", "best", "leads" and "trainings".
+// The members "clock", "left_out", "strategies", "best", "leads" and "trainings".
 nlohmann::ordered_json comparison_json(const Comparison& comparison,
                                        const std::vector<Training>& trainings);
 

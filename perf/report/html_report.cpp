@@ -242,7 +242,8 @@ PageJson curves(const std::vector<MetricsLine>& lines) {
     const bool evaluation = !std::isnan(line.test_loss) || !std::isnan(line.test_accuracy);
     if (i % step != 0 && !evaluation) continue;
     json.push_back({line.iteration, line.seconds, line.loss, line.loss_average, line.accuracy,
-                    line.images_per_second, line.test_loss, line.test_accuracy});
+                    line.images_per_second, line.test_loss, line.test_accuracy,
+                    line.simulated_seconds});
   }
   return {{"every", step}, {"lines", json}};
 }

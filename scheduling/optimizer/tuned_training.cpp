@@ -77,13 +77,12 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
       at.simulated_seconds = state_.tuning->simulated + at.simulated_seconds.value_or(now);
       return at;
     };
-    events_.training.on_step = [shifted, tell = events_.training.on_step](const StepReport& at) {
-      if (tell) tell(shifted(at));
-    };
-    events_.training.on_evaluation =
-        [shifted, tell = events_.training.on_evaluation](const EvaluationReport& of) {
-          if (tell) tell({shifted(of.at), of.tally});
-        };
+    for (auto* event : {&events_.training.on_iteration, &events_.training.on_step})
+      if (*event) *event = [shifted, tell = *event](const StepReport& at) { tell(shifted(at)); };
+    if (auto& event = events_.training.on_evaluation)
+      event = [shifted, tell = event](const EvaluationReport& of) {
+        tell({shifted(of.at), of.tally});
+      };
   }
   events_.training.save_checkpoint =
       [this, save = events_.training.save_checkpoint](TrainingState at) -> Status {

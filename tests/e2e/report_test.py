@@ -76,16 +76,19 @@ class Test:
         self.sort()
         self.theme()
         self.curves()
+        check("no virtual clock", self.browser.run("return document.querySelector('#curves input[value=simulated]')"), None)
         check("pieces of idle time", all(drawn == said for drawn, said in self.browser.run(PIECES)), True)
         self.quiet()
 
-    def metrics(self):
+    def metrics(self, simulated=None):
         path = self.path("metrics.jsonl")
         with open(path, "w", encoding="utf-8") as file:
             for i in range(1, 201):
                 loss = 0.3 + 2 / (1 + 0.05 * i)
                 line = {"iteration": 5 * i, "time": 0.1 * i, "loss": loss * (1 + 0.1 * (i * 7 % 5 - 2) / 2), "loss_average": loss,
                         "accuracy": 1 - loss / 2.5, "images_per_second": 9000 + 100 * (i % 7)}
+                if simulated and i != 1:
+                    line["simulated_time"] = simulated * i
                 file.write(json.dumps(line) + "\n")
                 if i % 40 == 0:
                     file.write(json.dumps({"iteration": 5 * i, "time": 0.1 * i, "test_loss": loss * 1.05,
@@ -224,6 +227,14 @@ class Test:
         check("roofline", self.browser.run("return document.querySelectorAll('#roofline circle').length >= 4"), True)
         check("no exchanges", "no exchanges" in self.browser.text("#staleness"), True)
 
+    def simulated_time(self):
+        """Curves over the time of a virtual clock are named so; lines without it (1, and 5 evaluations) are left out."""
+        check("left out", "Lines without a simulated time are not shown over it: 6." in self.browser.text("#curves"), True)
+        titles = "return [...document.querySelectorAll('#curves svg text.title')].map(one => one.textContent)"
+        self.browser.click("#curves input[value=simulated]")
+        self.drawn()
+        check("simulated time", sorted(set(self.browser.run(titles))), ["correct", "images/s", "loss", "simulated time"])
+
     def above_the_roof(self):
         """Peaks that were measured too low, said where the points are."""
         self.report("above", "tasks=100")
@@ -240,21 +251,21 @@ class Test:
 
     def words(self):
         """The page calls things as omni-perf does; labels do not overlap; zero is no nanoseconds."""
-        self.report("words", "tasks=2000", "workers=2", metrics=self.metrics())
+        self.report("words", "tasks=2000", "workers=2", metrics=self.metrics(simulated=1e-3))
         told = self.perf("idle", self.path("words")).splitlines()[2].split("  ")
         heads = self.browser.run("return [...document.querySelectorAll('#idle th')].map(one => one.textContent)")
         check("parts", [one.strip() for one in told if one.strip()][3:], heads[1:10])
-        for command, panel in (("kernels", "kernels"),):
-            told = {one for one in self.perf(command, self.path("words")).splitlines()[2].split("  ") if one}
-            heads = {one.strip() for one in self.browser.run(
-                f"return [...document.querySelectorAll('#{panel} th button')].map(one => one.textContent)")}
-            check(f"heads of {panel}", heads - {one.strip() for one in told}, set())
+        told = {one.strip() for one in self.perf("kernels", self.path("words")).splitlines()[2].split("  ")}
+        heads = {one.strip() for one in self.browser.run(
+            "return [...document.querySelectorAll('#kernels th button')].map(one => one.textContent)")}
+        check("heads of kernels", heads - told, set())
         tiles = self.browser.run("return [...document.querySelectorAll('#figures dt')].map(one => one.textContent)")
         summary = self.perf("summary", self.path("words"))
         for tile in ("wall time", "tasks", "iterations", "median iteration", "images/s by the mean iteration"):
             check(f"the word {tile}", [tile in tiles, f"\n{tile} " in summary], [True, True])
         self.browser.click("#curves input[value=seconds]")
         self.drawn()
+        self.simulated_time()
         texts = self.browser.run("return [...document.querySelectorAll('svg text')].map(one => one.textContent)")
         check("no 0 ns", [text for text in texts if text in ("0 ns", "0 ms")], [])
         overlap = self.browser.run("""

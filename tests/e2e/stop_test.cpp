@@ -251,7 +251,10 @@ TEST_F(Stop, AnEvaluationThatWasInterruptedIsMadeUp) {
   const std::vector<Words> kinds{{},
                                  {"--groups", "2"},
                                  {"--strategy", "local", "--groups", "2"},
-                                 {"--groups", "2", "--arrivals", "virtual", "--machine", "8-gpus"}};
+                                 {"--groups", "2", "--arrivals", "virtual", "--machine", "8-gpus"},
+                                 {"--auto", "--arrivals", "virtual", "--machine", "8-gpus"},
+                                 {"--strategy", "hogbatch", "--groups", "3", "--group-batches",
+                                  "2x4,16", "--arrivals", "virtual", "--machine", "8-gpus"}};
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
     const fs::path out = folder_ / std::to_string(kind);
     const auto words = [&](const std::string& name) {

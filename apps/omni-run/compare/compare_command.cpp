@@ -145,9 +145,11 @@ std::string last_error(const fs::path& log) {
 
 std::string told(const perf::Training& training, double target) {
   if (training.outcome == Outcome::diverged) return "diverged";
-  if (const perf::MetricsLine* line = training.reached(target))
-    return fmt::format("{} reached after {:.4g} epoch{}", target, line->epoch,
-                       line->epoch == 1 ? "" : "s");
+  const bool by_clock = perf::are_simulated(training.evaluations);
+  if (const perf::MetricsLine* line = training.reached(target, by_clock))
+    return fmt::format("{} reached after {:.4g} epoch{}{}", target, line->epoch,
+                       line->epoch == 1 ? "" : "s",
+                       by_clock ? ", " + simulated(line->simulated_seconds) : "");
   double best = 0;
   for (const auto& line : training.evaluations) best = std::max(best, line.test_accuracy);
   return fmt::format("{} not reached, {:.4g} at most", target, best);

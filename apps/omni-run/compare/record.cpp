@@ -204,15 +204,17 @@ std::string comparison_table(const perf::Comparison& comparison) {
   const auto whole = [](double value) { return fmt::format("{:.0f}", value); };
   const auto seconds = [](double value) { return perf::shown(value, Format::seconds); };
   const auto share = [](double value) { return fmt::format("{:.2f} %", 100 * value); };
+  const std::string time = comparison.simulated ? "simulated time" : "time";
   perf::Table table{
       .key = "strategies",
       .title = fmt::format("to a test accuracy of {}, mean over seeds (lowest to highest)",
                            comparison.target),
-      .columns = {perf::column::text("", "strategy"), perf::column::text("", "reached"),
-                  perf::column::number("", "epochs"),
-                  perf::column::number("", comparison.simulated ? "simulated time" : "time"),
-                  perf::column::number("", "updates"), perf::column::number("", "images/s"),
-                  perf::column::number("", "final accuracy")}};
+      .columns = {
+          perf::column::text("", "strategy"), perf::column::text("", "reached"),
+          perf::column::number("", "epochs"), perf::column::number("", time.c_str()),
+          perf::column::number("", "updates"),
+          perf::column::number("", comparison.simulated ? "images/simulated s" : "images/s"),
+          perf::column::number("", "final accuracy")}};
   double median = 0;
   for (const perf::StrategyRow& row : comparison.rows) {
     table.rows.push_back({row.strategy, reached(row), range(row.epochs, number),
@@ -225,8 +227,13 @@ std::string comparison_table(const perf::Comparison& comparison) {
     document.notes.push_back("no strategy reached the target with most of its seeds");
   else
     document.notes.push_back(
-        fmt::format("best by median time: {}, {}", comparison.best, seconds(median)));
+        fmt::format("best by median {}: {}, {}", time, comparison.best, seconds(median)));
   for (const perf::Lead& lead : comparison.leads) document.notes.push_back("  " + certainty(lead));
+  if (comparison.left_out > 0)
+    document.notes.push_back(
+        fmt::format("left out: evaluations without a simulated time: {}; a target may have been "
+                    "reached in one of them",
+                    comparison.left_out));
   return perf::as_text(document);
 }
 

@@ -194,11 +194,20 @@ Status Training::train_with(AnyTrainer& trainer) {
   OMNI_CHECK(task_status());
   count_damaged();
   log::info("memory: {:.0f} MiB at most", static_cast<double>(peak_resident_memory()) / 0x1p20);
+  if (const auto seconds = simulated_seconds(trainer.state()))
+    log::info("virtual clock: {}", simulated(*seconds));
   if (arguments_.common.json)
     print_summary(trainer.state());
   else if (arguments_.common.quiet && last_)
     log::result("{}\n", Progress::line(*last_, net().classes()));
   return {};
+}
+
+// By all clocks of the training, those of trials included.
+std::optional<double> Training::simulated_seconds(const TrainingState& state) const {
+  if (!machine_) return std::nullopt;
+  return (state.tuning ? state.tuning->simulated : 0) +
+         (state.arrivals ? state.arrivals->clock.now : 0);
 }
 
 void Training::print_summary(const TrainingState& state) const {
@@ -210,9 +219,9 @@ void Training::print_summary(const TrainingState& state) const {
     if (found->count() > 0)
       summary[found == data_.train->damaged() ? "damaged_images" : "damaged_test_images"] =
           found->count();
+  if (const auto seconds = simulated_seconds(state)) summary["simulated_seconds"] = *seconds;
   if (last_) {
     summary["seconds"] = last_->at.seconds;
-    if (last_->at.simulated_seconds) summary["simulated_seconds"] = *last_->at.simulated_seconds;
     summary["test_loss"] = shown_single(last_->tally.mean_loss());
     summary["test_accuracy"] = shown_single(last_->tally.accuracy());
   }

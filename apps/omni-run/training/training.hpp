@@ -82,6 +82,7 @@ class Training {
       metrics_.reset();
     }
   }
+  std::optional<double> simulated_seconds(const TrainingState& state) const;
   void print_summary(const TrainingState& state) const;
 
   // damaged_steps.cpp

@@ -2,7 +2,8 @@
 
 const strategyColors = ["--blue", "--orange", "--green", "--path", "--accent", "--barrier", "--data", "--muted"];
 const strategyColor = index => `var(${strategyColors[index % strategyColors.length]})`;
-const clockOf = line => line.simulated_time ?? line.time;
+// Of one clock only: null where a line does not have it.
+const clockOf = data => data.clock === "virtual" ? line => line.simulated_time ?? null : line => line.time;
 const trainingsOf = (data, strategy) => data.trainings.filter(training => training.strategy === strategy);
 
 // The mean of the n-th evaluations of all seeds, as far as all have one.
@@ -14,7 +15,7 @@ function meanCurve(curves) {
 
 function accuracyChart(data, name, x, at) {
   const series = data.strategies.flatMap(({ strategy }, i) => {
-    const curves = trainingsOf(data, strategy).map(training => training.evaluations.map(line => [at(line), line.test_accuracy]));
+    const curves = trainingsOf(data, strategy).map(training => training.evaluations.map(line => [at(line), line.test_accuracy]).filter(point => point[0] !== null));
     const color = strategyColor(i), dash = i >= strategyColors.length ? "6 3" : undefined;
     return [...(curves.length > 1 ? curves.map(points => ({ color, faint: true, points })) : []),
       { name: strategy, color, dash, points: meanCurve(curves) }];
@@ -42,7 +43,7 @@ function strategyTable(data) {
     spreadColumn("epochs", "epochs", plain, "to the target: mean over seeds, lowest to highest"),
     spreadColumn(data.clock === "virtual" ? "simulated time" : "time", "time", seconds, "to the target: mean over seeds, lowest to highest"),
     spreadColumn("updates", "updates", whole, "to the target: mean over seeds, lowest to highest"),
-    spreadColumn("images/s", "images_per_second", whole, "of whole trainings"),
+    spreadColumn(data.clock === "virtual" ? "images/simulated s" : "images/s", "images_per_second", whole, "of whole trainings"),
     spreadColumn("final accuracy", "test_accuracy", percent, "of the last evaluation"),
     ...(data.best ? [{ title: `${data.best} is ahead`, hint: "seeds in which the best strategy reached the target first; p of a sign test", text: row => said(lead(row)) }] : []),
   ], data.strategies);
@@ -52,15 +53,17 @@ function startComparison() {
   const data = JSON.parse(byId("data").textContent), best = data.strategies.find(row => row.strategy === data.best);
   const expected = data.strategies.length * data.seeds, done = data.trainings.length;
   byId("what-ran").replaceChildren([data.asked.net, `on ${data.asked.data}`, `${data.seeds} seed${data.seeds === 1 ? "" : "s"}`].join(" · "), el("br"), el("code", {}, data.command));
-  byId("warning").hidden = done >= expected;
-  byId("warning").textContent = `${done} of ${expected} trainings are done; the others are missing here.`;
+  const warnings = [...(done < expected ? [`${done} of ${expected} trainings are done; the others are missing here.`] : []),
+    ...(data.left_out ? [`Left out: evaluations without a simulated time: ${data.left_out}.`] : [])];
+  byId("warning").hidden = !warnings.length;
+  byId("warning").textContent = warnings.join(" ");
   const figures = [["target", percent(data.target), "accuracy on the test set"],
     ["best", data.best ?? "–", "lowest median time to the target"],
-    ["median time", best ? seconds(best.median_time) : "–", data.clock === "virtual" ? "on the virtual clock" : "without evaluations"]];
+    [data.clock === "virtual" ? "median simulated time" : "median time", best ? seconds(best.median_time) : "–", data.clock === "virtual" ? "on the virtual clock" : "without evaluations"]];
   byId("figures").replaceChildren(...figures.map(([name, value, hint]) => el("div", { title: hint }, el("dt", {}, name), el("dd", {}, value))));
   byId("table").replaceChildren(strategyTable(data));
   const time = data.clock === "virtual" ? "simulated time" : "time";
-  byId("time").replaceChildren(accuracyChart(data, `test accuracy over ${time}`, { title: time, text: (value, exact) => exact ? seconds(value) : round(seconds(value)) }, clockOf));
+  byId("time").replaceChildren(accuracyChart(data, `test accuracy over ${time}`, { title: time, text: (value, exact) => exact ? seconds(value) : round(seconds(value)) }, clockOf(data)));
   byId("epochs").replaceChildren(accuracyChart(data, "test accuracy over epochs", { title: "epochs", text: (value, exact) => (exact ? "epoch " : "") + round(significant(value)) }, line => line.epoch),
     el("p", { class: "note" }, "A curve is the mean of a strategy's evaluations over its seeds, as far as all have one; a thin line is one seed."));
   themeButton(byId("theme"));

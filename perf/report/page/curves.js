@@ -4,11 +4,12 @@
 function curvesPanel(trace) {
   const { lines, every } = trace.metrics;
   if (!lines.length) return [empty("No metrics file was found: omni-perf report --metrics FILE names what omni-run --metrics wrote.")];
-  const names = ["iteration", "seconds", "loss", "loss_average", "accuracy", "images_per_second", "test_loss", "test_accuracy"];
+  const names = ["iteration", "seconds", "loss", "loss_average", "accuracy", "images_per_second", "test_loss", "test_accuracy", "simulated"];
+  const simulated = lines.some(line => line[8] !== null), lacking = lines.filter(line => line[1] !== null && line[8] === null).length;
   const box = el("div", { class: "figures" });
   const show = over => {
     const points = name => lines.map(line => [line[names.indexOf(over)], line[names.indexOf(name)]]).filter(([a, b]) => a !== null && b !== null);
-    const x = over === "iteration" ? { title: "iteration", unit: "iterations", text: whole } : { title: "time", text: (value, exact) => exact ? seconds(value) : round(seconds(value)) };
+    const x = over === "iteration" ? { title: "iteration", unit: "iterations", text: whole } : { title: over === "simulated" ? "simulated time" : "time", text: (value, exact) => exact ? seconds(value) : round(seconds(value)) };
     const chart = (name, y, series, options) => lineChart({ name, x, y, series, ...options });
     const loss = { title: "loss", text: (value, exact) => exact ? significant(value, 5) : round(significant(value)) };
     const plain = (value, exact) => exact ? percent(value) : round(percent(value));
@@ -19,11 +20,12 @@ function curvesPanel(trace) {
       chart("accuracy", { title: "correct", text: plain }, [{ name: "training", color: "var(--blue)", faint: true, points: points("accuracy") },
         { name: "test", color: "var(--orange)", dots: true, dash: "5 3", points: points("test_accuracy") }]),
       chart("throughput", { title: "images/s", text: value => round(scaled(value, "")).trim() },
-        [{ name: "images/s", color: "var(--green)", points: points("images_per_second") }]));
+        [{ name: simulated ? "images/s in real time" : "images/s", color: "var(--green)", points: points("images_per_second") }]));
   };
   const pick = (over, title) => el("label", { class: "check" }, el("input", { type: "radio", name: "over", value: over, checked: over === "iteration", onchange: () => show(over) }), title);
   show("iteration");
-  return [el("p", { class: "note" }, "over ", pick("iteration", "iterations"), pick("seconds", "time"),
+  return [el("p", { class: "note" }, "over ", pick("iteration", "iterations"), pick("seconds", "time"), simulated ? pick("simulated", "simulated time") : "",
+    simulated && lacking ? ` Lines without a simulated time are not shown over it: ${lacking}.` : "",
     every > 1 ? ` One of ${every} lines of the metrics file is shown, and every evaluation.` : ""), box];
 }
 

@@ -164,6 +164,30 @@ class Compare(unittest.TestCase):
         for name in ("async-2-1", "sync-2"):
             self.assertEqual(sorted(set(self.iterations(name))), list(range(1, 601)), name)
 
+    # Real and simulated seconds do not meet in one table, whatever a record holds.
+    def test_simulated_times_are_called_so(self):
+        virtual = ("--arrivals", "virtual", "--machine", "8-gpus")
+        done = self.run_to_the_end(*virtual)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"compare: sync, seed 1 of 2: 0.3 reached after \d epochs?, \S+ .?s simulated, ")
+        self.assertIn("  simulated time  ", done.stdout)
+        self.assertIn("best by median simulated time: ", done.stdout)
+        self.assertNotIn("left out", done.stdout)
+        record = self.record()
+        self.assertEqual((record["clock"], record["left_out"]), ("virtual", 0))
+        slowest = max(line["simulated_time"] for one in record["trainings"] for line in one["evaluations"])
+        for one in record["trainings"]:
+            for line in one["evaluations"]:
+                line["time"] = 1000 * slowest
+        del record["trainings"][0]["evaluations"][0]["simulated_time"]
+        with open(os.path.join(self.out, "compare.json"), "w", encoding="utf-8") as file:
+            json.dump(record, file)
+        again = self.run_to_the_end(*virtual)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("left out: evaluations without a simulated time: 1; ", again.stdout)
+        for row in self.record()["strategies"]:
+            self.assertLessEqual(row["time"]["max"], slowest)
+
     def test_a_training_that_diverges_is_a_row(self):
         done = self.run_to_the_end(rate="1e30")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -33,6 +33,28 @@ best by median time: async:2, 1 s
 )");
 }
 
+TEST(ComparisonTable, SaysWhichSecondsAreSimulated) {
+  std::vector<perf::Training> trainings{training("sync", 1, 7, 0.9),
+                                        training("async:2", 1, 7, 0.9)};
+  for (perf::Training& each : trainings) each.evaluations[0].simulated_seconds = 0.25;
+  EXPECT_EQ(comparison_table(perf::compare({"sync", "async:2"}, trainings, 0.9)),
+            R"(to a test accuracy of 0.9, mean over seeds (lowest to highest)
+strategy  reached  epochs  simulated time  updates  images/simulated s  final accuracy
+sync      1 of 1        1          250 ms       10                 400         90.00 %
+async:2   1 of 1        1          250 ms       10                 400         90.00 %
+
+best by median simulated time: sync, 250 ms
+  ahead of async:2 in 0 of 1 seeds (how sure: not known)
+)");
+  trainings[1].evaluations[0].simulated_seconds = perf::kAbsent;
+  const std::string text = comparison_table(perf::compare({"sync", "async:2"}, trainings, 0.9));
+  EXPECT_NE(text.find("async:2   0 of 1 "), std::string::npos) << text;
+  EXPECT_NE(text.find("left out: evaluations without a simulated time: 1; a target may have been "
+                      "reached in one of them\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(ComparisonTable, SaysWhatIsNotKnown) {
   const std::vector<perf::Training> one{training("sync", 1, 1, 0.9),
                                         training("async:2", 1, 2, 0.9)};

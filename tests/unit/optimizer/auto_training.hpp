@@ -76,7 +76,7 @@ class AutoTraining : public testing::Test {
     TunedTraining training(
         *groups_, *feed_, nullptr, std::move(state),
         {.iterations = iterations, .checkpoint_every = checkpoint_every_}, 2,
-        {.training = {.on_iteration = {},
+        {.training = {.on_iteration = [this](const StepReport& at) { drawn_.push_back(at); },
                       .on_step = [this](const StepReport& at) { reports_.push_back(at); },
                       .on_evaluation = {},
                       .save_checkpoint =
@@ -138,7 +138,7 @@ class AutoTraining : public testing::Test {
   std::unique_ptr<Dataset> data_;
   std::optional<ComputeGroups> groups_;
   std::unique_ptr<DataFeed> feed_;
-  std::vector<StepReport> reports_;
+  std::vector<StepReport> reports_, drawn_;  // of steps, and of every iteration
   std::vector<std::string> said_;
   std::vector<Trial> trials_;
   std::vector<std::uint64_t> began_;  // by trial

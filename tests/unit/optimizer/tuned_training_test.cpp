@@ -228,6 +228,10 @@ TEST_F(AutoTraining, simulated_time_is_counted_once) {
   EXPECT_GT(saved_.front().tuning->simulated, 5);
   ASSERT_GT(saved_.size(), 1u);
   EXPECT_EQ(saved_[1].tuning->simulated, saved_.front().tuning->simulated);
+  // The line that is drawn on a terminal has the time of the lines in a file.
+  ASSERT_EQ(drawn_.size(), reports_.size());
+  for (std::size_t i = 0; i < drawn_.size(); ++i)
+    EXPECT_EQ(drawn_[i].simulated_seconds, reports_[i].simulated_seconds);
 }
 
 }  // namespace

@@ -36,18 +36,55 @@ TEST(Comparison, ReadsEvaluationsFromMetrics) {
             "{\"iteration\":10,\"epoch\":1,\"images\":100,\"time\":2,\"test_accuracy\":0.4}\n"
             "{\"iteration\":15,\"epoch\":1.5,\"images\":150,\"time\":1}\n"
             "{\"iteration\":20,\"epoch\":2,\"images\":200,\"time\":2,\"simulated_time\":70,"
-            "\"test_accuracy\":0.8}\n");
+            "\"test_accuracy\":0.8}\n"
+            "{\"iteration\":20,\"simulated_time\":70,\"test_accuracy\":0.8}\n");
   const auto metrics = read_metrics(folder / "m");
   ASSERT_TRUE(metrics);
   const Training read{.strategy = "sync", .evaluations = evaluations_in(*metrics)};
   ASSERT_EQ(read.evaluations.size(), 2u);
   EXPECT_EQ(read.evaluations[0].images, 100);
-  EXPECT_EQ(read.reached(0.4), &read.evaluations[0]);
-  EXPECT_EQ(read.reached(0.41), &read.evaluations[1]);
-  EXPECT_EQ(read.reached(0.9), nullptr) << "accuracy on training images";
+  EXPECT_EQ(read.reached(0.4, false), &read.evaluations[0]);
+  EXPECT_EQ(read.reached(0.41, false), &read.evaluations[1]);
+  EXPECT_EQ(read.reached(0.9, false), nullptr) << "accuracy on training images";
   EXPECT_EQ(read.evaluations[1].seconds, 4) << "of both starts";
-  EXPECT_EQ(seconds_of(read.evaluations[0]), 2);
-  EXPECT_EQ(seconds_of(read.evaluations[1]), 70) << "the virtual clock";
+  EXPECT_EQ(seconds_of(read.evaluations[0], false), 2);
+  EXPECT_EQ(seconds_of(read.evaluations[1], true), 70) << "the virtual clock";
+  EXPECT_TRUE(std::isnan(seconds_of(read.evaluations[0], true)));
+  EXPECT_EQ(read.reached(0.4, true), &read.evaluations[1]) << "the first one on this clock";
+}
+
+// As a file may be that a training by the virtual clock and one without it wrote.
+TEST(Comparison, NeverMixesRealAndSimulatedSeconds) {
+  std::vector<Training> trainings{training("sync", 1, 1, {0.5, 0.9, 0.9}),
+                                  training("async:4", 1, 1, {0.9, 0.9})};
+  trainings[0].evaluations[0].simulated_seconds = 100;
+  trainings[0].evaluations[2].simulated_seconds = 300;
+  for (std::size_t i = 0; i < 2; ++i)
+    trainings[1].evaluations[i].simulated_seconds = 50.0 * static_cast<double>(i + 1);
+  const Comparison found = compare({"sync", "async:4"}, trainings, 0.9);
+  EXPECT_TRUE(found.simulated);
+  EXPECT_EQ(found.left_out, 1u);
+  EXPECT_EQ(found.rows[0].seconds.max, 300) << "not the 2 real seconds of the line before";
+  EXPECT_EQ(found.best, "async:4");
+  EXPECT_EQ(found.leads[0].ahead, 1);
+  EXPECT_EQ(found.rows[0].images_per_second.max, 2);
+  trainings[0].evaluations.pop_back();
+  const Comparison without_end = compare({"sync", "async:4"}, trainings, 0.9);
+  EXPECT_EQ(without_end.rows[0].reached, 0);
+  EXPECT_EQ(without_end.rows[0].images_per_second.count, 0u);
+  const auto json = comparison_json(without_end, trainings);
+  EXPECT_EQ(json["clock"], "virtual");
+  EXPECT_EQ(json["left_out"], 1);
+  EXPECT_TRUE(json["trainings"][0]["reached"].is_null());
+  EXPECT_EQ(json["trainings"][0]["evaluations"].size(), 2u) << "the record keeps all";
+}
+
+TEST(Comparison, OfRealSecondsLeavesNothingOut) {
+  const std::vector<Training> trainings{training("sync", 1, 2, {0.9})};
+  const Comparison found = compare({"sync"}, trainings, 0.9);
+  EXPECT_FALSE(found.simulated);
+  EXPECT_EQ(found.left_out, 0u);
+  EXPECT_EQ(comparison_json(found, trainings)["clock"], "real");
 }
 
 TEST(Comparison, SummarisesOverSeeds) {
@@ -98,10 +135,10 @@ TEST(Comparison, SignTest) {
 TEST(Comparison, TrainingsAreReadAgain) {
   Training made = training("async:4", 3, 1.5, {0.5, 0.9});
   made.outcome = Outcome::diverged;
-  const auto text = training_json(made, 0.9).dump();
+  const auto text = training_json(made, 0.9, false).dump();
   const auto again = read_training(nlohmann::json::parse(text));
   ASSERT_TRUE(again);
-  EXPECT_EQ(training_json(*again, 0.9).dump(), text);
+  EXPECT_EQ(training_json(*again, 0.9, false).dump(), text);
   EXPECT_THAT(text, HasSubstr("\"reached\":{\"iteration\":20.0,\"epoch\":2.0"));
   for (const char* bad :
        {"[]", "{}", R"({"strategy":1,"seed":1,"outcome":"trained","evaluations":[]})",

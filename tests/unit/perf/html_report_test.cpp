@@ -85,6 +85,22 @@ TEST(HtmlReport, ReadsWhatOmniRunLogs) {
   EXPECT_EQ((*lines)[2].seconds, 2);  // a second start of the run goes on where the first ended
 }
 
+// The curves are drawn over simulated time, too: the last number of a line, null without one.
+TEST(HtmlReport, HasTheTimeOfAVirtualClock) {
+  const TemporaryDirectory folder;
+  test::put(folder / "metrics.jsonl",
+            "{\"iteration\":10,\"time\":1.5,\"simulated_time\":0.25,\"loss\":2.5}\n"
+            "{\"iteration\":20,\"time\":2.5,\"loss\":2}\n");
+  const auto metrics = read_metrics(folder / "metrics.jsonl");
+  ASSERT_TRUE(metrics);
+  const Trace trace;
+  const auto data =
+      nlohmann::json::parse(data_of(html_report(trace, Dependencies(trace), *metrics)));
+  const auto& lines = data["metrics"]["lines"];
+  EXPECT_EQ(lines.at(0).at(8), 0.25);
+  EXPECT_TRUE(lines.at(1).at(8).is_null());
+}
+
 TEST(HtmlReport, MetricsThatAreNoneAreRefused) {
   const TemporaryDirectory folder;
   test::put(folder / "metrics.jsonl", "\n\n");
