@@ -125,6 +125,8 @@ constexpr double kOverheadStep = 0.1e-6;                  // s
 constexpr double kJitter = 0.01;                          // of tasks' lengths in a simulation
 constexpr unsigned kFewest = 3, kMost = 12;               // simulations that make a prediction
 constexpr double kSure = 2e-3;  // the standard error of their mean: no more are needed
+constexpr double kFar = 0.05;   // nor that far from what they are compared with, by so many errors:
+constexpr double kFarErrors = 5;
 
 // The implementation that was run most, of every codelet and layer.
 using Choices = std::map<std::tuple<std::string, int, bool>, std::string>;
@@ -182,7 +184,9 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
   double low = 0, high = kMostOverhead;
   while (high - low > kOverheadStep) {
     const double middle = (low + high) / 2;
-    (model.predict(two, true, middle) < model.measured_ ? low : high) = middle;
+    const double seconds = model.predict(two, true, middle, model.measured_);
+    (seconds < model.measured_ ? low : high) = middle;
+    if (std::abs(seconds / model.measured_ - 1) < kSure) low = high = middle;
   }
   model.task_overhead_ = low;
   const double off = model.predict(two, true, low) / model.measured_ - 1;
@@ -200,7 +204,8 @@ void IterationModel::set_cores(int count) {
   std::iota(workers.begin(), workers.end(), 0);
 }
 
-double IterationModel::predict(const GroupLayout& layout, bool in_turn, double overhead) const {
+double IterationModel::predict(const GroupLayout& layout, bool in_turn, double overhead,
+                               double compared) const {
   double mean = 0, squares = 0;  // of differences from the mean
   for (unsigned count = 1;; ++count) {
     const double seconds =
@@ -215,7 +220,10 @@ double IterationModel::predict(const GroupLayout& layout, bool in_turn, double o
     mean += (seconds - before) / count;
     squares += (seconds - before) * (seconds - mean);
     if (count < kFewest) continue;
-    if (count == kMost || std::sqrt(squares / (count * (count - 1))) < kSure * mean) return mean;
+    const double error = std::sqrt(squares / (count * (count - 1)));
+    const double apart = std::abs(mean - compared);
+    if (count == kMost || error < kSure * mean) return mean;
+    if (compared > 0 && apart > kFar * mean && apart > kFarErrors * error) return mean;
   }
 }
 

@@ -40,8 +40,10 @@ class IterationModel {
 
  private:
   // The mean of simulations with random variations of task lengths. Where GPUs share slices,
-  // microseconds decide which GPU gets which task, as in reality.
-  double predict(const GroupLayout& layout, bool in_turn, double overhead) const;
+  // microseconds decide which GPU gets which task, as in reality. Few will do where only the side
+  // of `compared` counts (0: it does not).
+  double predict(const GroupLayout& layout, bool in_turn, double overhead,
+                 double compared = 0) const;
 
   MachineModel machine_;
   std::vector<IterationTask> tasks_;

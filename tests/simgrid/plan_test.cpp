@@ -2,6 +2,7 @@
 // engine takes there.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -25,6 +26,7 @@ struct Run {
   std::vector<int> groups;
   double most_off;  // of the mean of the runs
   int runs = 1;
+  std::vector<int> knee{};  // numbers of groups for which twice that is allowed
 };
 
 // The cores decode images and do nothing that a GPU could. Where they also help it, iterations of
@@ -52,7 +54,9 @@ void expect_foretold(const Machine& machine, const Run& run) {
     const double error = runs.size() > 1 ? std::sqrt(squares / (count - 1) / count) : 0;
     std::printf("%23d%14.3f%12.3f +- %.1f %%%+8.1f %%\n", row["groups"].get<int>(), 1e3 * predicted,
                 1e3 * took, 100 * error, 100 * (predicted / took - 1));
-    EXPECT_NEAR(predicted / took, 1, run.most_off + kErrors * error) << run.net << ", " << row;
+    const bool at_knee = std::ranges::count(run.knee, row["groups"].get<int>()) > 0;
+    const double most_off = run.most_off * (at_knee ? 2 : 1);
+    EXPECT_NEAR(predicted / took, 1, most_off + kErrors * error) << run.net << ", " << row;
   }
 }
 
@@ -64,24 +68,16 @@ TEST(Plan, foretells_iterations_on_a_gpu_with_4_cores) {
 }
 
 // Which GPU does what changes by chance there: one run of the engine differs from the next by up to
-// 15 %, so that means are compared. Tests of two numbers, as more would take longer than one may.
-TEST(Plan, foretells_one_and_two_groups_on_8_gpus_with_32_cores) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {1, 2}, 0.05, 3});
-}
-TEST(Plan, foretells_four_and_eight_groups_on_8_gpus_with_32_cores) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {4, 8}, 0.05, 3});
+// 15 %, so that means are compared. One program measures and fits the plan for all numbers.
+TEST(Plan, foretells_groups_on_8_gpus_with_32_cores) {
+  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {1, 2, 4, 8}, 0.05, 3});
 }
 
 // A mini-batch in one slice keeps one GPU busy, so groups gain; with two and four, the knee, twice
 // as many no longer take half the time.
-TEST(Plan, foretells_one_group_that_needs_a_gpu) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {1}, 0.05, 7});
-}
-TEST(Plan, foretells_the_knee_of_groups_that_each_need_a_gpu) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {2, 4}, 0.10, 7});
-}
-TEST(Plan, foretells_eight_groups_that_each_need_a_gpu) {
-  expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 128, 128, 30, {8}, 0.05, 7});
+TEST(Plan, foretells_groups_that_each_need_a_gpu) {
+  expect_foretold({.cores = 32, .gpus = 8},
+                  {"caffenet", 128, 128, 30, {1, 2, 4, 8}, 0.05, 7, {2, 4}});
 }
 
 }  // namespace

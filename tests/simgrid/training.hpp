@@ -28,7 +28,7 @@ class SimulatedTraining {
   Status take_turns(std::uint64_t iterations);
   Status run_freely(std::uint64_t iterations);
   MiniBatch next_batch(std::size_t group);
-  GroupEvent next_event();
+  Result<GroupEvent> next_event();
   Status finish(int group);
 
   ComputeGroups groups_;
