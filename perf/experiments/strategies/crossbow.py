@@ -5,7 +5,8 @@ import math
 
 from store import NEVER, accuracy, number, seconds_per_update, table
 
-FIGURES = (("best rate", 0, "g", 1), ("epochs", 2, ".2f", 1), ("simulated s", 3, ".3g", 1), ("accuracy at the end, %", 1, ".1f", 100))
+FIGURES = (("best rate", 0, "g", 1), ("epochs", 2, ".2f", 1), ("simulated s", 3, ".3g", 1),
+           ("accuracy at the end, %", 1, ".1f", 100))
 
 
 def words_of(plan, batch, rate, *words):
@@ -28,8 +29,8 @@ def first(result, target):
 
 
 def compared(plan, store, ways):
-    """ways: {name: (machine, batch, words)}. Each at its best rate, {name: (rate, accuracy at the end, epochs, seconds)}, and
-    the accuracy that all reach but those that failed, in half points."""
+    """ways: {name: (machine, batch, words)}. Each at its best rate, {name: (rate, accuracy at the end, epochs, seconds)},
+    and the accuracy that all reach but those that failed, in half points."""
     tried = [(way, rate) for way in ways for rate in plan["rates"]]
     results = dict(zip(tried, store.many([store.training(
         plan["nets"][0], ways[way][0], *words_of(plan, ways[way][1], rate, *ways[way][2])) for way, rate in tried])))
@@ -61,19 +62,21 @@ def learners(plan, store):
                 ways[count, name] = (f"{count}-gpus", plan["batch"], averaging(count, 1, momentum))
     found, target = compared(plan, store, ways)
     found = {name: [found.get((count, name), found[count, "S-SGD"]) for count in plan["groups"]] for name in names}
-    ours, theirs = found["SMA"][-1][3], found["S-SGD"][-1][3]
+    seconds = {name: each[-1][3] for name, each in found.items()}
+    ratio = number(seconds["S-SGD"] / seconds["SMA"]) if seconds["SMA"] < NEVER else "not known"
     text = (f"{plan['nets'][0]}, to a test accuracy of {100 * target:.1f} %, one learner per GPU:\n\n" +
             table(["way", "learners", *plan["groups"]], [row for name in names for row in shown(name, found[name])]) +
-            f"\n\nTime of S-SGD / time of SMA, {plan['groups'][-1]} learners: **{number(theirs / ours) if ours < NEVER else 'not known'}**; "
-            "published, TensorFlow / Crossbow on 8 GPUs: **1.3 to 4**.")
+            f"\n\nTime of S-SGD / time of SMA, {plan['groups'][-1]} learners: **{ratio}**; published, TensorFlow / Crossbow on "
+            "8 GPUs: **1.3 to 4**.")
     return text, {"learners": (f"Epochs to {100 * target:.1f} %", "learners", "epochs",
                                {name: points(plan["groups"], found[name], 2) for name in names})}
 
 
-learners.plan = {"nets": ["normalised"], "groups": [1, 2, 4, 8], "seeds": [1], "rates": [0.02, 0.1], "epochs": 2, "batch": 64,
-                 "tests": 4, "images": 60000}
-learners.differences = """* Published are LeNet, ResNet-32, VGG-16 and ResNet-50, trained for tens of epochs on 8 Titan X; S-SGD was another program. Here
-  one small net trains for few epochs. All ways run on one engine, each at the best of the rates.
+learners.plan = {"nets": ["normalised"], "groups": [1, 2, 4, 8], "seeds": [1], "rates": [0.02, 0.1], "epochs": 2,
+                 "batch": 64, "tests": 4, "images": 60000}
+learners.differences = """\
+* Published are LeNet, ResNet-32, VGG-16 and ResNet-50, trained for tens of epochs on 8 Titan X; S-SGD was another
+  program. Here one small net trains for few epochs. All ways run on one engine, each at the best of the rates.
 * S-SGD has one mini-batch of (learners x batch). EA-SGD is SMA without momentum of the average, with meetings after every
   mini-batch. A model moves by 1 / learners of its distance; in the authors' scripts by a tenth, whatever their number.
 * The accuracy asked for is the one that all ways reach, but those that failed, rounded down to half a point."""
@@ -91,8 +94,10 @@ def tau(plan, store):
                           {name: points(plan["every"], found[name], 3) for name in found})}
 
 
-tau.plan = {key: value for key, value in learners.plan.items() if key != "groups"} | {"every": [1, 2, 4, 8, 16], "learners": 8}
-tau.differences = "* No figures of the published sweep are at hand that were read in the paper or its program, so none stand beside ours."
+tau.plan = {key: value for key, value in learners.plan.items() if key != "groups"} | {
+    "every": [1, 2, 4, 8, 16], "learners": 8}
+tau.differences = """\
+* The published sweep is at hand without figures that were read in the paper or its program. So none stand beside ours."""
 
 
 def gain(plan, store):
@@ -110,12 +115,13 @@ def gain(plan, store):
             ["relative to one", *[number(rate / rates[0]) for rate in rates]],
             ["epochs", *[number(first(result, target)[0], ".2f") for result in results]],
             ["simulated s", *[number(first(result, target)[1]) for result in results]]]
-    return (f"{plan['nets'][0]}, to a test accuracy of {100 * target:.1f} %:\n\n" + table(["learners on the GPU", *counts], rows) +
-            f"\n\nThe authors' rule adds learners while one more brings over 10 %. Here it takes **{counts[settled - 1]}**; "
-            "the published script for ResNet-50 takes **2** per GPU."), {}
+    return (f"{plan['nets'][0]}, to a test accuracy of {100 * target:.1f} %:\n\n" +
+            table(["learners on the GPU", *counts], rows) + "\n\nThe authors' rule adds learners while one more "
+            f"brings over 10 %. Here it takes **{counts[settled - 1]}**; the published script for ResNet-50 takes **2** per GPU."), {}
 
 
 gain.plan = {key: value for key, value in learners.plan.items() if key != "groups"} | {
     "gains": {"2": 1.5, "3": 1.7, "4": 1.8}, "rates": [0.02]}
-gain.differences = """* What the simulated GPU gains is made up: no published figure says what several learners gain on one.
+gain.differences = """\
+* What the simulated GPU gains is made up: no published figure says what several learners gain on one.
 * Under a virtual clock `--groups auto` is refused with `sma`, so the rule is applied to the rates of the table."""

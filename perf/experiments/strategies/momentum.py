@@ -34,12 +34,14 @@ def momentum(plan, store):
                 "best": plan["momenta"]}
         found = {way: [best(count, momenta) for count in counts] for way, momenta in ways.items()}
         shares = {each: needed[each] / needed[found["best"][0]] for each in settings}
+        lines = {}
         for way, each_count in found.items():
-            rows += [[net, f"{way}: {what}", *[f"{each[at]:g}" for each in each_count]] for what, at in (("momentum", 1), ("rate", 2))]
+            for what, at in (("momentum", 1), ("rate", 2)):
+                rows.append([net, f"{way}: {what}", *[f"{each[at]:g}" for each in each_count]])
             rows.append([net, f"{way}: updates", *[number(shares[each]) for each in each_count]])
-        lines = {way: [(each[0], [shares[each] if shares[each] < NEVER else None]) for each in each_count]
-                 for way, each_count in found.items()}
-        lines |= {f"published: {way}": [(count, [value]) for count, value in values.items()] for way, values in UPDATES.items()}
+            lines[way] = [(each[0], [shares[each] if shares[each] < NEVER else None]) for each in each_count]
+        for way, values in UPDATES.items():
+            lines[f"published: {way}"] = [(count, [value]) for count, value in values.items()]
         plots[f"momentum-{name_of(net)}"] = (f"{name_of(net)}: updates to the loss", "compute groups", "relative", lines)
     theirs = [(name, "best: momentum", values) for name, values in FIGURES.items()]
     theirs += [("CIFAR, 33 nodes", f"{way}: updates", values) for way, values in UPDATES.items()]
@@ -48,10 +50,11 @@ def momentum(plan, store):
     return table(["net", "groups", *counts], rows), plots
 
 
-momentum.plan = {"nets": ["small-lenet"], "machines": ["33-nodes"], "groups": [1, 2, 4, 8, 16, 32], "rates": [0.06, 0.02, 0.006],
-                 "momenta": [-0.675, -0.45, -0.225, 0, 0.225, 0.45, 0.675, 0.9], "seeds": [1], "start": 400,
-                 "iterations": 600, "batch": 32, "share": 0.6}
-momentum.differences = """* Published are other nets on real nodes, at one rate, and coarse counts of updates. Ours take the best of three rates for
+momentum.plan = {"nets": ["small-lenet"], "machines": ["33-nodes"], "groups": [1, 2, 4, 8, 16, 32],
+                 "momenta": [-0.675, -0.45, -0.225, 0, 0.225, 0.45, 0.675, 0.9], "rates": [0.06, 0.02, 0.006], "seeds": [1],
+                 "start": 400, "iterations": 600, "batch": 32, "share": 0.6}
+momentum.differences = """\
+* Published are other nets on real nodes, at one rate, and coarse counts of updates. Ours take the best of three rates for
   each number of groups. The momenta are those of figure 8; figure 3 has 0, 0.3, 0.6, 0.9 for ImageNet.
 * All start from the same parameters, trained in one group with momentum 0.9. The loss is the lowest that one group has
   after the given share of the updates. There is one seed, so the setting that gets there first may be lucky."""

@@ -33,7 +33,8 @@ def groups(plan, store):
         return ["--max-batches", updates, "--batch", plan["batch"], "--no-test", "--seed", seed]
     rows, plots, cold, window = [], {}, plan["iterations"] // 10, plan["iterations"] // 10
     for net in plan["nets"]:
-        cases = [(machine, mode, count) for machine in plan["machines"] for mode in ("theory", "off") for count in counts[machine]]
+        cases = [(machine, mode, count) for machine in plan["machines"] for mode in ("theory", "off")
+                 for count in counts[machine]]
         results = {case: store.many([store.training(
             net, case[0], *words(plan["iterations"], seed), *several(case[2], case[1]), begin=words(cold, seed))
             for seed in plan["seeds"]]) for case in cases}
@@ -58,11 +59,12 @@ def groups(plan, store):
             table(["net", "machine, momentum", "loss", "", *plan["groups"]], rows)), plots
 
 
-groups.plan = {"nets": ["small-lenet"], "machines": ["9-nodes", "33-nodes"], "groups": [1, 2, 4, 8, 16, 32], "seeds": [1, 2, 3],
-               "iterations": 1000, "batch": 32, "share": 0.6, "timed": 64, "timed_nets": [
-                   "small-lenet", "lenet", "cifar10-quick"]}
-groups.differences = """* Published are CaffeNet on 18 workers whose computing was emulated, without a saturated server of merged layers, and a net
-  for CIFAR on real nodes. Ours are smaller nets, so messages weigh more, and merged layers saturate sooner.
+groups.plan = {"nets": ["small-lenet"], "machines": ["9-nodes", "33-nodes"], "groups": [1, 2, 4, 8, 16, 32],
+               "seeds": [1, 2, 3], "iterations": 1000, "batch": 32, "share": 0.6,
+               "timed_nets": ["small-lenet", "lenet", "cifar10-quick"], "timed": 64}
+groups.differences = """\
+* Published are CaffeNet on 18 workers whose computing was emulated, without a saturated server of merged layers, and a
+  net for CIFAR on real nodes. Ours are smaller nets, so messages weigh more, and merged layers saturate sooner.
 * The published penalties are small integers, relative to the best momentum with one group; here both kinds are relative to
   one group with momentum 0.9. "Compensated" is the theory's momentum, "tuned" the best of a grid."""
 
@@ -83,7 +85,8 @@ def rivals(plan, store):
                     for momentum in plan["momenta"] for factor in plan["factors"]]
             tried = dict(zip(grid, store.many([training(*setting, plan["seeds"][0]) for setting in grid])))
             ways = {"sync 0.9": (1, 0.9, 1), "async 0.9": (most, 0.9, 1)}
-            results = {way: store.many([training(*setting, seed) for seed in plan["seeds"]]) for way, setting in ways.items()}
+            results = {way: store.many([training(*setting, seed) for seed in plan["seeds"]])
+                       for way, setting in ways.items()}
             loss = statistics.median(loss_at(result, plan["share"], window) for result in results["sync 0.9"])
             best = min(grid, key=lambda setting: reached(tried[setting], loss, window)[1])
             results["Algorithm 1"] = store.many([algorithm1(
@@ -101,7 +104,8 @@ def rivals(plan, store):
                              number(middle[way] / middle["--auto"]) if middle["--auto"] < NEVER else "",
                              number(100 * statistics.median(map(accuracy, each)), ".1f"),
                              settings.get(way, "")])
-    rows += [["**published**", "", "", f"MXNet, {way}", "", "", ratio, "", ""] for way, ratio in (("sync", 4.5), ("async", 11))]
+    rows += [["**published**", "", "", f"MXNet, {way}", "", "", ratio, "", ""]
+             for way, ratio in (("sync", 4.5), ("async", 11))]
     return table(["net", "machine", "loss", "way", "simulated s, by seed", "median", "median / `--auto`'s", "accuracy, %",
                   "settings"], rows), {}
 
@@ -109,8 +113,9 @@ def rivals(plan, store):
 rivals.plan = {"nets": ["small-lenet", "normalised", "lenet", "small-resnet"], "machines": ["9-nodes", "33-nodes"],
                "seeds": [1, 2, 3], "iterations": 1400, "batch": 32, "rate": 0.02, "momenta": [0, 0.9], "factors": [1, 0.3],
                "share": 0.6, "trial": 40}
-rivals.differences = """* Published are the ratios of one figure: Omnivore's optimizer against MXNet with momentum 0.9, other programs on a real cluster;
-  over all clusters and nets it was 1.9 to 12 times as fast as the fastest other system. Here all ways run on one engine.
+rivals.differences = """\
+* Published are the ratios of one figure: Omnivore against MXNet, another program, on a real cluster. Over all clusters and
+  nets Omnivore was 1.9 to 12 times as fast as the fastest other system. Here all ways run on one engine.
 * Simulated seconds include all trials of Algorithm 1 and of `--auto`; those of the grid do not include its other settings.
 * Settings of Algorithm 1: groups, momentum, rate of each epoch, seed 1. Its grid is the authors': rates 0.1 to 0.0001 in one
   group, then momenta 0, 0.3, 0.6, 0.9 at the last rate and a tenth of it."""
