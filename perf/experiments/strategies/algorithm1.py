@@ -7,7 +7,8 @@ import shutil
 from store import DIVERGED, NEVER, summary
 
 RATES, MOMENTA, LATER = (0.0001, 0.001, 0.01, 0.1), (0.0, 0.3, 0.6, 0.9), 0.6
-FASTER, SCORED = 1.1, 10  # what more groups must bring; losses at the end of a trial whose mean is its score
+# What more groups must bring; losses at the end of a trial whose mean is its score; least updates of each group in a trial.
+FASTER, SCORED, EACH = 1.1, 10, 5
 
 
 class Algorithm1:
@@ -32,6 +33,7 @@ class Algorithm1:
 
     def trial(self, updates, groups, momentum, rate):
         """The mean of the last losses, and the seconds of an update."""
+        updates = max(updates, EACH * groups)
         _, lines, seconds, diverged = self.piece(updates, groups, momentum, rate, "--no-test")
         self.seconds, self.trials = self.seconds + seconds, self.trials + seconds
         losses = [line["loss"] for line in lines if "loss_average" in line][-SCORED:]
@@ -79,11 +81,11 @@ class Algorithm1:
         groups = self.fewest_saturating(trial, most, *last)
         while self.at < updates and self.code == 0:
             while True:
-                found = self.search(trial, groups, MOMENTA, (last[1], last[1] / 10), last, 1.01) or (0.0, last[1] / 10)
-                if found[0] > 0 or groups == 1:  # the authors' program goes on to half a group, and ends
+                found = self.search(trial, groups, MOMENTA, (last[1], last[1] / 10), last, 1.01)
+                if groups == 1 or (found and found[0] > 0):  # the authors' program goes on to half a group, and ends
                     break
-                groups, last = groups // 2, (LATER, found[1])
-            last = found
+                groups, last = groups // 2, (LATER, found[1] if found else last[1])
+            last = found or (0.0, last[1] / 10)
             self.chosen.append((groups, *last))
             self.train(min(epoch, updates - self.at), groups, *last)
         result = summary(self.code, self.lines)

@@ -12,7 +12,7 @@ FIGURES = (("best rate", 0, "g", 1), ("epochs", 2, ".2f", 1), ("simulated s", 3,
 def words_of(plan, batch, rate, *words):
     """A training that is tested several times in an epoch of so many images."""
     return ["--epochs", plan["epochs"], "--batch", batch, "--learning-rate", rate, "--test-every",
-            max(1, round(plan["images"] / plan["tests"] / batch)), "--seed", plan["seeds"][0], *words]
+            max(1, round(plan["images"] / plan["tests"] / batch)), "--seed", plan["seed"], *words]
 
 
 def averaging(learners, every, momentum):
@@ -66,13 +66,13 @@ def learners(plan, store):
     ratio = number(seconds["S-SGD"] / seconds["SMA"]) if seconds["SMA"] < NEVER else "not known"
     text = (f"{plan['nets'][0]}, to a test accuracy of {100 * target:.1f} %, one learner per GPU:\n\n" +
             table(["way", "learners", *plan["groups"]], [row for name in names for row in shown(name, found[name])]) +
-            f"\n\nTime of S-SGD / time of SMA, {plan['groups'][-1]} learners: **{ratio}**; published, TensorFlow / Crossbow on "
-            "8 GPUs: **1.3 to 4**.")
+            f"\n\nTime of S-SGD / time of SMA, {plan['groups'][-1]} learners: **{ratio}**; "
+            "published, TensorFlow / Crossbow on 8 GPUs: **1.3 to 4**.")
     return text, {"learners": (f"Epochs to {100 * target:.1f} %", "learners", "epochs",
                                {name: points(plan["groups"], found[name], 2) for name in names})}
 
 
-learners.plan = {"nets": ["normalised"], "groups": [1, 2, 4, 8], "seeds": [1], "rates": [0.02, 0.1], "epochs": 2,
+learners.plan = {"nets": ["normalised"], "groups": [1, 2, 4, 8], "seed": 1, "rates": [0.02, 0.1], "epochs": 2,
                  "batch": 64, "tests": 4, "images": 60000}
 learners.differences = """\
 * Published are LeNet, ResNet-32, VGG-16 and ResNet-50, trained for tens of epochs on 8 Titan X; S-SGD was another
@@ -117,7 +117,7 @@ def gain(plan, store):
             ["simulated s", *[number(first(result, target)[1]) for result in results]]]
     return (f"{plan['nets'][0]}, to a test accuracy of {100 * target:.1f} %:\n\n" +
             table(["learners on the GPU", *counts], rows) + "\n\nThe authors' rule adds learners while one more "
-            f"brings over 10 %. Here it takes **{counts[settled - 1]}**; the published script for ResNet-50 takes **2** per GPU."), {}
+            f"brings over 10 %. Here it takes **{counts[settled - 1]}**; the script for ResNet-50 takes **2**."), {}
 
 
 gain.plan = {key: value for key, value in learners.plan.items() if key != "groups"} | {

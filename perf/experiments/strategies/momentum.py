@@ -18,7 +18,7 @@ def momentum(plan, store):
     start, end = plan["start"], plan["start"] + plan["iterations"]
     for net in plan["nets"]:
         settings = [(count, momentum, rate) for count in counts for momentum in plan["momenta"] for rate in plan["rates"]]
-        words = ["--no-test", "--batch", plan["batch"], "--seed", plan["seeds"][0]]
+        words = ["--no-test", "--batch", plan["batch"], "--seed", plan["seed"]]
         results = dict(zip(settings, store.many([store.training(
             net, plan["machines"][0], "--max-batches", end, "--momentum", momentum, "--learning-rate", rate, *words,
             *several(count), begin=["--max-batches", start, "--momentum", 0.9, *words])
@@ -51,7 +51,7 @@ def momentum(plan, store):
 
 
 momentum.plan = {"nets": ["small-lenet"], "machines": ["33-nodes"], "groups": [1, 2, 4, 8, 16, 32],
-                 "momenta": [-0.675, -0.45, -0.225, 0, 0.225, 0.45, 0.675, 0.9], "rates": [0.06, 0.02, 0.006], "seeds": [1],
+                 "momenta": [-0.675, -0.45, -0.225, 0, 0.225, 0.45, 0.675, 0.9], "rates": [0.06, 0.02, 0.006], "seed": 1,
                  "start": 400, "iterations": 600, "batch": 32, "share": 0.6}
 momentum.differences = """\
 * Published are other nets on real nodes, at one rate, and coarse counts of updates. Ours take the best of three rates for

@@ -45,13 +45,13 @@ def name_of(net):
 
 
 def machine_of(name):
-    """A shipped machine file, or one made from it: N-nodes, N-gpus, SPEED,SPEED...-gpus; then +M=GAIN: with M groups on
-    one device; then @KIND: only devices of this kind."""
+    """A machine file, by its path or the name of a shipped one; or one made from it: N-nodes, N-gpus, SPEED,SPEED...-gpus;
+    then +M=GAIN: with M groups on one device; then @KIND: only devices of this kind."""
     name, _, kind = name.partition("@")
     name, *gains = name.split("+")
     many = re.fullmatch(r"([\d.,]+)-(nodes|gpus)", name)
     shipped = {"nodes": "33-nodes", "gpus": "8-gpus"}[many[2]] if many else name
-    with open(os.path.join(ROOT, "apps/machines", shipped + ".json")) as file:
+    with open(name if os.path.isfile(name) else os.path.join(ROOT, "apps/machines", shipped + ".json")) as file:
         machine = json.load(file)
     device = machine["devices"][0]
     if many and "," in many[1]:
@@ -67,8 +67,8 @@ def machine_of(name):
 
 def devices_of(name):
     """How many compute groups a machine has a device for."""
-    devices = [device.get("count", 1) for device in machine_of(name)["devices"]]
-    return sum(devices) - ("nodes" in name)
+    devices = machine_of(name)["devices"]
+    return sum(device.get("count", 1) for device in devices) - (devices[-1]["kind"] == "node")  # it has the merged layers
 
 
 def table(head, rows):
@@ -172,7 +172,8 @@ class Store:
 
     def machine(self, name):
         text = json.dumps(machine_of(name), indent=1)
-        path = os.path.join(self.folder, f"{name.replace('=', '-')}-{zlib.crc32(text.encode()):08x}.json")
+        name = os.path.basename(name).replace("=", "-")
+        path = os.path.join(self.folder, f"{name}-{zlib.crc32(text.encode()):08x}.json")
         with open(path, "w") as file:
             file.write(text)
         return path

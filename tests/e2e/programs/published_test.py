@@ -146,6 +146,8 @@ class Figures(unittest.TestCase):
     def test_machines_are_made_from_shipped_ones(self):
         self.assertEqual([devices_of(name) for name in ("33-nodes", "9-nodes", "4-gpus")], [32, 8, 4])
         self.assertEqual(machine_of("33-nodes")["devices"][1:], machine_of("9-nodes")["devices"][1:])
+        own = os.path.join(ROOT, "apps", "machines", "33-nodes.json")
+        self.assertEqual(machine_of(own), machine_of("33-nodes"))
         speeds = [each["flops_per_second"] for each in machine_of("1,0.5-gpus")["devices"]]
         self.assertEqual(speeds[1], speeds[0] / 2)
         self.assertEqual(machine_of("1-gpus+2=1.5")["devices"][0]["gain"], {"2": 1.5})
@@ -187,6 +189,7 @@ class Search(unittest.TestCase):
         self.assertEqual(result["chosen"], [(4, 0.3, 0.01), (4, 0.3, 0.01)])  # 8 groups are no faster than 4
         trials = [each for each in tried if each[4]]
         self.assertEqual(result["trials"], sum(updates * max(0.25, 1 / groups) for groups, _, _, updates, _ in trials))
+        self.assertEqual([each for each in trials if each[3] < max(20, 5 * each[0])], [])
         self.assertEqual(result["seconds"], result["trials"] + 40 + 160 / 4)
         self.assertEqual((result["updates"], result["exit"]), (200, 0))
 
