@@ -205,8 +205,9 @@ class Search(unittest.TestCase):
         self.assertEqual([each[:2] for each in result["chosen"]], [(1, 0), (1, 0)])
 
     def test_ties_take_the_larger_rate_and_a_search_survives_where_all_diverge(self):
-        result, _ = self.play(lambda groups, momentum, rate: 1.0)
-        self.assertEqual(result["chosen"][0], (4, 0.9, 0.1))
+        equal = (0.3, 0.1), (0.9, 0.01)
+        result, _ = self.play(lambda groups, momentum, rate: 1.0 if groups == 1 or (momentum, rate) in equal else 2.0)
+        self.assertEqual(result["chosen"][0], (4, *equal[0]))
         result, tried = self.play(lambda groups, momentum, rate: None if groups > 1 else 1.0)
         self.assertEqual(result["chosen"][-1][0], 1)
         worse = [each for each in tried if each[0] == 4 and each[2] == 0.1]
