@@ -3,7 +3,7 @@
 import html
 import statistics
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 560, 340, 70, 50, 40, 110
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 660, 340, 70, 50, 40, 210
 COLOURS = ("#D1495B", "#00798C", "#EDAE49", "#30638E", "#66A182", "#7D5BA6")
 
 
@@ -27,7 +27,7 @@ def svg(title, x_title, y_title, series):
     for share in (0, 0.25, 0.5, 0.75, 1):
         y = up(share * highest)
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>'
-                     f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{share * highest:.0f}</text>')
+                     f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{share * highest:.{0 if highest >= 20 else 2}f}</text>')
     for x in xs:
         parts.append(f'<text x="{across(x):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{x}</text>')
     parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">'

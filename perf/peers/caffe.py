@@ -15,7 +15,7 @@ def find_caffe(named, model, batch):
     """(program, version)"""
     if not named or not model:
         raise Refused("Caffe needs a binary and its own net: --caffe PATH and --caffe-model FILE.prototxt "
-                      "(in Debian: `apt-get install caffe-cpu`, then --caffe caffe)")
+                      "(Debian 11 has it: `apt-get install caffe-cpu`, then --caffe caffe; Debian 12 has none)")
     if shutil.which(named) is None:
         raise Refused(f"no caffe at '{named}'")
     if not os.path.isfile(model):
