@@ -1,7 +1,9 @@
 #include "scheduling/forecast/machine.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <numbers>
 
 namespace omni {
 namespace {
@@ -25,7 +27,24 @@ double interpolated(const std::map<std::uint64_t, double>& table, std::uint64_t 
   return line(std::prev(to), to);
 }
 
+// Above 0, below 1.
+double unit(std::uint32_t high, std::uint32_t low) {
+  const std::uint64_t bits = std::uint64_t{high} << 32 | low;
+  return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
+}
+
 }  // namespace
+
+// Libraries and compilers differ in the last bit of a logarithm: ticks of the clock hide that from
+// all but some 1 in 10^8 draws.
+double Machine::Device::variation(const Philox::Block& bits) const {
+  if (law == Law::constant) return 1;
+  const double logarithm = -std::log(unit(bits[0], bits[1]));
+  if (law == Law::exponential) return logarithm;
+  const double angle = 2 * std::numbers::pi * unit(bits[2], bits[3]);
+  const double normal = std::sqrt(2 * logarithm) * std::cos(angle);
+  return std::exp(sigma * (normal - sigma / 2));  // the mean is 1
+}
 
 double Machine::seconds(std::size_t device, std::uint64_t samples, double flops_per_sample) const {
   const Device& each = devices[device];

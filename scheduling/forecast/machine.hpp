@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/rng.hpp"
+
 namespace omni {
 
 struct Machine {
@@ -36,6 +38,9 @@ struct Machine {
     std::map<std::uint64_t, double> gain{};
     bool serves_merged = false;  // alone, where groups merge layers
     int cores = 1;               // of a node
+
+    // By its law, around 1.
+    double variation(const Philox::Block& bits) const;
   };
   // A node and a GPU have a link of their own, with both directions at once. Cores share a memory.
   struct Link {  // without: nothing costs time

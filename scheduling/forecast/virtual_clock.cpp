@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <numbers>
 #include <span>
 #include <utility>
 
@@ -15,12 +14,6 @@ namespace {
 constexpr double kForward = 1.0 / 3;  // of computing
 
 double at_least_a_tick(double seconds) { return std::max(in_ticks(seconds), kTick); }
-
-// Above 0, below 1.
-double unit(std::uint32_t high, std::uint32_t low) {
-  const std::uint64_t bits = std::uint64_t{high} << 32 | low;
-  return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
-}
 
 struct Writer {
   static constexpr bool reads = false;
@@ -106,12 +99,7 @@ double VirtualClock::Group::at() const {
 double VirtualClock::draw(std::size_t number) {
   const Machine::Device& device = machine_.devices[number];
   if (device.law == Machine::Law::constant) return 1;
-  const Philox::Block bits = random_(number, draws_[number]++);
-  const double logarithm = -std::log(unit(bits[0], bits[1]));
-  if (device.law == Machine::Law::exponential) return logarithm;
-  const double angle = 2 * std::numbers::pi * unit(bits[2], bits[3]);
-  const double normal = std::sqrt(2 * logarithm) * std::cos(angle);
-  return std::exp(device.sigma * (normal - device.sigma / 2));  // the mean is 1
+  return device.variation(random_(number, draws_[number]++));
 }
 
 const Division& VirtualClock::division(int group, std::uint64_t samples) {
