@@ -76,6 +76,12 @@ void Progress::checked(std::size_t done, std::size_t all, std::size_t unreadable
   if (!terminal_ && tenths > std::exchange(tenths_, tenths)) log::info("{}", text);
 }
 
+void Progress::part(const std::string& what, int done, int all) {
+  if (quiet_ || !terminal_ || !is_time(done == all)) return;
+  redraw(fmt::format("{}: iteration {} of {}", what, done, all));
+  if (done == all) finish_line();
+}
+
 void Progress::step(const StepReport& report) {
   if (terminal_) return;
   log::info(  // Darknet's line, which many scripts read

@@ -17,6 +17,8 @@ class Progress {
   void evaluation(const EvaluationReport& report, int classes);
   // Of omni-run data: redraws a line on a terminal, prints one for each tenth on a pipe.
   void checked(std::size_t done, std::size_t all, std::size_t unreadable);
+  // Of what takes a while: redraws a line on a terminal, prints nothing on a pipe.
+  void part(const std::string& what, int done, int all);
   void finish_line();  // so that other output starts on a line of its own
   static std::string line(const EvaluationReport& report, int classes);
 

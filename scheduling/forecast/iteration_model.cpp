@@ -154,6 +154,8 @@ IterationWork work_of(const std::vector<IterationTask>& iteration) {
 
 Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, const Train& train,
                                                int warm_up, int iterations) {
+  log::info("slices of {} images: {} iterations warm up the models", net.slices().sizes.front(),
+            warm_up);
   OMNI_CHECK(train(warm_up));
   // While the models still try implementations, iterations take longer than they will.
   std::vector<TaskTime> times;

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "apps/omni-run/memory/demand.hpp"
+#include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/timed_training.hpp"
@@ -25,13 +26,15 @@ namespace {
 
 // Of nets in slices of so many images, from training two groups in turn.
 Result<IterationModel> model_of(const NetSpec& spec, const PlanArguments& arguments, int slice,
-                                Workers workers, const Dataset& images) {
+                                Workers workers, const Dataset& images, Progress& progress) {
   NetArguments net = arguments.net;
   net.slice = slice;
   OMNI_TRY(ComputeGroups two,
            open_groups(spec, net, {.count = 2, .fully_connected = arguments.fully_connected}));
   two.assign(spread_groups(2, workers));
   OMNI_TRY(const auto training, TimedTraining::make(std::move(two), images, arguments.machine));
+  const std::string what = fmt::format("plan: slices of {} images", slice);
+  training->watch([&](int done, int all) { progress.part(what, done, all); });
   return IterationModel::measure(
       training->groups().net(), workers,
       [&](int iterations) {
@@ -41,13 +44,16 @@ Result<IterationModel> model_of(const NetSpec& spec, const PlanArguments& argume
 }
 
 Result<double> timed(const NetSpec& spec, const PlanArguments& arguments, int slice, int groups,
-                     Asynchrony asynchrony, Workers workers, const Dataset& images) {
+                     Asynchrony asynchrony, Workers workers, const Dataset& images,
+                     Progress& progress) {
   NetArguments net = arguments.net;
   net.slice = slice;
   OMNI_TRY(ComputeGroups made,
            open_groups(spec, net, {.count = groups, .fully_connected = arguments.fully_connected}));
   made.assign(spread_groups(groups, workers));
   OMNI_TRY(const auto training, TimedTraining::make(std::move(made), images, arguments.machine));
+  const std::string what = fmt::format("plan: measures {} groups", groups);
+  training->watch([&](int done, int all) { progress.part(what, done, all); });
   OMNI_CHECK(training->seconds(arguments.warm_up, asynchrony));
   return training->seconds_per_iteration(arguments.iterations + 4 * groups, asynchrony);
 }
@@ -139,6 +145,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
   const double tuned = static_cast<double>(groups.net().options().solver.momentum);
   const bool in_turn =
       arguments.asynchrony == Asynchrony::reproducible || groups.net().options().subdivisions > 1;
+  Progress progress(arguments.common.quiet);
   std::map<int, IterationModel> models;  // by slice: the GPUs of a group decide how many it has
   GroupPlan plan;
   for (const int count : planned_groups(arguments.most_groups)) {
@@ -147,7 +154,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     OMNI_TRY(const int slice, slice_of_groups(spec, arguments.net, count));
     auto model = models.find(slice);
     if (model == models.end()) {
-      OMNI_TRY(IterationModel made, model_of(spec, arguments, slice, workers, images));
+      OMNI_TRY(IterationModel made, model_of(spec, arguments, slice, workers, images, progress));
       model = models.emplace(slice, std::move(made)).first;
     }
     row.images_per_slice = slice;
@@ -161,7 +168,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     PlanArguments of_node = arguments;
     of_node.net.cores = arguments.node_cores;
     OMNI_TRY(const int slice, slice_of_groups(spec, of_node.net, 1));
-    OMNI_TRY(IterationModel model, model_of(spec, of_node, slice, workers, images));
+    OMNI_TRY(IterationModel model, model_of(spec, of_node, slice, workers, images, progress));
     model.set_cores(arguments.node_cores);
     GroupPlan::Row one{.groups = 1, .layout = spread_groups(1, {arguments.node_cores, 0})};
     one.work = model.work();
@@ -175,7 +182,7 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
     for (GroupPlan::Row& row : plan.rows) {
       OMNI_TRY(const int slice, slice_of_groups(spec, arguments.net, row.groups));
       const auto time = [&](int count, Asynchrony asynchrony) {
-        return timed(spec, arguments, slice, count, asynchrony, workers, images);
+        return timed(spec, arguments, slice, count, asynchrony, workers, images, progress);
       };
       OMNI_TRY(const double fitted, time(2, Asynchrony::reproducible));
       OMNI_TRY(const double seconds, time(row.groups, arguments.asynchrony));
@@ -208,6 +215,7 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
     return ChosenGroups{1, "all layers are fully connected and merged", {}};
   PlanArguments wanted;
   wanted.net = net;
+  wanted.common = arguments.common;
   wanted.machine = arguments.machine;
   wanted.fully_connected = arguments.groups.fully_connected;
   wanted.asynchrony = arguments.groups.how.asynchrony.value_or(wanted.asynchrony);

@@ -60,14 +60,18 @@ TimedTraining::TimedTraining(ComputeGroups groups, MemoryDataset images)
       feed_(images_, feed_options(groups_.net(), 1, true, Trainer::slots(groups_))) {}
 
 Result<double> TimedTraining::seconds(int iterations, Asynchrony asynchrony,
-                                      std::function<void(const StepReport&)> on_iteration) {
-  Stopwatch watch;
+                                      const std::function<void(const StepReport&)>& on_iteration) {
+  Stopwatch time;
+  int done = 0;
   Trainer trainer(
       groups_, feed_, nullptr, {.seed = 1},
       {.iterations = static_cast<std::uint64_t>(iterations), .strategy = async(asynchrony)},
-      {.on_iteration = std::move(on_iteration)});
+      {.on_iteration = [&](const StepReport& report) {
+        if (on_iteration) on_iteration(report);
+        if (watcher_) watcher_(++done, iterations);
+      }});
   OMNI_CHECK(trainer.run());
-  return watch.seconds();
+  return time.seconds();
 }
 
 Result<double> TimedTraining::mean_seconds() {

@@ -21,18 +21,21 @@ class TimedTraining {
                                                      const MachineArguments& machine);
 
   Result<double> seconds(int iterations, Asynchrony asynchrony,
-                         std::function<void(const StepReport&)> on_iteration = {});
+                         const std::function<void(const StepReport&)>& on_iteration = {});
   // Of a run of half a second or more, once the models of every implementation have settled.
   Result<double> mean_seconds();
   // While all groups are at work.
   Result<double> seconds_per_iteration(int iterations, Asynchrony asynchrony);
   ComputeGroups& groups() { return groups_; }
+  // Called after each iteration, with their number so far and in all.
+  void watch(std::function<void(int done, int all)> watcher) { watcher_ = std::move(watcher); }
 
  private:
   TimedTraining(ComputeGroups groups, MemoryDataset images);
   ComputeGroups groups_;
   MemoryDataset images_;
   DataFeed feed_;
+  std::function<void(int done, int all)> watcher_{};
 };
 
 }  // namespace omni
