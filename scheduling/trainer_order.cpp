@@ -32,7 +32,7 @@ void Trainer::take_arrivals() {
         are_sound(*state_.arrivals, *options_.clock, count))
       arrivals_ = *state_.arrivals;
     else
-      options_.clock->restore(before);
+      options_.clock->restart(before, state_.arrivals->clock.now);
   }
   begin_on_clock();
 }

@@ -11,12 +11,12 @@
 namespace omni {
 namespace {
 
-constexpr std::uint64_t kMostBytes = 1 << 16;
+constexpr std::uint64_t kMostRatioBytes = 1 << 16;
 
 }  // namespace
 
 std::vector<UpdateRatio> UpdateRatios::read() const {
-  const Result<std::string> text = read_file(path_, kMostBytes);
+  const Result<std::string> text = read_file(path_, kMostRatioBytes);
   if (!text) return {};
   const auto list = nlohmann::json::parse(*text, nullptr, false);
   std::vector<UpdateRatio> counts;

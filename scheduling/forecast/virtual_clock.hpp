@@ -52,6 +52,10 @@ class VirtualClock {
   State state() const;
   // False: not a state of so many groups on such a machine; nothing has changed.
   bool restore(const State& state);
+  // Goes on from a state of its own, later.
+  void restart(const State& state, double now) {
+    if (restore(state)) now_ = std::max(now_, now);
+  }
 
   // Seconds that the busiest of its kind was busy.
   struct Busy {

@@ -137,6 +137,7 @@ Status Training::train() {
       groups_->use(all ? count : 1, workers);
       if (all)  // it succeeded before
         (void)assign_workers(*groups_, arguments_.groups, strategy_.type->models, *session_);
+      if (clock_) *clock_ = *make_clock_(groups_->count());  // the time comes from the state
     };
     GuardedTraining trainer(*groups_, *feeds_.front(), test(), start_, options(), events(),
                             guarded(), {arguments_.groups.cold_start, use_groups});

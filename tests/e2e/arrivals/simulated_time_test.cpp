@@ -110,6 +110,36 @@ TEST_F(SimulatedTime, IsOnATerminal) {
   EXPECT_THAT(said, testing::ContainsRegex("10/10 epoch 1.00 .* img/s [0-9.]+ ms simulated "));
 }
 
+// One group trains first, on all devices. Time goes on when the groups begin, and after a resume.
+TEST_F(SimulatedTime, GoesOnBehindAColdStart) {
+  const Words cold{"--groups",           "4", "--cold-start", "4", "--no-test", "--deterministic",
+                   "--checkpoint-every", "3"};
+  const auto times = [&](const std::vector<Words>& pieces) {
+    const TemporaryDirectory out;
+    std::filesystem::remove(folder_ / "metrics.jsonl");
+    for (const Words& piece : pieces) {
+      Words all{"--net",        "lenet",     "--batch",  "8",         "--data",
+                "synthetic:80", "--display", "1",        "--metrics", folder_ / "metrics.jsonl",
+                "--out",        out / "run", "--resume", "auto"};
+      for (const Words& more : {kClock, cold, piece})
+        all.insert(all.end(), more.begin(), more.end());
+      const Finished run = omni_run(all);
+      EXPECT_EQ(run.exit_code, 0) << run.errors;
+    }
+    std::vector<double> found;
+    for (const auto& line : read_metrics(folder_ / "metrics.jsonl"))
+      found.push_back(line["simulated_time"].get<double>());
+    return found;
+  };
+  const Words all{"--max-batches", "10"};
+  const std::vector<double> whole = times({all});
+  ASSERT_EQ(whole.size(), 10u);
+  for (std::size_t i = 1; i < whole.size(); ++i) EXPECT_GE(whole[i], whole[i - 1]) << i;
+  EXPECT_GT(whole[3], 0);
+  EXPECT_GT(whole[4], whole[3]);
+  for (const char* end : {"3", "6"}) EXPECT_EQ(times({{"--max-batches", end}, all}), whole) << end;
+}
+
 TEST_F(SimulatedTime, IsOfAVirtualClockOnly) {
   const Finished run = omni_run(words({"--groups", "2", "--json"}, {}));
   ASSERT_EQ(run.exit_code, 0) << run.errors;
