@@ -348,25 +348,12 @@ std::size_t Net::declared_bytes() const {
   return bytes;
 }
 
-double Net::forward_flops_per_image() const {
-  return forward_flops_per_image(Phase::replicated) + forward_flops_per_image(Phase::merged);
-}
-
-double Net::forward_flops_per_image(Phase phase) const {
+double Net::forward_flops_per_image(std::optional<Phase> only) const {
   double flops = 0;
   for (std::size_t i = 0; i < layers().size(); ++i)
-    if ((i < merged_from_) == (phase == Phase::replicated))
+    if (!only || (i < merged_from_) == (*only == Phase::replicated))
       flops += layers()[i]->forward_flops_per_image();
   return flops;
-}
-
-double Net::bytes_to_merged() const {
-  if (!has(Phase::merged)) return 0;
-  double bytes = 0;
-  if (merged_from_ == 0)
-    return 4.0 * options().batch * static_cast<double>(options().input.count());
-  for (const Tensor* each : replicated_output().value) bytes += static_cast<double>(each->bytes());
-  return options().subdivisions * bytes;
 }
 
 const Tensor& Net::output(int slice) const {

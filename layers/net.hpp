@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "layers/layer_builder.hpp"
@@ -100,10 +101,7 @@ class Net {
   std::vector<CapturedTask> capture_tasks(task_capture::Working working, bool evaluates = true);
   std::size_t declared_bytes() const;   // of all tensors, if none shared memory
   std::size_t parameter_count() const;  // trainable values
-  double forward_flops_per_image() const;
-  double forward_flops_per_image(Phase phase) const;
-  // Of a mini-batch: what the merged phase reads, the images if it is the whole net.
-  double bytes_to_merged() const;
+  double forward_flops_per_image(std::optional<Phase> only = {}) const;
   const Tensor& output(int slice) const;  // of the last layer
 
  private:

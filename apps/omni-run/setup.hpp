@@ -15,7 +15,7 @@
 #include "runtime/result.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
-#include "scheduling/forecast/machine_file.hpp"
+#include "scheduling/forecast/machine/machine_file.hpp"
 
 namespace omni {
 

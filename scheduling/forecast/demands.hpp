@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "scheduling/forecast/group_devices.hpp"
+#include "scheduling/forecast/machine/group_devices.hpp"
 #include "scheduling/forecast/net_costs.hpp"
 
 namespace omni {

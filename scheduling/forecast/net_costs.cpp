@@ -2,6 +2,22 @@
 
 namespace omni {
 
+namespace {
+
+// That the merged phase reads: the images, if it is the whole net.
+double bytes_to_merged(const Net& net) {
+  if (!net.has(Net::Phase::merged)) return 0;
+  const NetOptions& options = net.options();
+  if (!net.has(Net::Phase::replicated))
+    return 4.0 * options.batch * static_cast<double>(options.input.count());
+  double bytes = 0;
+  for (const Tensor* each : net.replicated_output().value)
+    bytes += static_cast<double>(each->bytes());
+  return options.subdivisions * bytes;
+}
+
+}  // namespace
+
 NetCosts net_costs(Net& net) {
   const double all = net.forward_flops_per_image();
   NetCosts costs{
@@ -26,7 +42,7 @@ NetCosts net_costs(Net& net) {
     for (std::size_t part = 0; !param->divisible && part < master.parts(); ++part)
       of.parts.push_back(static_cast<double>(4 * master.count_of(part)));
   }
-  costs.activations = net.bytes_to_merged();
+  costs.activations = bytes_to_merged(net);
   return costs;
 }
 

@@ -2,7 +2,7 @@
 // a GPU that is not there, and supposes nodes of other cores.
 #include <gtest/gtest.h>
 
-#include "scheduling/forecast/machine_file.hpp"
+#include "scheduling/forecast/machine/machine_file.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "scheduling/forecast/machine_file.hpp"
+#include "scheduling/forecast/machine/machine_file.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
 OMNI_FUZZ_TARGET(machine) {

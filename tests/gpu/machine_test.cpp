@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "scheduling/forecast/machine_file.hpp"
+#include "scheduling/forecast/machine/machine_file.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {

@@ -10,7 +10,7 @@
 #include "runtime/tasks/session.hpp"
 #include "scheduling/checkpoint_folder.hpp"
 #include "scheduling/forecast/group_plan.hpp"
-#include "scheduling/forecast/machine_file.hpp"
+#include "scheduling/forecast/machine/machine_file.hpp"
 #include "scheduling/forecast/update_ratios.hpp"
 
 namespace omni {

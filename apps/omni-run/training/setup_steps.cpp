@@ -19,7 +19,7 @@
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
 #include "runtime/tasks/codelet.hpp"
-#include "scheduling/forecast/machine_file.hpp"
+#include "scheduling/forecast/machine/machine_file.hpp"
 #include "scheduling/guard/guarded_training.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
 

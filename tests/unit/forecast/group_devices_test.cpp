@@ -1,5 +1,5 @@
 // Groups on the devices of a machine, and how devices share a mini-batch.
-#include "scheduling/forecast/group_devices.hpp"
+#include "scheduling/forecast/machine/group_devices.hpp"
 
 #include <gtest/gtest.h>
 

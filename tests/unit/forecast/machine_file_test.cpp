@@ -1,4 +1,4 @@
-#include "scheduling/forecast/machine_file.hpp"
+#include "scheduling/forecast/machine/machine_file.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <map>
 #include <numeric>
 
-#include "scheduling/forecast/machine_file.hpp"
+#include "scheduling/forecast/machine/machine_file.hpp"
 
 namespace omni {
 namespace {

@@ -15,7 +15,7 @@
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/tasks/session.hpp"
-#include "scheduling/forecast/machine_file.hpp"
+#include "scheduling/forecast/machine/machine_file.hpp"
 #include "scheduling/optimizer/tuned_training.hpp"
 #include "scheduling/training_checkpoint.hpp"
 #include "tests/support/temporary_directory.hpp"

@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-#include "scheduling/forecast/machine_file.hpp"
+#include "scheduling/forecast/machine/machine_file.hpp"
 #include "scheduling/forecast/virtual_clock.hpp"
 #include "scheduling/strategies/elastic.hpp"
 #include "scheduling/strategies/hogbatch.hpp"

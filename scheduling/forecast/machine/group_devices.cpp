@@ -1,4 +1,4 @@
-#include "scheduling/forecast/group_devices.hpp"
+#include "scheduling/forecast/machine/group_devices.hpp"
 
 #include <algorithm>
 

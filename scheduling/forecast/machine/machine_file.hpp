@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "runtime/result.hpp"
-#include "scheduling/forecast/machine.hpp"
+#include "scheduling/forecast/machine/machine.hpp"
 
 namespace omni {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "scheduling/forecast/machine.hpp"
+#include "scheduling/forecast/machine/machine.hpp"
 
 namespace omni {
 

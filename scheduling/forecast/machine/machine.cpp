@@ -1,4 +1,4 @@
-#include "scheduling/forecast/machine.hpp"
+#include "scheduling/forecast/machine/machine.hpp"
 
 #include <algorithm>
 #include <cmath>
