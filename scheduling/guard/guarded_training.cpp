@@ -16,7 +16,7 @@ constexpr std::uint64_t kWindows = 2, kPart = 8, kTrial = 4;
 constexpr int kMostAtFirst = 8;
 constexpr std::uint64_t kProbes = 16;  // mini-batches that tell how good the result is
 // A training that does not become good with it is given up.
-constexpr double kLeastShare = 1e-4;
+constexpr double kSmallestShare = 1e-4;
 
 std::size_t window_of(const ComputeGroups& groups) {
   const std::uint64_t batch = groups.net().options().batch;
@@ -94,7 +94,7 @@ Status GuardedTraining::run() {
     Status trained = trainer_->run();
     if (!trained) {
       const Error& error = trained.error();
-      if (error.kind != ErrorKind::diverged || state().guard->share < kLeastShare) return trained;
+      if (error.kind != ErrorKind::diverged || state().guard->share < kSmallestShare) return trained;
       go_back(error.what);
     } else if (state().iteration < end_) {
       go_on();
@@ -131,7 +131,7 @@ void GuardedTraining::go_on() {
       guard.share = std::min(1.0, 2 * guard.share);
       guard.wait = guard.patience;
     }
-  } else if (state.guard->share > kLeastShare) {
+  } else if (state.guard->share > kSmallestShare) {
     halve(state);
   }
   begin_guarded(std::move(state));

@@ -11,7 +11,7 @@
 namespace omni {
 namespace {
 
-constexpr double kChance = 2.302585;
+constexpr double kGuessing = 2.302585;
 
 std::vector<double> noisy(std::size_t count, double noise,
                           const std::function<double(double)>& level) {
@@ -22,7 +22,7 @@ std::vector<double> noisy(std::size_t count, double noise,
   return losses;
 }
 
-LossLevel after(const std::vector<double>& losses, std::optional<double> chance = kChance,
+LossLevel after(const std::vector<double>& losses, std::optional<double> chance = kGuessing,
                 std::size_t epoch = LossLevel::kBlock) {
   LossLevel level(chance, epoch);
   for (const double each : losses) level.note(each);
@@ -31,24 +31,24 @@ LossLevel after(const std::vector<double>& losses, std::optional<double> chance 
 
 TEST(LossLevel, tells_chance_from_what_is_surely_better) {
   for (const double noise : {0.0, 0.01, 0.1, 0.5}) {
-    EXPECT_TRUE(at_chance(noisy(300, noise, [](double) { return kChance; }), kChance)) << noise;
-    EXPECT_TRUE(at_chance(noisy(300, noise, [](double) { return 3.0; }), kChance)) << noise;
-    EXPECT_FALSE(at_chance(noisy(300, noise, [](double) { return 0.9 * kChance; }), kChance))
+    EXPECT_TRUE(at_chance(noisy(300, noise, [](double) { return kGuessing; }), kGuessing)) << noise;
+    EXPECT_TRUE(at_chance(noisy(300, noise, [](double) { return 3.0; }), kGuessing)) << noise;
+    EXPECT_FALSE(at_chance(noisy(300, noise, [](double) { return 0.9 * kGuessing; }), kGuessing))
         << noise;
   }
-  EXPECT_TRUE(at_chance({}, kChance)) << "nothing is known";
+  EXPECT_TRUE(at_chance({}, kGuessing)) << "nothing is known";
 }
 
 TEST(LossLevel, counts_losses_at_chance) {
   for (const double noise : {0.0, 0.01, 0.1, 0.5})
-    EXPECT_GE(after(noisy(2000, noise, [](double) { return kChance; })).at_chance(), 900u) << noise;
+    EXPECT_GE(after(noisy(2000, noise, [](double) { return kGuessing; })).at_chance(), 900u) << noise;
   EXPECT_GE(after(noisy(2000, 0.3, [](double) { return 2.9; })).at_chance(), 900u) << "above it";
 }
 
 TEST(LossLevel, does_not_count_what_learns) {
-  const auto slow = [](double i) { return i < 200 ? kChance : kChance - 1e-3 * (i - 200); };
+  const auto slow = [](double i) { return i < 200 ? kGuessing : kGuessing - 1e-3 * (i - 200); };
   EXPECT_EQ(after(noisy(1200, 0.1, slow)).at_chance(), 0u);
-  EXPECT_EQ(after(noisy(3000, 0.1, [](double) { return 0.97 * kChance; })).at_chance(), 0u)
+  EXPECT_EQ(after(noisy(3000, 0.1, [](double) { return 0.97 * kGuessing; })).at_chance(), 0u)
       << "little, but surely";
   const auto from_far = [](double i) { return 20 * std::exp(-i / 700); };
   EXPECT_LT(after(noisy(1400, 0.1, from_far)).at_chance(), 200u) << "still far above, but falling";
@@ -57,19 +57,19 @@ TEST(LossLevel, does_not_count_what_learns) {
 // A small data set has few mini-batches in an epoch, and in a training.
 TEST(LossLevel, judges_short_epochs_one_by_one) {
   for (const double noise : {0.01, 0.1, 0.5}) {
-    const auto stays = noisy(160, noise, [](double) { return kChance; });
-    EXPECT_GE(after(stays, kChance, 23).at_chance(), 115u) << noise;
+    const auto stays = noisy(160, noise, [](double) { return kGuessing; });
+    EXPECT_GE(after(stays, kGuessing, 23).at_chance(), 115u) << noise;
     EXPECT_LT(after(stays).at_chance(), 100u);
-    EXPECT_GE(after(stays, kChance, 1).at_chance(), 112u) << "in blocks of 16";
+    EXPECT_GE(after(stays, kGuessing, 1).at_chance(), 112u) << "in blocks of 16";
   }
-  EXPECT_NEAR(after(noisy(160, 0.1, [](double) { return kChance; }), kChance, 23).mean_at_chance(),
-              kChance, 0.05);
-  const auto slow = [](double i) { return i < 60 ? kChance : kChance - 2e-3 * (i - 60); };
-  EXPECT_EQ(after(noisy(200, 0.1, slow), kChance, 23).at_chance(), 0u);
+  EXPECT_NEAR(after(noisy(160, 0.1, [](double) { return kGuessing; }), kGuessing, 23).mean_at_chance(),
+              kGuessing, 0.05);
+  const auto slow = [](double i) { return i < 60 ? kGuessing : kGuessing - 2e-3 * (i - 60); };
+  EXPECT_EQ(after(noisy(200, 0.1, slow), kGuessing, 23).at_chance(), 0u);
 }
 
 TEST(LossLevel, counts_again_what_forgets) {
-  const auto dies = [](double i) { return i < 1000 ? 2 - 1e-3 * i : kChance; };
+  const auto dies = [](double i) { return i < 1000 ? 2 - 1e-3 * i : kGuessing; };
   const LossLevel level = after(noisy(1640, 0.05, dies));
   EXPECT_GE(level.at_chance(), 500u);
   EXPECT_LE(level.at_chance(), 640u);
@@ -93,8 +93,8 @@ TEST(LossLevel, small_losses_may_rise_to_small_ones) {
 }
 
 TEST(LossLevel, goes_on_from_what_was_saved) {
-  const std::vector<double> losses = noisy(1280, 0.1, [](double) { return kChance; });
-  LossLevel resumed(kChance);
+  const std::vector<double> losses = noisy(1280, 0.1, [](double) { return kGuessing; });
+  LossLevel resumed(kGuessing);
   ASSERT_TRUE(resumed.take(after({losses.begin(), losses.begin() + 640}).numbers()));
   for (std::size_t i = 640; i < losses.size(); ++i) resumed.note(losses[i]);
   EXPECT_EQ(resumed.numbers(), after(losses).numbers());

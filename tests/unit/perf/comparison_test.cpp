@@ -72,10 +72,10 @@ TEST(Comparison, NeverMixesRealAndSimulatedSeconds) {
   const Comparison without_end = compare({"sync", "async:4"}, trainings, 0.9);
   EXPECT_EQ(without_end.rows[0].reached, 0);
   EXPECT_EQ(without_end.rows[0].images_per_second.count, 0u);
-  const auto json = comparison_json(without_end, trainings);
-  EXPECT_EQ(json["clock"], "virtual");
-  EXPECT_EQ(json["left_out"], 1);
-  EXPECT_TRUE(json["trainings"][0]["reached"].is_null());
+  const auto table = comparison_json(without_end, trainings);
+  EXPECT_EQ(table["clock"], "virtual");
+  EXPECT_EQ(table["left_out"], 1);
+  EXPECT_TRUE(table["trainings"][0]["reached"].is_null());
   EXPECT_EQ(json["trainings"][0]["evaluations"].size(), 2u) << "the record keeps all";
 }
 
