@@ -76,7 +76,7 @@ TEST(Comparison, NeverMixesRealAndSimulatedSeconds) {
   EXPECT_EQ(table["clock"], "virtual");
   EXPECT_EQ(table["left_out"], 1);
   EXPECT_TRUE(table["trainings"][0]["reached"].is_null());
-  EXPECT_EQ(json["trainings"][0]["evaluations"].size(), 2u) << "the record keeps all";
+  EXPECT_EQ(table["trainings"][0]["evaluations"].size(), 2u) << "the record keeps all";
 }
 
 TEST(Comparison, OfRealSecondsLeavesNothingOut) {
