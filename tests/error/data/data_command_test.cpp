@@ -48,8 +48,7 @@ TEST_F(DataCommand, ASetWithoutFaults) {
   EXPECT_EQ(names_of(found["classes"]), (Words{"blue", "green", "red"}));
   EXPECT_EQ(found["classes"][2]["train"], 4);
   EXPECT_EQ(found["classes"][2]["test"], 2);
-  for (const char* none :
-       {"without_test", "without_training", "without_samples", "in_both_samples"})
+  for (const char* none : {"without_test", "without_training", "without_samples", "in_both_samples"})
     EXPECT_TRUE(found[none].empty()) << none;
   EXPECT_EQ(found["train"]["samples_by_channels"], nlohmann::json({{"3", 12}}));
   EXPECT_GE(found["train"]["height"]["least"], 18);
@@ -160,6 +159,14 @@ TEST_F(DataCommand, EndsAsATrainingThatRefusesTheData) {
   }
 }
 
+TEST_F(DataCommand, HeldOutPerCents) {
+  const auto share = check(at("set/train"), {"--json", "--hold-out", "0.25"});
+  const auto per_cents = check(at("set/train"), {"--json", "--hold-out", "25%"});
+  EXPECT_EQ(per_cents.exit_code, 0) << per_cents.errors;
+  EXPECT_EQ(json_of(per_cents)["test"]["samples"], 3);
+  EXPECT_EQ(per_cents.output, share.output);
+}
+
 TEST_F(DataCommand, ListsAndVectors) {
   put(at("train.txt"), "set/train/red/0.jpg 0\nset/train/red/none.jpg 0\nset/train/red/1.jpg 3\n");
   put(at("val.txt"), "set/val/red/4.jpg 0\nset/train/red/1.jpg 3\n");
@@ -208,11 +215,12 @@ TEST_F(DataCommand, Refused) {
   refused({"data", "synthetic"}, 2, "the size of the images is unknown (give a net)");
   refused({"data", at("nowhere")}, 2, at("nowhere") + ": no such file or folder");
   refused({"data", at("set"), "--net", "lenett"}, 2, "did you mean lenet.cfg?");
-  for (const char* share : {"0", "1", "1.5", "-0.1", "nan", "inf", "-nan", "0.1x", "", "1e-400"})
+  for (const char* share : {"0", "1", "1.5", "-0.1", "nan", "inf", "-nan", "0.1x", "", "1e-400",
+                            "0%", "100%", "10 %", "%"})
     for (const Words& command : {Words{"--net", "lenet"}, Words{"data", at("set")}}) {
       Words words = command;
       words.insert(words.end(), {"--hold-out", share});
-      refused(words, 2, "is no share between 0 and 1, as 0.1 is");
+      refused(words, 2, "is no share between 0 and 1 (0.1, or 10%)");
     }
   fs::remove_all(at("set/train"));
   for (const char* name : {"blue/5.jpg", "green/5.jpg", "red/5.jpg"})
