@@ -204,6 +204,20 @@ TEST_F(DataCommand, WithANet) {
   EXPECT_EQ(check(at("set"), {"--net", at("net.cfg"), "--classes", "4"}).exit_code, 0);
 }
 
+// Not that the net be given an output for it.
+TEST_F(DataCommand, AnEmptyFolderIsToBeLeftOutWhateverTheNetSays) {
+  put(at("net.cfg"), kImageNet);
+  fs::create_directories(at("set/train/violet"));
+  const Finished trained =
+      omni_run({"--net", at("net.cfg"), "-q", "--data", at("set"), "--max-batches", "1"});
+  EXPECT_EQ(trained.exit_code, 3);
+  expect_has(trained.errors, at("set/train/violet") + ": holds no image (put ");
+  expect_has(trained.errors, "or leave the folder out)\n");
+  const Finished checked = check(at("set"), {"--net", at("net.cfg"), "-q"});
+  EXPECT_EQ(checked.exit_code, trained.exit_code);
+  EXPECT_EQ(checked.errors, trained.errors);
+}
+
 TEST_F(DataCommand, Refused) {
   const auto refused = [](const Words& words, int code, const std::string& error) {
     const Finished run = omni_run(words);
