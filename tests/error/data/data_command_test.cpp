@@ -48,7 +48,8 @@ TEST_F(DataCommand, ASetWithoutFaults) {
   EXPECT_EQ(names_of(found["classes"]), (Words{"blue", "green", "red"}));
   EXPECT_EQ(found["classes"][2]["train"], 4);
   EXPECT_EQ(found["classes"][2]["test"], 2);
-  for (const char* none : {"without_test", "without_training", "without_samples", "in_both_samples"})
+  for (const char* none : {"without_test", "without_training", "without_samples", "in_both_samples",
+                           "in_several_classes_samples"})
     EXPECT_TRUE(found[none].empty()) << none;
   EXPECT_EQ(found["train"]["samples_by_channels"], nlohmann::json({{"3", 12}}));
   EXPECT_GE(found["train"]["height"]["least"], 18);
@@ -157,6 +158,21 @@ TEST_F(DataCommand, EndsAsATrainingThatRefusesTheData) {
     }
     EXPECT_EQ(trained.exit_code, source == at("half.data") || source.ends_with("broken") ? 3 : 2);
   }
+}
+
+TEST_F(DataCommand, SamplesInSeveralClasses) {
+  fs::copy_file(at("set/train/blue/1.jpg"), at("set/train/red/again.jpg"));
+  fs::copy_file(at("set/train/blue/1.jpg"), at("set/train/blue/once-more.jpg"));  // agrees
+  const Finished text = check(at("set"));
+  EXPECT_EQ(text.exit_code, 0) << text.errors;
+  expect_has(text.output, "\nIn several classes: 1 of 14 training samples\n" +
+                              at("set/train/red/again.jpg") + " of 'red' is " +
+                              at("set/train/blue/1.jpg") + " of 'blue'\n");
+  const auto found = json_of(check(at("set"), {"--json"}));
+  EXPECT_EQ(found["in_several_classes"], 1);
+  EXPECT_EQ(found["in_several_classes_samples"],
+            nlohmann::json::array({{{"sample", at("set/train/red/again.jpg")},
+                                    {"first", at("set/train/blue/1.jpg")}}}));
 }
 
 TEST_F(DataCommand, HeldOutPerCents) {
