@@ -105,7 +105,8 @@ Status MetricsLog::check(const std::filesystem::path& path, bool resumes) {
   std::error_code none;
   if (!std::filesystem::exists(path, none)) return try_writing(path, 0);
   if (bytes_in(path) == 0) return {};
-  if (resumes) return require_metrics(path);
+  OMNI_CHECK(require_metrics(path));
+  if (resumes) return {};
   return Error{ErrorKind::usage, path.string(), "holds metrics of another run",
                "name another file, or remove this one; --resume continues it"};
 }

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "apps/omni-perf/commands.hpp"
+#include "apps/output_file.hpp"
 #include "perf/report/reports.hpp"
 #include "perf/trace/trace.hpp"
 #include "runtime/files.hpp"
@@ -97,23 +98,22 @@ bool is_ours(const fs::path& path) {
 Status check_target(const FileArguments& arguments, const char* option) {
   const std::string &path = arguments.path, &trace = arguments.trace;
   std::error_code ignored;
-  const auto refused = [&](const char* what, const char* hint = "choose a new name") {
-    return Error{ErrorKind::usage, option, path + what, hint};
-  };
   // A link is followed when it is written, so its target counts, too.
   if (is_called_like_a_recording(path) ||
       is_called_like_a_recording(fs::weakly_canonical(path, ignored)))
-    return refused(" is called like a recording, which would be lost");
-  std::vector<fs::path> inputs{arguments.metrics, trace, metrics_beside(trace)};
+    return Error{ErrorKind::usage, option,
+                 path + " is called like a recording, which would be lost", "choose a new name"};
+  OutputFile file{
+      .option = option,
+      .path = path,
+      .read = {arguments.metrics, trace, metrics_beside(trace)},
+      .replaceable = [&](const fs::path& there) { return arguments.force || is_ours(there); },
+      .foreign = "omni-perf did not write it",
+      .hint = "choose a new name, or --force"};
   for (fs::directory_iterator entry(trace, ignored), end; !ignored && entry != end;
        entry.increment(ignored))
-    if (is_called_like_a_recording(entry->path())) inputs.push_back(entry->path());
-  for (const fs::path& input : inputs)
-    if (fs::equivalent(path, input, ignored)) return refused(" is read, and would be lost");
-  if (!arguments.force && fs::is_regular_file(path, ignored) && fs::file_size(path, ignored) > 0 &&
-      !is_ours(path))
-    return refused(" exists, and omni-perf did not write it", "choose a new name, or --force");
-  return try_writing(path, 0);
+    if (is_called_like_a_recording(entry->path())) file.read.push_back(entry->path());
+  return check_output(file);
 }
 
 // A command that reads one trace and writes one file.

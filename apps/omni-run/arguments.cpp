@@ -36,13 +36,19 @@ CLI::Validator group_count() {
       "");
 }
 
-// Between 0 and 1, both left out; CLI11's own ranges take NaN.
-CLI::Validator true_share() {
+// From 0 to 1, or as so many per cent; `between`: 0 and 1 are left out. CLI11's own ranges take
+// NaN.
+CLI::Validator share(bool between) {
   return CLI::Validator(
-      [](std::string& text) -> std::string {
-        const auto share = number_in<double>(text);
-        if (share && *share > 0 && *share < 1) return "";
-        return fmt::format("{} is no share between 0 and 1, as 0.1 is", shown_name(text));
+      [between](std::string& text) -> std::string {
+        const bool percent = text.ends_with('%');
+        const std::string_view digits = std::string_view(text).substr(0, text.size() - percent);
+        const double value = number_in<double>(digits).value_or(-1) / (percent ? 100 : 1);
+        if (!(value >= 0 && value <= 1) || (between && (value == 0 || value == 1)))
+          return fmt::format("{} is no share {} (0.1, or 10%)", shown_name(text),
+                             between ? "between 0 and 1" : "from 0 to 1");
+        text = fmt::format("{}", value);
+        return "";
       },
       "");
 }
@@ -171,23 +177,12 @@ void add_strategies(CLI::App& app, GroupArguments& arguments, ArrivalArguments& 
 void add_data(CLI::App& app, DataArguments& arguments) {
   app.add_option("--data", arguments.source);
   app.add_flag("--scale-features", arguments.scale_features);
-  app.add_option("--hold-out", arguments.hold_out)->check(true_share());
+  app.add_option("--hold-out", arguments.hold_out)->transform(share(true));
   app.add_option("--seed", arguments.seed)->transform(whole_number())->capture_default_str();
 }
 
-void add_damaged_images(CLI::App& app, double& share) {
-  app.add_option("--damaged-images", share)
-      ->transform(CLI::Validator(
-          [](std::string& text) -> std::string {
-            const bool percent = text.ends_with('%');
-            const std::string_view digits = std::string_view(text).substr(0, text.size() - percent);
-            const double value = number_in<double>(digits).value_or(-1) / (percent ? 100 : 1);
-            if (!(value >= 0 && value <= 1))
-              return shown_name(text) + " is no share from 0 to 1 (0.01, or 1%)";
-            text = fmt::format("{}", value);
-            return "";
-          },
-          ""));
+void add_damaged_images(CLI::App& app, double& damaged) {
+  app.add_option("--damaged-images", damaged)->transform(share(false));
 }
 
 void add_trace(CLI::App& app, std::string& folder) { app.add_option("--trace", folder); }

@@ -224,8 +224,10 @@ Result<DataCheck> check_data(const DatasetPair& data, const CheckOptions& option
     tested = data.test->size();
     unreadable = found.test->unreadable.size();
   }
+  std::vector<Digested> trained;
   // Of equal test samples, the first one in `kept` is told: there may be very many.
   const auto use = [&](const Digest& own, std::size_t index) {
+    trained.push_back({own, index});
     const auto place = std::ranges::lower_bound(kept, own, {}, &Digested::digest);
     if (place != kept.end() && place->digest == own) place->twin = std::min(place->twin, index);
   };
@@ -236,6 +238,14 @@ Result<DataCheck> check_data(const DatasetPair& data, const CheckOptions& option
     if (first->twin != kNone) found.in_both.push_back({each.index, first->twin});
   }
   std::ranges::sort(found.in_both);
+  std::ranges::sort(trained);
+  first = nullptr;
+  for (const Digested& each : trained) {
+    if (first == nullptr || first->digest != each.digest) first = &each;
+    if (data.train->label(each.index) != data.train->label(first->index))
+      found.contradictions.push_back({each.index, first->index});
+  }
+  std::ranges::sort(found.contradictions);
   return found;
 }
 

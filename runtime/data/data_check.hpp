@@ -1,5 +1,5 @@
 // What a data set would make a training stumble over, found by reading all of it: samples that
-// cannot be read, classes without samples, samples that are in both sets.
+// cannot be read, classes without samples, samples that are in both sets or in several classes.
 #pragma once
 
 #include <cstddef>
@@ -51,6 +51,12 @@ struct DataCheck {
   std::optional<CheckedSet> test = {};
   // Test samples that are training samples, too, value by value; each with the first such.
   std::vector<Twins> in_both = {};
+  // Training samples that are such of another class, too; each with the first of its values.
+  struct Contradiction {
+    std::size_t sample, first;
+    auto operator<=>(const Contradiction&) const = default;
+  };
+  std::vector<Contradiction> contradictions = {};
 };
 
 struct CheckOptions {
@@ -61,7 +67,7 @@ struct CheckOptions {
                                                                               std::size_t) {};
 };
 
-// Holds a checksum of each test sample, and an image for each thread. Throws as run_together()
+// Holds a checksum of each sample, and an image for each thread. Throws as run_together()
 // does.
 Result<DataCheck> check_data(const DatasetPair& data, const CheckOptions& options);
 

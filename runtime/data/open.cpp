@@ -212,7 +212,12 @@ Result<DatasetPair> open_dataset(const DatasetRequest& wanted) {
     OMNI_TRY(DatasetPair pair, open_source(request));
     for (const Dataset* each : {pair.train.get(), pair.test.get()})
       if (each != nullptr && !request.for_check) OMNI_CHECK(each->look_for_files(request.damaged));
-    OMNI_CHECK(check_labels(pair, request));
+    if (Status labels = check_labels(pair, request); !labels) {
+      // A training may refuse something else before: an empty folder is no class that it needs.
+      request = wanted;
+      request.for_check = false;
+      return wanted.for_check ? open_dataset(request) : labels.error();
+    }
     if (pair.train->holds_vectors() && request.net_input.c > 0 && !request.flat)
       return Error{ErrorKind::usage, request.source, "holds vectors, but the net takes images",
                    fmt::format("set inputs={} in [net], in place of height, width and channels",

@@ -238,7 +238,9 @@ TEST_F(LostWork, AFileThatHoldsNoMetricsStays) {
                                  "ELF\1"}) {
     for (const std::string& all : {"{\"iteration\":1}\n" + line, line, line + line}) {
       put(text, all);
-      for (const std::uint64_t resumed : {0, 5}) {
+      for (const std::optional<std::uint64_t> resumed :
+           {std::optional<std::uint64_t>(), std::optional<std::uint64_t>(0),
+            std::optional<std::uint64_t>(5)}) {
         const auto opened = MetricsLog::open(text, resumed);
         ASSERT_FALSE(opened) << all;
         EXPECT_EQ(opened.error().kind, ErrorKind::usage);

@@ -132,7 +132,8 @@ TEST(Memory, IsWhatWasPlanned) {
 INSTANTIATE_TEST_SUITE_P(
     Shipped, Nets,
     testing::Values(NetCase{"lenet", 32, 40, "0.02"}, NetCase{"mlp", 32, 30, "0.02"},
-                    NetCase{"cifar10-quick", 32, 50, "0.01"}, NetCase{"alexnet", 8, 5, "0.005"},
+                    NetCase{"cifar10-quick", 32, 50, "0.01"},
+                    NetCase{"small-photos", 32, 50, "0.01"}, NetCase{"alexnet", 8, 5, "0.005"},
                     NetCase{"caffenet", 8, 5, "0.005"}, NetCase{"vgg-16", 2, 5, "0.0005"},
                     NetCase{"resnet-18", 4, 4, "0.02"}, NetCase{"resnet-50", 4, 8, "0.02"},
                     NetCase{"darknet19", 4, 5, "0.02"}, NetCase{"resnet-18-32", 8, 6, "0.02"},

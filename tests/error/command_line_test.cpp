@@ -278,11 +278,22 @@ INSTANTIATE_TEST_SUITE_P(
                 "error: --batch has no value (omni-run --help)\n"},
         Refusal{
             "ValidNeedsWeights", {"valid", "--net", "lenet"}, 2, "error: --weights is required ("},
-        Refusal{"SyntheticImagesAreSaid",  // before the weights are missed
-                {"valid", "-q", "--net", "lenet", "--weights", "/nowhere.weights"},
+        Refusal{"SyntheticImagesAreSaid",  // before the schedule is refused
+                {"-q", "--net", "lenet", "--policy", "exp", "--set", "gamma=0", "--epochs", "1"},
                 2,
                 "warning: no --data: computed patterns stand in for images (--data fashion-mnist, "
                 "say)\n"},
+        Refusal{"ValidNeedsData",  // before the weights are missed
+                {"valid", "-q", "--net", "lenet", "--weights", "/nowhere.weights"},
+                2,
+                "error: valid: no data given (--data names those of the training; --data synthetic "
+                "computes patterns)\n"},
+        Refusal{
+            "AnIndexNeedsData",
+            {"predict", "-q", "--net", "lenet", "--weights", "/nowhere.weights", "--index", "0"},
+            2,
+            "error: --index: no data given (--data names those of the training; --data "
+            "synthetic computes patterns)\n"},
         Refusal{"UnwritableMetrics",
                 {"--net", "lenet", "--max-batches", "1", "--metrics", "/nowhere/m.jsonl"},
                 2,

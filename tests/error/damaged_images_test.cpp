@@ -84,7 +84,7 @@ TEST_F(TooManyDamaged, SharesThatAreNone) {
        {"nan", "-0.1", "1.5", "101%", "-1%", "%", "", "x", "inf", "1 %", "nan%", "1%%", "0x1"}) {
     const Finished run = train({"--damaged-images", share, "--dry-run"});
     EXPECT_EQ(run.exit_code, 2) << share;
-    EXPECT_TRUE(has(run, "is no share from 0 to 1 (0.01, or 1%)")) << run.errors;
+    EXPECT_TRUE(has(run, "is no share from 0 to 1 (0.1, or 10%)")) << run.errors;
   }
   for (const char* share : {"0", "1", "100%", "0.5%", "1e-3"})
     EXPECT_EQ(train({"--damaged-images", share, "--dry-run", "-q"}).exit_code, 0) << share;

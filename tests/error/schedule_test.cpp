@@ -13,6 +13,10 @@ using testing::HasSubstr;
 using testing::Not;
 using Words = std::vector<std::string>;
 
+constexpr const char* kEndless =
+    "[net]\nbatch=4\nheight=6\nwidth=6\nchannels=1\nlearning_rate=0.01\n[connected]\noutput=3\n"
+    "activation=linear\n[softmax]\n";
+
 // A mini-batch is a twelfth of an epoch.
 class Schedule : public testing::Test {
  protected:
@@ -46,6 +50,22 @@ TEST_F(Schedule, poly_ends_with_the_training) {
   // As before, where the net says the length.
   ASSERT_EQ(train("policy=poly\npower=1\nmax_batches=8\n", {}).exit_code, 0);
   EXPECT_NEAR(rates().at(3), 0.005, 1e-8);
+}
+
+// Of a job, since this one would not end.
+TEST_F(Schedule, without_an_end_is_told) {
+  put(at("net.cfg"), kEndless);
+  const Words words{"slurm", "--net", at("net.cfg"), "--data", "synthetic:48:3"};
+  for (const Words& more : {Words{}, Words{"--epochs", "2"}, Words{"--max-batches", "9"}}) {
+    Words all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    const Finished run = omni_run(all);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    const std::string said =
+        "warning: neither --epochs nor max_batches says how long this training is: it goes on "
+        "until it is stopped (--epochs 10, say)\n";
+    EXPECT_EQ(run.errors, more.empty() ? said : "");
+  }
 }
 
 TEST_F(Schedule, sgdr_has_a_cycle_as_long_as_the_training) {

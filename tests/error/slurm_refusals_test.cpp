@@ -109,8 +109,29 @@ TEST(JobIsRefused, ForWhatSbatchRefuses) {
            {"--partition", "it's", "--partition 'it\\x27s': holds a character that an #SBATCH"},
            {"--account", "a\x01", "--account 'a\\x01': holds a character"}})
     expect_refused({option, value, "--net", "lenet"}, text);
-  expect_refused({"--time", "1", "--net", "vgg-16", "--data", "synthetic:64:10"},
+  expect_refused({"--time", "1", "--template", "trace", "--net", "vgg-16", "--data", "synthetic"},
                  "--time: the job ends in 60 s, and ");
+}
+
+TEST(JobIsRefused, ThatIsStoppedAtOnce) {
+  const Words net{"--net", "lenet", "--data", "synthetic:64"};
+  for (const auto& [time, meant] :
+       std::vector<std::array<std::string, 2>>{{"2:00", "2:00 is 2 minutes; 2:00:00 is 2 hours"},
+                                               {"1:30", "1:30 is 2 minutes; 1:30:00 is 1.5 hours"},
+                                               {"1", "1 is 1 minute; 1:00:00 is 1 hour"},
+                                               {"0:02:00", "0:02:00 is 2 minutes"}}) {
+    for (const char* form : {"requeue", "cpu", "gpu", "array", "ensemble", "nodes"})
+      expect_refused(joined({"--time", time, "--template", form}, net),
+                     "--time " + time + ": the template " + form +
+                         " has its training stopped 120 s before the end: at once (" + meant + ")");
+    const Finished run = write_job(joined({"--time", time, "--template", "trace"}, net));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_EQ(run.errors, "warning: --time " + meant + "\n");
+  }
+  EXPECT_EQ(write_job(joined({"--time", "9"}, net)).errors,
+            "warning: --time 9 is 9 minutes; 9:00:00 is 9 hours\n");
+  for (const char* time : {"10", "10:00", "2:00:00", "1-0", "UNLIMITED"})
+    EXPECT_EQ(write_job(joined({"--time", time}, net)).errors, "") << time;
 }
 
 TEST(JobIsRefused, WhereTrainingsWouldWriteTheSame) {

@@ -44,11 +44,12 @@ TEST_P(ShippedNet, BuildsStrictlyWithoutAWarningAndHasThePublishedSize) {
 INSTANTIATE_TEST_SUITE_P(
     All, ShippedNet,
     testing::Values(Shipped{"lenet", 431'080, 10}, Shipped{"mlp", 5'824'522, 10},
-                    Shipped{"cifar10-quick", 145'578, 10}, Shipped{"alexnet", 62'378'344, 1000},
-                    Shipped{"caffenet", 60'965'224, 1000}, Shipped{"vgg-16", 138'357'544, 1000},
-                    Shipped{"resnet-18", 11'689'512, 1000}, Shipped{"resnet-50", 25'557'032, 1000},
-                    Shipped{"darknet19", 20'842'376, 1000}, Shipped{"resnet-18-32", 11'173'962, 10},
-                    Shipped{"covtype-mlp", 1'342'466, 2}, Shipped{"w8a-mlp", 1'993'730, 2}));
+                    Shipped{"cifar10-quick", 145'578, 10}, Shipped{"small-photos", 145'706, 10},
+                    Shipped{"alexnet", 62'378'344, 1000}, Shipped{"caffenet", 60'965'224, 1000},
+                    Shipped{"vgg-16", 138'357'544, 1000}, Shipped{"resnet-18", 11'689'512, 1000},
+                    Shipped{"resnet-50", 25'557'032, 1000}, Shipped{"darknet19", 20'842'376, 1000},
+                    Shipped{"resnet-18-32", 11'173'962, 10}, Shipped{"covtype-mlp", 1'342'466, 2},
+                    Shipped{"w8a-mlp", 1'993'730, 2}));
 
 // Images in the slices of a mini-batch.
 std::vector<int> slices(const char* name, int cores, int images = 256, int ranks = 1) {

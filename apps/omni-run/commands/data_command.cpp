@@ -149,6 +149,21 @@ void print_twins(const Checked& all) {
     log::result("and {} more, see --json\n", twins.size() - kMostInText);
 }
 
+void print_contradictions(const Checked& all) {
+  const Dataset& data = *all.data.train;
+  const auto& found = all.check.contradictions;
+  if (found.empty()) return;
+  log::result("\nIn several classes: {} of {} training samples\n", found.size(), data.size());
+  for (std::size_t i = 0; i < std::min(found.size(), kMostInText); ++i) {
+    const auto [sample, first] = found[i];
+    log::result("{} of {} is {} of {}\n", one_line(data.name_of(sample)),
+                class_name(data, data.label(sample)), one_line(data.name_of(first)),
+                class_name(data, data.label(first)));
+  }
+  if (found.size() > kMostInText)
+    log::result("and {} more, see --json\n", found.size() - kMostInText);
+}
+
 void print_text(const Checked& all, Extent net_input) {
   print_sets(all, net_input);
   print_classes(all);
@@ -164,6 +179,7 @@ void print_text(const Checked& all, Extent net_input) {
   gap("Without samples", all.gaps.unused, all.gaps.all_unused);
   print_unreadable(all);
   print_twins(all);
+  print_contradictions(all);
   if (all.no_test) log::result("\nNo test set: {}\n", one_line(all.no_test->message()));
 }
 
@@ -214,6 +230,11 @@ void print_checked_json(const Checked& all, const std::string& source) {
                     {"train", all.data.train->name_of(train)},
                     {"same_class", all.data.train->label(train) == all.data.test->label(test)}});
   }
+  Json several = Json::array();
+  const auto& contradictions = all.check.contradictions;
+  for (std::size_t i = 0; i < std::min(contradictions.size(), kMostInJson); ++i)
+    several.push_back({{"sample", all.data.train->name_of(contradictions[i].sample)},
+                       {"first", all.data.train->name_of(contradictions[i].first)}});
   const bool tested = all.test() != nullptr;
   const Json object{
       {"source", source},
@@ -225,7 +246,9 @@ void print_checked_json(const Checked& all, const std::string& source) {
       {"without_training", tested ? classes_json(all, all.gaps.not_trained) : Json::array()},
       {"without_samples", classes_json(all, all.gaps.unused)},
       {"in_both", twins.size()},
-      {"in_both_samples", std::move(both)}};
+      {"in_both_samples", std::move(both)},
+      {"in_several_classes", contradictions.size()},
+      {"in_several_classes_samples", std::move(several)}};
   log::result("{}\n", json_text(object, 2));
 }
 

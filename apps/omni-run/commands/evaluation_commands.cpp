@@ -11,12 +11,13 @@
 #include <numeric>
 #include <optional>
 
-#include "apps/omni-perf/document.hpp"
 #include "apps/omni-run/class_names.hpp"
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/confusion.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/output_file.hpp"
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/data/sources.hpp"
@@ -97,6 +98,13 @@ class ChosenImages final : public Dataset {
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, Error> errors_;
 };
+
+// Computed patterns in place of those that somebody forgot would say nothing of a trained net.
+Status require_source(const DataArguments& data, const char* of) {
+  if (!data.source.empty()) return {};
+  return Error{ErrorKind::usage, of, "no data given",
+               "--data names those of the training; --data synthetic computes patterns"};
+}
 
 // The files that were named, and those in folders that were.
 Result<std::vector<std::string>> image_files(const std::vector<std::string>& named) {
@@ -181,80 +189,6 @@ struct Prediction {
   }
 };
 
-// How often each class was taken for which.
-class Confusion {
- public:
-  explicit Confusion(std::vector<std::string> names) : names_(std::move(names)) {}
-
-  void add(std::size_t truth, std::size_t said) { ++rows_[truth][said]; }
-
-  std::string text() const {
-    constexpr std::size_t kMostColumns = 20;  // that a terminal shows
-    std::string text = columns(kMostColumns) == 0
-                           ? ""
-                           : "rows: the true classes; columns: what the net took them for\n";
-    text += "class  images   correct";
-    for (std::size_t said = 0; said < columns(kMostColumns); ++said)
-      text += fmt::format(" {:5}", said);
-    for (const auto& [truth, row] : rows_) {
-      const double share = static_cast<double>(times(row, truth)) / static_cast<double>(all(row));
-      text += fmt::format("\n{:5} {:7} {:7.2f} %", truth, all(row), 100 * share);
-      for (std::size_t said = 0; said < columns(kMostColumns); ++said)
-        text += fmt::format(" {:5}", times(row, said));
-      text += "  " + one_line(names_[truth]);
-      if (const auto wrong = most_often_wrong(truth, row))
-        text += fmt::format(", most often taken for {} ({} of {})", one_line(names_[wrong->first]),
-                            wrong->second, all(row));
-    }
-    return text + "\n";
-  }
-  nlohmann::ordered_json json() const {
-    nlohmann::ordered_json classes = nlohmann::json::array();
-    for (const auto& [truth, row] : rows_) {
-      classes.push_back({{"index", truth}, {"name", names_[truth]}, {"images", all(row)}});
-      classes.back()["correct"] = times(row, truth);
-      for (const auto& [said, count] : row) classes.back()["said"][std::to_string(said)] = count;
-      nlohmann::ordered_json& taken_for = classes.back()["taken_for"];  // null: always right
-      if (const auto wrong = most_often_wrong(truth, row))
-        taken_for = {
-            {"index", wrong->first}, {"name", names_[wrong->first]}, {"images", wrong->second}};
-    }
-    return classes;
-  }
-  std::string csv() const {
-    std::string text = "class";
-    for (const std::string& name : names_) text += "," + perf::csv_field(name);
-    for (const auto& [truth, row] : rows_) {
-      text += "\n" + perf::csv_field(names_[truth]);
-      for (std::size_t said = 0; said < names_.size(); ++said)
-        text += fmt::format(",{}", times(row, said));
-    }
-    return text + "\n";
-  }
-
- private:
-  using Row = std::map<std::size_t, std::uint64_t>;
-  static std::uint64_t times(const Row& row, std::size_t said) {
-    const auto found = row.find(said);
-    return found == row.end() ? 0 : found->second;
-  }
-  static std::uint64_t all(const Row& row) {
-    std::uint64_t images = 0;
-    for (const auto& [said, count] : row) images += count;
-    return images;
-  }
-  // Of equal ones the class with the lower number, as everywhere.
-  static std::optional<Row::value_type> most_often_wrong(std::size_t truth, const Row& row) {
-    const Row::value_type* most = nullptr;
-    for (const auto& each : row)
-      if (each.first != truth && (most == nullptr || each.second > most->second)) most = &each;
-    return most != nullptr ? std::optional(*most) : std::nullopt;
-  }
-  std::size_t columns(std::size_t most) const { return names_.size() > most ? 0 : names_.size(); }
-  std::vector<std::string> names_;
-  std::map<std::size_t, Row> rows_;  // of classes that have images
-};
-
 }  // namespace
 
 Status predict_command(const PredictArguments& arguments) {
@@ -266,8 +200,9 @@ Status predict_command(const PredictArguments& arguments) {
         ErrorKind::usage, "predict", "no image given",
         "name .jpg, .png, .ppm or .pgm files or folders of them, or a test sample with --data "
         "NAME --index N"};
+  if (!arguments.samples.empty()) OMNI_CHECK(require_source(arguments.data, "--index"));
   DatasetPair data;
-  if (!arguments.data.source.empty() || !arguments.samples.empty()) {
+  if (!arguments.data.source.empty()) {
     DataArguments wanted = arguments.data;
     wanted.test = !arguments.samples.empty();  // else only the names of the classes are taken
     OMNI_TRY(data, open_data(wanted, *net));
@@ -319,6 +254,7 @@ Status valid_command(const ValidArguments& arguments) {
   if (!net->layers().back()->is_loss())
     return Error{ErrorKind::usage, net->name(), "the last layer computes no loss",
                  "end the net with [softmax]"};
+  OMNI_CHECK(require_source(arguments.data, "valid"));
   OMNI_TRY(DatasetPair data, open_data(arguments.data, *net));
   data.test = skip_damaged_images(std::move(data.test), arguments.data.damaged, false);
   std::vector<std::string> given;
@@ -326,7 +262,15 @@ Status valid_command(const ValidArguments& arguments) {
     OMNI_TRY(given, read_names(arguments.names, *net));
   }
   const bool csv = !arguments.per_class_csv.empty();
-  if (csv) OMNI_CHECK(try_writing(arguments.per_class_csv, 0));  // before anything is computed
+  if (csv)  // before anything is computed
+    OMNI_CHECK(check_output(
+        {.option = "--per-class-csv",
+         .path = arguments.per_class_csv,
+         .read = {arguments.net.net, arguments.data.source, arguments.names, arguments.weights},
+         .written = {arguments.trace},
+         .replaceable =
+             [&](const fs::path& file) { return Confusion::is_csv(file, net->classes()); },
+         .foreign = "holds no confusion matrix"}));
   OMNI_TRY(const Session session, start_session(arguments.machine));
   DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
   OMNI_TRY(auto stored, prepare(*net, &test, arguments, arguments.weights,

@@ -10,6 +10,7 @@
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/timed_training.hpp"
+#include "apps/output_file.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "runtime/communicator/ranks.hpp"
@@ -177,7 +178,13 @@ Status machine_command(const MachineFileArguments& given) {
   MachineFileArguments arguments = given;
   NetArguments& net = arguments.net;
   if (net.net.empty()) net.net = "lenet";
-  if (!arguments.out.empty()) OMNI_CHECK(try_writing(arguments.out, 0));
+  if (!arguments.out.empty())
+    OMNI_CHECK(
+        check_output({.option = "--out",
+                      .path = arguments.out,
+                      .read = {net.net},
+                      .replaceable = [](const auto& file) { return bool(read_machine_file(file)); },
+                      .foreign = "holds no machine"}));
   net = TimedTraining::without_learning(net);
   OMNI_TRY(const NetSpec spec, read_net(net));
   OMNI_TRY(const NetOptions options, read_net_options(spec.net, net.strict));

@@ -11,6 +11,7 @@
 #include "apps/omni-run/slurm/sbatch_options.hpp"
 #include "apps/omni-run/training/job_check.hpp"
 #include "runtime/log.hpp"
+#include "runtime/number_in.hpp"
 #include "runtime/own_command.hpp"
 
 namespace omni {
@@ -91,6 +92,36 @@ int gpus_of_node(const SbatchOptions& options) {
   return gpus;
 }
 
+// Who writes 2:00 may mean hours. Slurm takes minutes, and sends a signal some time before the end.
+Status check_time(const JobTemplate& form, const SbatchOptions& options) {
+  const std::string time = value_of(options, "--time", "UNLIMITED"),
+                    signal = value_of(options, "--signal", "");
+  const std::int64_t seconds = seconds_of_limit(time).value_or(0), kShort = 600;
+  if (seconds == 0 || seconds >= kShort) return {};
+  const auto colons = std::ranges::count(time, ':');
+  std::string meant =
+      fmt::format("{} is {} minute{}", time, seconds / 60, seconds == 60 ? "" : "s");
+  if (colons < 2 && time.find('-') == time.npos) {
+    const std::string hours = time + (colons == 0 ? ":00:00" : ":00");
+    const std::int64_t longer = seconds_of_limit(hours).value_or(0);
+    meant += fmt::format("; {} is {:.3g} hour{}", hours, static_cast<double>(longer) / 3600,
+                         longer == 3600 ? "" : "s");
+  }
+  const std::size_t at = signal.find('@');
+  const std::int64_t before =
+      signal.empty()
+          ? 0
+          : number_in<int>(signal.substr(std::min(at, signal.size() - 1) + 1)).value_or(60);
+  if (seconds > before) {
+    log::warn("--time {}", meant);
+    return {};
+  }
+  return Error{ErrorKind::usage, "--time " + time,
+               fmt::format("the template {} has its training stopped {} s before the end: at once",
+                           form.name(), before),
+               meant};
+}
+
 // How a user calls the trainings of one script; "": it is one.
 std::string trainings_of(const JobTemplate& form, const SbatchOptions& options) {
   if (tasks_of_array(value_of(options, "--array", "")).value_or(1) > 1) return "tasks of the array";
@@ -145,6 +176,7 @@ Status slurm_command(const SlurmArguments& arguments, const TrainArguments& trai
   OMNI_TRY(const JobTemplate form, read_template(arguments.form.empty() ? usual : arguments.form));
   OMNI_TRY(const SbatchOptions options, options_of_job(form, given));
   OMNI_CHECK(check_template(form, options, arguments));
+  OMNI_CHECK(check_time(form, options));
 
   TrainArguments as_there = training;
   if (form.gives("--resume") && !has(arguments.given, "--resume")) as_there.resume = "auto";

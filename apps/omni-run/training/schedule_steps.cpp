@@ -52,7 +52,12 @@ std::uint64_t Training::planned_iterations() const {
 }
 
 Status Training::check_schedule() const {
-  if (iterations_ == 0) return {};
+  if (iterations_ == 0) {
+    log::warn(
+        "neither --epochs nor max_batches says how long this training is: it goes on until it is "
+        "stopped (--epochs 10, say)");
+    return {};
+  }
   const SolverOptions& solver = groups_->net().options().solver;
   const Section& net = spec_.net;
   if (const auto from = vanishes_at(solver, seed_, iterations_))

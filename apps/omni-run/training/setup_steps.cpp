@@ -10,6 +10,8 @@
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/training.hpp"
+#include "apps/output_file.hpp"
+#include "layers/formats/darknet.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/data/data_check.hpp"
@@ -28,6 +30,11 @@ namespace {
 
 // Iterations that no training has.
 constexpr std::uint64_t kOnlyAtTheEnd = 1'000'000'000'000;
+
+bool is_weights_file(const std::filesystem::path& path) {
+  const auto reader = DarknetWeightsReader::open(path);
+  return reader && reader->is_of_today();
+}
 
 }  // namespace
 
@@ -137,8 +144,14 @@ Status Training::try_places() {
   // Darknet's shipped cfgs have batch=1 for testing, and users forget to switch.
   if (net().options().batch == 1) log::warn("training with batch=1; set --batch (128, say)");
   if (!arguments_.save_weights.empty()) {  // rather now than after hours of training
+    OMNI_CHECK(check_output({.option = "--save-weights",
+                             .path = arguments_.save_weights,
+                             .read = {arguments_.net.net, arguments_.data.source},
+                             .written = {arguments_.metrics, arguments_.out, arguments_.trace},
+                             .replaceable = is_weights_file,
+                             .foreign = "holds no Darknet weights"},
+                            net().parameter_count() * sizeof(float)));
     OMNI_CHECK(check_names_beside(arguments_.save_weights));
-    OMNI_CHECK(try_writing(arguments_.save_weights, net().parameter_count() * sizeof(float)));
   }
   if (!arguments_.metrics.empty() && ranks::first())
     OMNI_CHECK(MetricsLog::check(arguments_.metrics, arguments_.resume != "none"));

@@ -48,8 +48,8 @@ TEST_F(DataCommand, ASetWithoutFaults) {
   EXPECT_EQ(names_of(found["classes"]), (Words{"blue", "green", "red"}));
   EXPECT_EQ(found["classes"][2]["train"], 4);
   EXPECT_EQ(found["classes"][2]["test"], 2);
-  for (const char* none :
-       {"without_test", "without_training", "without_samples", "in_both_samples"})
+  for (const char* none : {"without_test", "without_training", "without_samples", "in_both_samples",
+                           "in_several_classes_samples"})
     EXPECT_TRUE(found[none].empty()) << none;
   EXPECT_EQ(found["train"]["samples_by_channels"], nlohmann::json({{"3", 12}}));
   EXPECT_GE(found["train"]["height"]["least"], 18);
@@ -160,6 +160,29 @@ TEST_F(DataCommand, EndsAsATrainingThatRefusesTheData) {
   }
 }
 
+TEST_F(DataCommand, SamplesInSeveralClasses) {
+  fs::copy_file(at("set/train/blue/1.jpg"), at("set/train/red/again.jpg"));
+  fs::copy_file(at("set/train/blue/1.jpg"), at("set/train/blue/once-more.jpg"));  // agrees
+  const Finished text = check(at("set"));
+  EXPECT_EQ(text.exit_code, 0) << text.errors;
+  expect_has(text.output, "\nIn several classes: 1 of 14 training samples\n" +
+                              at("set/train/red/again.jpg") + " of 'red' is " +
+                              at("set/train/blue/1.jpg") + " of 'blue'\n");
+  const auto found = json_of(check(at("set"), {"--json"}));
+  EXPECT_EQ(found["in_several_classes"], 1);
+  EXPECT_EQ(found["in_several_classes_samples"],
+            nlohmann::json::array({{{"sample", at("set/train/red/again.jpg")},
+                                    {"first", at("set/train/blue/1.jpg")}}}));
+}
+
+TEST_F(DataCommand, HeldOutPerCents) {
+  const auto share = check(at("set/train"), {"--json", "--hold-out", "0.25"});
+  const auto per_cents = check(at("set/train"), {"--json", "--hold-out", "25%"});
+  EXPECT_EQ(per_cents.exit_code, 0) << per_cents.errors;
+  EXPECT_EQ(json_of(per_cents)["test"]["samples"], 3);
+  EXPECT_EQ(per_cents.output, share.output);
+}
+
 TEST_F(DataCommand, ListsAndVectors) {
   put(at("train.txt"), "set/train/red/0.jpg 0\nset/train/red/none.jpg 0\nset/train/red/1.jpg 3\n");
   put(at("val.txt"), "set/val/red/4.jpg 0\nset/train/red/1.jpg 3\n");
@@ -197,6 +220,20 @@ TEST_F(DataCommand, WithANet) {
   EXPECT_EQ(check(at("set"), {"--net", at("net.cfg"), "--classes", "4"}).exit_code, 0);
 }
 
+// Not that the net be given an output for it.
+TEST_F(DataCommand, AnEmptyFolderIsToBeLeftOutWhateverTheNetSays) {
+  put(at("net.cfg"), kImageNet);
+  fs::create_directories(at("set/train/violet"));
+  const Finished trained =
+      omni_run({"--net", at("net.cfg"), "-q", "--data", at("set"), "--max-batches", "1"});
+  EXPECT_EQ(trained.exit_code, 3);
+  expect_has(trained.errors, at("set/train/violet") + ": holds no image (put ");
+  expect_has(trained.errors, "or leave the folder out)\n");
+  const Finished checked = check(at("set"), {"--net", at("net.cfg"), "-q"});
+  EXPECT_EQ(checked.exit_code, trained.exit_code);
+  EXPECT_EQ(checked.errors, trained.errors);
+}
+
 TEST_F(DataCommand, Refused) {
   const auto refused = [](const Words& words, int code, const std::string& error) {
     const Finished run = omni_run(words);
@@ -208,11 +245,12 @@ TEST_F(DataCommand, Refused) {
   refused({"data", "synthetic"}, 2, "the size of the images is unknown (give a net)");
   refused({"data", at("nowhere")}, 2, at("nowhere") + ": no such file or folder");
   refused({"data", at("set"), "--net", "lenett"}, 2, "did you mean lenet.cfg?");
-  for (const char* share : {"0", "1", "1.5", "-0.1", "nan", "inf", "-nan", "0.1x", "", "1e-400"})
+  for (const char* share : {"0", "1", "1.5", "-0.1", "nan", "inf", "-nan", "0.1x", "", "1e-400",
+                            "0%", "100%", "10 %", "%"})
     for (const Words& command : {Words{"--net", "lenet"}, Words{"data", at("set")}}) {
       Words words = command;
       words.insert(words.end(), {"--hold-out", share});
-      refused(words, 2, "is no share between 0 and 1, as 0.1 is");
+      refused(words, 2, "is no share between 0 and 1 (0.1, or 10%)");
     }
   fs::remove_all(at("set/train"));
   for (const char* name : {"blue/5.jpg", "green/5.jpg", "red/5.jpg"})
