@@ -8,31 +8,34 @@
 namespace omni {
 namespace {
 
-// Every group that is under way by the clock, or has finished by it, has samples; no other has.
-bool are_sound(const ArrivalState& arrivals, const VirtualClock& clock, std::size_t groups) {
-  if (arrivals.samples.size() != groups || arrivals.finished >= static_cast<int>(groups))
-    return false;
+// Every group that is under way by the clock, or has finished by it, has samples, for whole passes;
+// no other has.
+bool are_sound(const ArrivalState& arrivals, const VirtualClock& clock, const ComputeGroups& of) {
+  const std::size_t groups = of.count();
+  if (arrivals.samples.size() != groups || arrivals.finished >= of.count()) return false;
   for (std::size_t group = 0; group < groups; ++group) {
     const auto number = static_cast<int>(group);
     const bool busy = clock.under_way(number) || arrivals.finished == number;
     if (busy != (arrivals.samples[group] > 0)) return false;
+    if (arrivals.samples[group] % of.images_per_pass(number) != 0) return false;
   }
   return true;
 }
 
 }  // namespace
 
-// Of another number of groups, or without a clock before: all begin now.
+// Of another strategy or number of groups, or without a clock before: all begin now.
 void Trainer::take_arrivals() {
   const std::size_t count = groups_.count();
   arrivals_.samples.resize(count);
   if (state_.arrivals) {
     const VirtualClock::State before = options_.clock->state();
-    if (options_.clock->restore(state_.arrivals->clock) &&
-        are_sound(*state_.arrivals, *options_.clock, count))
+    if (state_.strategy.name == strategy_->name() &&
+        options_.clock->restore(state_.arrivals->clock) &&
+        are_sound(*state_.arrivals, *options_.clock, groups_))
       arrivals_ = *state_.arrivals;
     else
-      options_.clock->restart(before, state_.arrivals->clock.now);
+      options_.clock->restart(before, state_.arrivals->clock);
   }
   begin_on_clock();
 }

@@ -57,7 +57,10 @@ Result<std::vector<Number>> saved_list(const Checkpoint& checkpoint, std::string
 
 void save_arrivals(CheckpointFields& fields, const ArrivalState& arrivals) {
   fields.set("clock_now", arrivals.clock.now);
-  fields.set("clock_numbers", listed(arrivals.clock.numbers));
+  // With thousands of devices, too many messages to keep: the groups then begin anew.
+  constexpr std::size_t kMostNumbers = 50'000;
+  const bool fits = arrivals.clock.numbers.size() <= kMostNumbers;
+  fields.set("clock_numbers", fits ? listed(arrivals.clock.numbers) : std::string());
   fields.set("clock_draws", listed(arrivals.clock.draws));
   fields.set("clock_samples", listed(arrivals.samples));
   fields.set("clock_finished", arrivals.finished);
@@ -343,6 +346,8 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   OMNI_TRY(state.strategy, saved_strategy(checkpoint));
   OMNI_TRY(state.arrivals, saved_arrivals(checkpoint));
   OMNI_TRY(state.tuning, saved_tuning(checkpoint.fields));
+  const bool of_older_clock = checkpoint.fields.text("clock_now") && !state.arrivals;
+  if (of_older_clock && state.tuning) state.tuning->simulated = 0;
   if (auto health = saved_list<double>(checkpoint, "health")) state.health = std::move(*health);
   if (auto growth = saved_list<double>(checkpoint, "growth")) state.growth = std::move(*growth);
   if (checkpoint.fields.text("damaged_images")) {

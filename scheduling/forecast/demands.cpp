@@ -94,7 +94,8 @@ Demands demands_of(const NetCosts& costs, const Machine& machine, const GroupDev
     Demands::Group& group = demands.groups.emplace_back();
     for (const std::size_t device : devices)
       group.places.push_back(demands.places.of_device[device]);
-    group.places.erase(std::ranges::unique(group.places).begin(), group.places.end());
+    std::ranges::sort(group.places);
+    group.places.erase(std::unique(group.places.begin(), group.places.end()), group.places.end());
     if (count == 1) continue;
     const Sharers sharers{static_cast<int>(group.places.size()),
                           machine.devices[devices.front()].cores, one};

@@ -308,6 +308,9 @@ void VirtualClock::meet() {
 void VirtualClock::give_up() {
   links_.give_up(now_);
   for (Device& device : devices_) device.served_until = std::min(device.served_until, now_);
+  for (const Group& group : groups_)
+    for (const Computing& each : group.computing)
+      devices_[each.device].busy -= std::max(each.end - now_, 0.0) / slowdown_[each.device];
   std::ranges::fill(groups_, Group());
 }
 
@@ -316,7 +319,7 @@ void VirtualClock::give_up() {
 VirtualClock::Busy VirtualClock::busy() const {
   Busy busy{.links = links_.busiest()};
   for (std::size_t i = 0; i < devices_.size(); ++i) {
-    const bool serves = placement_.server == i && machine_.devices[i].serves_merged;
+    const bool serves = placement_.server == i && devices_[i].served > devices_[i].busy / 2;
     double& most = serves ? busy.server : busy.devices;
     most = std::max(most, devices_[i].busy);
   }

@@ -52,9 +52,11 @@ class VirtualClock {
   State state() const;
   // False: not a state of so many groups on such a machine; nothing has changed.
   bool restore(const State& state);
-  // Goes on from a state of its own, later.
-  void restart(const State& state, double now) {
-    if (restore(state)) now_ = std::max(now_, now);
+  // Goes on from a state of its own, with the time and the draws of another clock.
+  void restart(const State& state, const State& other) {
+    if (!restore(state)) return;
+    now_ = std::max(now_, other.now);
+    if (other.draws.size() == draws_.size()) draws_ = other.draws;
   }
 
   // Seconds that the busiest of its kind was busy.

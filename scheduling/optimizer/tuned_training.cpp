@@ -357,6 +357,7 @@ void TunedTraining::set_clock(TrainingState& state) {
   const bool fits =
       state.arrivals && state.arrivals->samples.size() == static_cast<std::size_t>(groups_.count());
   if (fits && clock_ && clock_->state() == state.arrivals->clock) return;
+  if (!fits && !clock_ && state.arrivals) state_.tuning->simulated += state.arrivals->clock.now;
   if (!fits || clock_) state.arrivals.reset();
   state_.tuning->simulated += clock_ ? clock_->now() : 0;
   clock_ = make_clock_(groups_.count());

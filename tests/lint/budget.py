@@ -9,7 +9,7 @@ from source_tree import is_cpp, run
 # model took 900 (2026-11-29): links, servers and meetings that wait, where constants stood; refusals to overwrite
 # foreign files took 100.
 LINES = {"runtime": 12_500, "codelets": 12_500, "layers": 5_360, "scheduling": 12_250, "apps": 9_350, "perf": 4_800}
-IN_ALL = 56_650
+IN_ALL = 56_700
 
 
 def check(files):

@@ -169,7 +169,7 @@ TEST(DarknetCfg, ShippedNetsParseWithoutAWarning) {
     EXPECT_EQ(spec->layers.back().type, "softmax") << entry.path();
     ++count;
   }
-  EXPECT_EQ(count, 12);
+  EXPECT_EQ(count, 13);
 }
 
 }  // namespace

@@ -279,6 +279,23 @@ void Training::make_feeds() {
                        feed_options(groups_->evaluating_net(), seed_, false, kEvaluationSlots));
 }
 
+// Of the simulated devices.
+bool Training::warn_of_idle(VirtualClock clock) {
+  std::size_t idle = 0;
+  const std::size_t groups = clock.placement().devices.size();
+  for (std::size_t group = 0; group < groups; ++group) {
+    const std::uint64_t samples = strategy_.options.group_batches.size() > group
+                                      ? strategy_.options.group_batches[group].start
+                                      : net().options().batch;
+    idle += std::ranges::count(clock.division(static_cast<int>(group), samples).samples, 0u);
+  }
+  if (idle > 0)
+    log::warn(
+        "{} of {} simulated devices are idle with {} groups: mini-batches have too few images",
+        idle, machine_->devices.size(), groups);
+  return idle > 0;
+}
+
 Status Training::make_clock() {
   if (!machine_) return {};
   make_clock_ = [this, costs = net_costs(net())](int groups) {
@@ -287,18 +304,10 @@ Status Training::make_clock() {
                                           seed_);
   };
   if (!arguments_.groups.automatic) clock_ = make_clock_(groups_->count());
-  const auto first = make_clock_(groups_->count());
-  std::size_t idle = 0;
-  for (std::size_t group = 0; group < first->placement().devices.size(); ++group) {
-    const std::uint64_t samples = strategy_.options.group_batches.size() > group
-                                      ? strategy_.options.group_batches[group].start
-                                      : net().options().batch;
-    idle += std::ranges::count(first->division(static_cast<int>(group), samples).samples, 0u);
-  }
   log::info("virtual clock: {}", machine_->name);
-  if (idle > 0)
-    log::warn("{} of {} simulated devices are idle: mini-batches have too few images for them",
-              idle, machine_->devices.size());
+  const bool begins_in_one = arguments_.groups.automatic || arguments_.groups.cold_start > 0;
+  for (const int count : {begins_in_one ? 1 : groups_->count(), groups_->count()})
+    if (warn_of_idle(*make_clock_(count))) break;
   return {};
 }
 
@@ -316,6 +325,7 @@ void Training::align(TrainingState& state) const {
   if (!machine_ || !state.arrivals || state.arrivals->machine == machine_->name) return;
   log::warn("the checkpoint's virtual clock is of another machine: the clock starts at 0");
   state.arrivals.reset();
+  if (state.tuning) state.tuning->simulated = 0;
 }
 
 // Fills the parameters: from the checkpoint, a .weights file, or the seed.

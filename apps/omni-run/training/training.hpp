@@ -49,6 +49,7 @@ class Training {
   Status check_memory();
   Status allocate();
   Status make_clock();
+  bool warn_of_idle(VirtualClock clock);
   Result<TrainingState> starting_point();
   void align(TrainingState& state) const;
 

@@ -284,7 +284,7 @@ class MachineReader {
           refuse(entry, fmt::format("{} is no key of \"{}\"", shown_name(name), key), keys.text());
         const double value = checked(entry, values, fmt::format("a value of \"{}\"", key));
         if (!into.emplace(number, value).second)
-          refuse(entry, fmt::format("{} appears twice", number), "leave one of them out");
+          refuse(entry, fmt::format("{} appears twice in \"{}\"", number, key), "leave one of them out");
       }
   }
 
