@@ -115,12 +115,17 @@ Demands demands_of(const NetCosts& costs, const Machine& machine, const GroupDev
         (demands.places.has_cores ? demands.owned.front()
                                   : *std::ranges::min_element(demands.owned)) += piece;
     }
+    const Machine::Link& link = machine.link;
+    group.work =
+        (link.work_per_message * messages + link.work_per_byte * 2 * group.values) / sharers.cores;
+    // Of the busiest: gradients and values, there and back.
     const auto others = static_cast<double>(count - 1);
-    messages += 2 * pieces * others / static_cast<double>(count);
     const auto [least, most] = std::ranges::minmax(demands.owned);
-    const double bytes = 2 * (std::max(demands.parameters - least, most * others) + group.values);
-    group.work = (machine.link.work_per_message * messages + machine.link.work_per_byte * bytes) /
-                 sharers.cores;
+    group.exchange_work =
+        2 *
+        (link.work_per_message * pieces * others / static_cast<double>(count) +
+         link.work_per_byte * std::max(demands.parameters - least, most * others)) /
+        sharers.cores;
   }
   return demands;
 }

@@ -30,7 +30,8 @@ struct Demands {
     // In either pass its devices wait for each other's values: so many bytes each way on each link,
     // and other delays; the latter have two parts.
     double values = 0, value_seconds = 0, statistics_seconds = 0;
-    double work = 0;  // s of each device, for messages of a mini-batch
+    // s of each device, for messages: of any mini-batch, and of one that sends parameters.
+    double work = 0, exchange_work = 0;
   };
   std::vector<Group> groups{};
 };

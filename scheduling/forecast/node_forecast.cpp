@@ -46,7 +46,7 @@ NodeForecast row_of(const NodeCosts& costs, const Machine& machine, int groups, 
     row.merged = costs.seconds * costs.net.merged_share;
     if (machine.devices.size() > 1) row.merged += 2 * machine.link.seconds_of(demands.activations);
   }
-  row.compute += group.work;
+  row.compute += group.work + group.exchange_work;
   if (machine.devices.size() > 1) {
     // Gradients go out and new values come back.
     const auto [least, most] = std::ranges::minmax(demands.owned);

@@ -125,7 +125,8 @@ void VirtualClock::send(int number, std::size_t place, bool in, double bytes, bo
 void VirtualClock::compute(int number, bool backward) {
   Group& group = groups_[number];
   const Demands::Group& demands = demands_.groups[number];
-  double values = 0;  // s
+  double values = 0, messages = demands.work;  // s
+  if (group.sends != Sends::nothing) messages += demands.exchange_work;
   if (demands.places.size() > 1) {
     values = demands.statistics_seconds + demands.value_seconds;
     if (machine_.link.bytes_per_second > 0)
@@ -137,7 +138,7 @@ void VirtualClock::compute(int number, bool backward) {
     if (group.lengths[i] == 0) continue;
     const std::size_t number_of_device = placement_.devices[number][i];
     Device& device = devices_[number_of_device];
-    const double forward = in_ticks(kForward * group.lengths[i]), work = demands.work / 2;
+    const double forward = in_ticks(kForward * group.lengths[i]), work = messages / 2;
     const double own = backward ? group.lengths[i] - forward : forward;
     device.busy += (own + work) / slowdown_[number_of_device];
     group.computing.push_back({std::max(device.served_until, now_) + own + in_ticks(work + values),

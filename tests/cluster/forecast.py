@@ -61,7 +61,7 @@ class Place:
             os.unlink(metrics)
         groups = [] if "sync" in words else ["--groups", ranks]
         self.run(ranks, "-q", "--no-test", "--display", 1, "--metrics", metrics, "--learning-rate", 1e-5,
-                 "--max-batches", SETTLING + MEASURED, *words, *groups)
+                 "--max-batches", SETTLING + MEASURED + 1, *words, *groups)
         with open(metrics, encoding="utf-8") as file:
             times = [json.loads(line)["time"] for line in file][SETTLING:]
         return (times[-1] - times[0]) / (len(times) - 1)
