@@ -16,7 +16,6 @@ constexpr double kForward = 1.0 / 3;  // of computing
 double at_least_a_tick(double seconds) { return std::max(in_ticks(seconds), kTick); }
 
 struct Writer {
-  static constexpr bool reads = false;
   std::vector<double> numbers{};
 
   void operator()(auto& value) { numbers.push_back(static_cast<double>(value)); }
@@ -24,7 +23,6 @@ struct Writer {
 };
 
 struct Reader {
-  static constexpr bool reads = true;
   std::span<const double> numbers;
   bool sound = true;
 
@@ -164,14 +162,14 @@ void VirtualClock::cross(int number, bool back) {
   }
 }
 
-// Gradients to the owners, who are all places, or values back. Groups of one place add up their
-// contributions there.
+// Gradients to the owners, who are all places, or values back. At a meeting, groups of one place
+// add up their contributions there, and share the values.
 void VirtualClock::exchange(int number, bool back, bool for_later) {
   const std::vector<std::size_t>& own = demands_.groups[number].places;
   std::vector<double> shares(demands_.owned.size());
   double all = 0;
   for (const std::size_t place : own) {
-    shares[place] = groups_[number].sends == Sends::contribution ? 1 / sharers_[place] : 1;
+    shares[place] = groups_[number].meets ? 1 / sharers_[place] : 1;
     all += shares[place];
     send(number, place, back, shares[place] * (demands_.parameters - demands_.owned[place]),
          for_later);
@@ -243,8 +241,9 @@ bool VirtualClock::go_on(int number) {
   group.stage = Stage::backward;
   compute(number, true);
   if (group.sends == Sends::nothing) return false;
+  group.meets = group.sends == Sends::contribution;
   exchange(number, false, false);
-  if (group.sends == Sends::update) {
+  if (!group.meets) {
     expect_values(number);
     return false;
   }
@@ -300,7 +299,7 @@ int VirtualClock::next() {
 
 void VirtualClock::meet() {
   for (int group = 0; group < std::ssize(groups_); ++group) {
-    groups_[group].sends = Sends::contribution;
+    groups_[group].meets = true;
     exchange(group, false, true);
     expect_values(group);
   }
@@ -342,6 +341,7 @@ void VirtualClock::visit(Archive& archive) {
     group.sends = static_cast<Sends>(sends);
     archive(group.samples);
     archive(group.contributed);
+    archive(group.meets);
     archive(group.values_at);
     for (Wait* const wait : {&group.stage_wait, &group.values}) {
       archive(wait->messages);

@@ -88,6 +88,7 @@ class VirtualClock {
     Sends sends = Sends::nothing;
     std::uint64_t samples = 0;
     bool contributed = false;
+    bool meets = false;             // what it sent last, and the values for it, are of a meeting
     std::vector<double> lengths{};  // s of computing, by device; 0: it has no part in it
     std::vector<Computing> computing{};
     Wait stage_wait{};

@@ -136,6 +136,25 @@ TEST(CostModel, MeetingsAtRestHideNothing) {
   EXPECT_NEAR(update(Kind::at_rest), (12 + 4) / 2., 0.1);
 }
 
+// Half of the parameters leave and arrive, then half of the values: 4 s in each direction.
+TEST(CostModel, ContributionsAndValuesTravel) {
+  for (const Meetings::Kind kind : {Meetings::Kind::together, Meetings::Kind::at_rest}) {
+    const Nodes nodes{.count = 2, .groups = 2, .seconds = 0.3, .meetings = {kind, 1}};
+    EXPECT_NEAR(nodes.update(costs_of()), 4.2 / 2, 0.15) << static_cast<int>(kind);
+  }
+}
+
+// They add up what they contribute there, and get the values once, however many they are.
+TEST(CostModel, GroupsOfOnePlaceMeetAtTheCostOfOne) {
+  for (const Meetings::Kind kind : {Meetings::Kind::together, Meetings::Kind::at_rest}) {
+    const auto of_a_meeting = [&](int groups) {
+      Nodes nodes{.count = 2, .groups = groups, .seconds = 1e-3, .meetings = {kind, 2}};
+      return nodes.update(costs_of()) * 2 * groups;
+    };
+    EXPECT_NEAR(of_a_meeting(8), of_a_meeting(2), 0.1) << static_cast<int>(kind);
+  }
+}
+
 TEST(CostModel, GroupsGainOnOneDevice) {
   Machine machine{
       .name = "a GPU",
