@@ -144,6 +144,15 @@ TEST(CostModel, ContributionsAndValuesTravel) {
   }
 }
 
+// A hundred pieces of which half go to the other node, and as many come back.
+TEST(CostModel, CoresWorkForMessagesThatAreSent) {
+  const Nodes nodes{.count = 2,
+                    .groups = 2,
+                    .link = {.work_per_message = 0.1},
+                    .meetings = {Meetings::Kind::together, 4}};
+  EXPECT_NEAR(nodes.update(costs_of()), (4 * 8 + 10) / 8., 0.01);
+}
+
 // They add up what they contribute there, and get the values once, however many they are.
 TEST(CostModel, GroupsOfOnePlaceMeetAtTheCostOfOne) {
   for (const Meetings::Kind kind : {Meetings::Kind::together, Meetings::Kind::at_rest}) {
