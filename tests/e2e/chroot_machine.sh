@@ -26,6 +26,8 @@ make_machine() {
   mount -t proc proc "$root/proc"
   mount -t sysfs -o ro sysfs "$root/sys"
   mount -t tmpfs tmpfs "$root/dev/shm" # MPICH
+  mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$root/dev/pts" # tests of terminals
+  ln -sf pts/ptmx "$root/dev/ptmx"
   # What it takes to reach the mirror from here: names, proxies, certificates.
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
   apt-config dump | grep -E '^Acquire::(https?|Check)[:-]' >"$root/etc/apt/apt.conf.d/00machine" || true
