@@ -188,9 +188,9 @@ void VirtualClock::begin(int number, std::uint64_t samples, Sends sends) {
   group.sends = sends;
   group.lengths.clear();
   const Division& shares = division(number, samples);
-  const double replicated = placement_.server ? 1 - costs_.merged_share : 1;
   for (std::size_t i = 0; i < shares.samples.size(); ++i) {
     const std::size_t device = placement_.devices[number][i];
+    const double replicated = placement_.server ? 1 - merged_share(device) : 1;
     group.lengths.push_back(
         shares.samples[i] == 0
             ? 0
@@ -221,7 +221,7 @@ bool VirtualClock::go_on(int number) {
     case Stage::to_server: {
       group.stage = Stage::served;
       const std::size_t server = *placement_.server;
-      const double seconds = at_least_a_tick(draw(server) * costs_.merged_share *
+      const double seconds = at_least_a_tick(draw(server) * merged_share(server) *
                                              machine_.seconds(server, group.samples, costs_.flops));
       Device& device = devices_[server];
       device.served_until = std::max(device.served_until, now_) + seconds;

@@ -102,6 +102,9 @@ class VirtualClock {
     return demands_.places.count > 1 && !(demands_.places.has_cores && place == 0);
   }
   double draw(std::size_t device);  // of its law, around 1
+  double merged_share(std::size_t device) const {
+    return machine_.devices[device].merged_share.value_or(costs_.merged_share);
+  }
   void send(int group, std::size_t place, bool in, double bytes, bool for_later = false);
   void compute(int group, bool backward);
   void cross(int group, bool back);

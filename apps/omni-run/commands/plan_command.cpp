@@ -134,12 +134,16 @@ void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
                     {"statistical_penalty", row.penalty},
                     {"statistical_penalty_error", nullable(row.penalty_error)}});
   nlohmann::ordered_json all{{"rows", list}, {"saturating_groups", plan.saturating_groups()}};
-  if (!nodes.empty())
+  if (!nodes.empty()) {
+    all["node"] = {{"batch", plan.node.net.images},
+                   {"seconds", plan.node.seconds},
+                   {"merged_share", plan.node.net.merged_share}};
     all["link"] = {{"latency_seconds", link.link.seconds},
                    {"bytes_per_second", link.link.bytes_per_second},
                    {"core_seconds_per_message", link.link.work_per_message},
                    {"core_seconds_per_byte", link.link.work_per_byte},
                    {"origin", link.origin}};
+  }
   for (const NodeForecast& row : nodes)
     all["nodes"].push_back({{"nodes", row.nodes.all()},
                             {"serving", row.nodes.server ? 1 : 0},

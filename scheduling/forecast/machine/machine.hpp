@@ -27,6 +27,7 @@ struct Machine {
   struct Device {
     Kind kind = Kind::cpu;
     std::map<std::uint64_t, double> seconds{};  // by mini-batch size, for one net; or for any net:
+    std::optional<double> merged_share{};       // of these seconds; by default that of flops
     double overhead = 0;                        // s of each mini-batch
     double flops_per_second = 0;
     double half_size = 0;  // images at which half of that rate is reached

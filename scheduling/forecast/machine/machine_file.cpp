@@ -136,8 +136,8 @@ constexpr std::string_view kLaws[] = {"constant", "exponential", "lognormal"};
 constexpr std::string_view kFileKeys[] = {"name", "devices", "link"};
 constexpr std::string_view kLinkKeys[] = {"seconds", "bytes_per_second"};
 constexpr std::string_view kDeviceKeys[] = {
-    "kind",   "count",    "seconds", "overhead", "flops_per_second", "half_size", "spread",
-    "memory", "roofline", "gain",    "serves"};
+    "kind",      "count",  "seconds", "merged_share", "overhead", "flops_per_second",
+    "half_size", "spread", "memory",  "roofline",     "gain",     "serves"};
 constexpr std::string_view kRooflineKeys[] = {"fp32", "tf32", "bf16", "bytes_per_second",
                                               "seconds_per_task"};
 
@@ -254,6 +254,11 @@ class MachineReader {
       read_seconds(node, *table, device);
     else
       read_rate(node, device);
+    if (const Json* const share = find(node, "merged_share")) {
+      if (device.seconds.empty())
+        refuse(*share, "\"merged_share\" without a table of \"seconds\"", "leave it out");
+      device.merged_share = number(node, "merged_share", {0, 1});
+    }
     if (const Json* const spread = find(node, "spread")) read_spread(*spread, device);
     if (const Json* const roofline = find(node, "roofline")) read_roofline(*roofline, device);
     if (const Json* const gain = find(node, "gain"))
@@ -284,7 +289,8 @@ class MachineReader {
           refuse(entry, fmt::format("{} is no key of \"{}\"", shown_name(name), key), keys.text());
         const double value = checked(entry, values, fmt::format("a value of \"{}\"", key));
         if (!into.emplace(number, value).second)
-          refuse(entry, fmt::format("{} appears twice in \"{}\"", number, key), "leave one of them out");
+          refuse(entry, fmt::format("{} appears twice in \"{}\"", number, key),
+                 "leave one of them out");
       }
   }
 

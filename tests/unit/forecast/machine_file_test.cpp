@@ -134,6 +134,10 @@ INSTANTIATE_TEST_SUITE_P(
                "\"flops_per_second\" (\"flops_per_second\": 5e12, say)"),
         device("{\"kind\": \"gpu\", \"seconds\": {\"1\": 1},\n\"overhead\": 1}",
                "4: \"overhead\" beside a table of \"seconds\" (leave one of them out)"),
+        device("{\"kind\": \"gpu\", \"seconds\": {\"1\": 1},\n\"merged_share\": 1.5}",
+               "4: \"merged_share\" is out of range (a number from 0 to 1)"),
+        device("{\"kind\": \"gpu\", \"flops_per_second\": 1,\n\"merged_share\": 0.5}",
+               "4: \"merged_share\" without a table of \"seconds\" (leave it out)"),
         device("{\"kind\": \"gpu\", \"seconds\": {}}",
                "3: \"seconds\" is to be a table (\"seconds\": {\"16\": 0.01, "
                "\"32\": 0.016}, say)"),
