@@ -15,7 +15,7 @@
 #include "scheduling/forecast/update_ratios.hpp"
 #include "scheduling/groups/momentum.hpp"
 #include "scheduling/strategies/registry.hpp"
-#include "scheduling/trainer.hpp"
+#include "scheduling/training/trainer.hpp"
 
 namespace CLI {  // its header takes seconds to compile, and few need it
 class App;

@@ -21,7 +21,7 @@
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
-#include "scheduling/training_checkpoint.hpp"
+#include "scheduling/checkpoint/training_checkpoint.hpp"
 
 namespace omni {
 namespace {

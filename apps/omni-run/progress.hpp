@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "scheduling/trainer.hpp"
+#include "scheduling/training/trainer.hpp"
 
 namespace omni {
 

@@ -10,8 +10,8 @@
 #include <random>
 
 #include "scheduling/forecast/simulated_memory.hpp"
-#include "scheduling/groups/group_run.hpp"
 #include "scheduling/policy/dispatcher.hpp"
+#include "scheduling/training/group_run.hpp"
 
 namespace omni {
 namespace {

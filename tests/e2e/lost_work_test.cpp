@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "scheduling/metrics_log.hpp"
+#include "scheduling/training/metrics_log.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {

@@ -17,7 +17,7 @@
 #include "runtime/data/images/image.hpp"
 #include "runtime/data/sources.hpp"
 #include "runtime/log.hpp"
-#include "scheduling/metrics_log.hpp"
+#include "scheduling/training/metrics_log.hpp"
 #include "tests/fuzz/seeds.hpp"
 
 namespace omni::test {

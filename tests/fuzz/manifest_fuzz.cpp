@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "runtime/checksum.hpp"
-#include "scheduling/checkpoint_folder.hpp"
+#include "scheduling/checkpoint/checkpoint_folder.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
 OMNI_FUZZ_TARGET(manifest) {

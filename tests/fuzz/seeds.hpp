@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "layers/formats/safetensors.hpp"
-#include "scheduling/checkpoint_folder.hpp"
+#include "scheduling/checkpoint/checkpoint_folder.hpp"
 #include "tests/support/images/jpeg_writer.hpp"
 #include "tests/support/images/png_writer.hpp"
 #include "tests/support/synthetic_trace.hpp"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduling/checkpoint_folder.hpp"
+#include "scheduling/checkpoint/checkpoint_folder.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {

@@ -13,9 +13,9 @@
 #include "runtime/data/dataset.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#include "scheduling/groups/group_run.hpp"
 #include "scheduling/policy/omni_policy.hpp"
-#include "scheduling/trainer.hpp"
+#include "scheduling/training/group_run.hpp"
+#include "scheduling/training/trainer.hpp"
 #include "tests/simgrid/devices.hpp"
 
 namespace omni::test {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "runtime/tasks/task_errors.hpp"
-#include "scheduling/groups/group_run.hpp"
-#include "scheduling/trainer.hpp"
+#include "scheduling/training/group_run.hpp"
+#include "scheduling/training/trainer.hpp"
 
 namespace omni::test {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "runtime/data/dataset.hpp"
-#include "scheduling/groups/group_run.hpp"
 #include "scheduling/strategies/async.hpp"
+#include "scheduling/training/group_run.hpp"
 
 namespace omni::test {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/log.hpp"
-#include "scheduling/checkpoint_store.hpp"
+#include "scheduling/checkpoint/checkpoint_store.hpp"
 #include "tests/support/sample_checkpoint.hpp"
 #include "tests/support/temporary_directory.hpp"
 

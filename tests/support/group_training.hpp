@@ -10,7 +10,7 @@
 
 #include "layers/formats/darknet.hpp"
 #include "runtime/data/dataset.hpp"
-#include "scheduling/trainer.hpp"
+#include "scheduling/training/trainer.hpp"
 
 namespace omni::test {
 

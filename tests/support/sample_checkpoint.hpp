@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduling/checkpoint_folder.hpp"
+#include "scheduling/checkpoint/checkpoint_folder.hpp"
 
 namespace omni::test {
 

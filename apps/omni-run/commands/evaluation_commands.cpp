@@ -25,7 +25,7 @@
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
-#include "scheduling/evaluator.hpp"
+#include "scheduling/training/evaluator.hpp"
 
 namespace omni {
 namespace {

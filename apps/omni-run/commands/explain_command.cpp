@@ -11,7 +11,7 @@
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
-#include "scheduling/metrics_log.hpp"
+#include "scheduling/training/metrics_log.hpp"
 
 namespace omni {
 namespace {

@@ -18,7 +18,7 @@
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/forecast/group_plan.hpp"
-#include "scheduling/trainer.hpp"
+#include "scheduling/training/trainer.hpp"
 
 namespace omni {
 namespace {

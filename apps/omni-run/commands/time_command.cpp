@@ -22,7 +22,7 @@
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_times.hpp"
-#include "scheduling/stopwatch.hpp"
+#include "scheduling/training/stopwatch.hpp"
 
 namespace omni {
 namespace {

@@ -26,7 +26,7 @@
 #include "runtime/result.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/signals.hpp"
-#include "scheduling/stopwatch.hpp"
+#include "scheduling/training/stopwatch.hpp"
 
 namespace omni {
 namespace {

@@ -13,7 +13,7 @@
 #include "apps/omni-run/arguments.hpp"
 #include "perf/comparison/comparison.hpp"
 #include "runtime/result.hpp"
-#include "scheduling/run_lock.hpp"
+#include "scheduling/checkpoint/run_lock.hpp"
 
 namespace omni {
 

@@ -10,7 +10,7 @@
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#include "scheduling/trainer.hpp"
+#include "scheduling/training/trainer.hpp"
 
 namespace omni {
 namespace {

@@ -10,7 +10,7 @@
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#include "scheduling/stopwatch.hpp"
+#include "scheduling/training/stopwatch.hpp"
 
 namespace omni {
 

@@ -12,7 +12,7 @@
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "scheduling/groups/momentum.hpp"
-#include "scheduling/guard/guarded_training.hpp"
+#include "scheduling/pilots/guarded_training.hpp"
 
 namespace omni {
 

@@ -16,9 +16,9 @@
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#include "scheduling/growing.hpp"
-#include "scheduling/guard/guarded_training.hpp"
-#include "scheduling/optimizer/tuned_training.hpp"
+#include "scheduling/pilots/growing.hpp"
+#include "scheduling/pilots/guarded_training.hpp"
+#include "scheduling/pilots/tuning/tuned_training.hpp"
 
 namespace omni {
 namespace {

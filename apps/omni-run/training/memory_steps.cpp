@@ -11,8 +11,8 @@
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/tasks/codelet.hpp"
-#include "scheduling/guard/guarded_training.hpp"
-#include "scheduling/optimizer/tuned_training.hpp"
+#include "scheduling/pilots/guarded_training.hpp"
+#include "scheduling/pilots/tuning/tuned_training.hpp"
 
 namespace omni {
 namespace {

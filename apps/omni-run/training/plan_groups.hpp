@@ -8,7 +8,7 @@
 #include "layers/options.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/tasks/session.hpp"
-#include "scheduling/checkpoint_folder.hpp"
+#include "scheduling/checkpoint/checkpoint_folder.hpp"
 #include "scheduling/forecast/group_plan.hpp"
 #include "scheduling/forecast/machine/machine_file.hpp"
 #include "scheduling/forecast/update_ratios.hpp"

@@ -8,7 +8,7 @@
 #include "runtime/files.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/slurm_job.hpp"
-#include "scheduling/checkpoint_folder.hpp"
+#include "scheduling/checkpoint/checkpoint_folder.hpp"
 
 namespace omni {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "layers/net.hpp"
-#include "scheduling/checkpoint_store.hpp"
-#include "scheduling/trainer.hpp"
-#include "scheduling/training_checkpoint.hpp"
+#include "scheduling/checkpoint/checkpoint_store.hpp"
+#include "scheduling/checkpoint/training_checkpoint.hpp"
+#include "scheduling/training/trainer.hpp"
 
 namespace omni {
 

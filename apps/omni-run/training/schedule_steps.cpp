@@ -9,7 +9,7 @@
 #include "apps/omni-run/training/training.hpp"
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
-#include "scheduling/rate_policy.hpp"
+#include "scheduling/training/rate_policy.hpp"
 
 namespace omni {
 namespace {

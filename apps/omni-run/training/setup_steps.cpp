@@ -22,8 +22,8 @@
 #include "runtime/slurm_job.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "scheduling/forecast/machine/machine_file.hpp"
-#include "scheduling/guard/guarded_training.hpp"
-#include "scheduling/optimizer/tuned_training.hpp"
+#include "scheduling/pilots/guarded_training.hpp"
+#include "scheduling/pilots/tuning/tuned_training.hpp"
 
 namespace omni {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "scheduling/groups/group_run.hpp"
-#include "scheduling/stopwatch.hpp"
+#include "scheduling/training/group_run.hpp"
+#include "scheduling/training/stopwatch.hpp"
 
 namespace omni {
 namespace {

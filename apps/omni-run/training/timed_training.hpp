@@ -8,7 +8,7 @@
 #include "apps/omni-run/arguments.hpp"
 #include "runtime/data/data_feed.hpp"
 #include "runtime/data/sources.hpp"
-#include "scheduling/trainer.hpp"
+#include "scheduling/training/trainer.hpp"
 
 namespace omni {
 

@@ -20,9 +20,9 @@
 #include "scheduling/forecast/group_plan.hpp"
 #include "scheduling/forecast/virtual_clock.hpp"
 #include "scheduling/groups/rank_sums.hpp"
-#include "scheduling/health/health_check.hpp"
-#include "scheduling/metrics_log.hpp"
-#include "scheduling/optimizer/tuned_training.hpp"
+#include "scheduling/pilots/health/health_check.hpp"
+#include "scheduling/pilots/tuning/tuned_training.hpp"
+#include "scheduling/training/metrics_log.hpp"
 
 namespace omni {
 

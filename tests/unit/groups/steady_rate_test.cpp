@@ -1,5 +1,5 @@
 // The time per iteration of groups, from when iterations ended.
-#include "scheduling/groups/group_run.hpp"
+#include "scheduling/training/group_run.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "runtime/tasks/session.hpp"
-#include "scheduling/growing.hpp"
+#include "scheduling/checkpoint/training_checkpoint.hpp"
+#include "scheduling/pilots/growing.hpp"
 #include "scheduling/strategies/registry.hpp"
-#include "scheduling/training_checkpoint.hpp"
 #include "tests/support/group_training.hpp"
 #include "tests/support/temporary_directory.hpp"
 

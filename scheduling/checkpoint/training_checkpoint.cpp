@@ -1,0 +1,391 @@
+#include "scheduling/checkpoint/training_checkpoint.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+
+#include "runtime/checksum.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
+#include "scheduling/pilots/training_snapshot.hpp"
+
+namespace omni {
+namespace {
+
+constexpr std::string_view kAdam = "Adam", kSgd = "SGD with momentum";
+std::string_view solver_name(const Net& net) { return net.options().solver.adam ? kAdam : kSgd; }
+
+// What the one remembers of past gradients means nothing to the other.
+Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
+  // Checkpoints of before there was Adam do not say.
+  const auto said = checkpoint.fields.text("solver");
+  const std::string saved = said ? *said : std::string(kSgd);
+  if (saved == solver_name(net)) return {};
+  return Error{ErrorKind::usage, checkpoint.path.string(),
+               fmt::format("was trained with {}, this run has {}", shown_name(saved),
+                           shown_name(solver_name(net))),
+               fmt::format("resume with --set adam={}", saved == kAdam ? 1 : 0)};
+}
+
+// Counts of iterations: far beyond any training, far below what sums and products can hold.
+constexpr std::uint64_t kMostIterations = 1'000'000'000'000;
+constexpr double kLargestRate = 1e30;
+
+std::string listed(const auto& numbers) { return fmt::format("{}", fmt::join(numbers, " ")); }
+
+Error unreadable(const Checkpoint& checkpoint, std::string_view field) {
+  return {ErrorKind::data, checkpoint.path.string(),
+          fmt::format("'{}' is no list of numbers", field), "use another checkpoint"};
+}
+
+// What listed() wrote.
+template <class Number>
+Result<std::vector<Number>> saved_list(const Checkpoint& checkpoint, std::string_view field) {
+  OMNI_TRY(const std::string text, checkpoint.fields.text(field));
+  std::vector<Number> numbers;
+  if (text.empty()) return numbers;
+  for (const std::string_view each : split(text, ' ')) {
+    const auto number = number_in<Number>(each);
+    if (!number) return unreadable(checkpoint, field);
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+void save_arrivals(CheckpointFields& fields, const ArrivalState& arrivals) {
+  fields.set("clock_now", arrivals.clock.now);
+  // With thousands of devices, too many messages to keep: the groups then begin anew.
+  constexpr std::size_t kMostNumbers = 50'000;
+  const bool fits = arrivals.clock.numbers.size() <= kMostNumbers;
+  fields.set("clock_numbers", fits ? listed(arrivals.clock.numbers) : std::string());
+  fields.set("clock_draws", listed(arrivals.clock.draws));
+  fields.set("clock_samples", listed(arrivals.samples));
+  fields.set("clock_finished", arrivals.finished);
+  fields.set("clock_machine", one_line(arrivals.machine));
+}
+
+Result<std::optional<ArrivalState>> saved_arrivals(const Checkpoint& checkpoint) {
+  const CheckpointFields& fields = checkpoint.fields;
+  if (!fields.text("clock_now")) return std::optional<ArrivalState>();
+  if (!fields.text("clock_numbers")) {
+    log::warn("{}: its virtual clock is of an older program: the clock starts at 0",
+              checkpoint.path.string());
+    return std::optional<ArrivalState>();
+  }
+  ArrivalState arrivals;
+  OMNI_TRY(arrivals.clock.now, fields.number("clock_now", 0.0, 1e18));
+  OMNI_TRY(arrivals.clock.numbers, saved_list<double>(checkpoint, "clock_numbers"));
+  OMNI_TRY(arrivals.clock.draws, saved_list<std::uint64_t>(checkpoint, "clock_draws"));
+  OMNI_TRY(arrivals.samples, saved_list<std::uint64_t>(checkpoint, "clock_samples"));
+  OMNI_TRY(arrivals.machine, fields.text("clock_machine"));
+  OMNI_TRY(arrivals.finished, fields.number("clock_finished", -1, kMostGroups - 1));
+  for (const std::uint64_t samples : arrivals.samples)
+    if (samples > kMostIterations) return unreadable(checkpoint, "clock_samples");
+  return std::optional(arrivals);
+}
+
+void save_guard(CheckpointFields& fields, const GuardState& guard) {
+  fields.set("rate_share", guard.share);
+  fields.set("share_patience", guard.patience);
+  fields.set("share_wait", guard.wait);
+  fields.set("next_guard", guard.next);
+  fields.set("losses_above", guard.losses.above);
+  fields.set("lowest_loss", std::min(guard.losses.lowest, kLargestRate));
+  fields.set("recent_losses", listed(guard.losses.recent));
+}
+
+Result<std::optional<GuardState>> saved_guard(const Checkpoint& checkpoint) {
+  const CheckpointFields& fields = checkpoint.fields;
+  if (!fields.text("rate_share")) return std::optional<GuardState>();
+  GuardState guard;
+  OMNI_TRY(guard.share, fields.number("rate_share", 0.0, 1.0));
+  for (const auto& [key, number] :
+       {std::pair("share_patience", &guard.patience), std::pair("share_wait", &guard.wait),
+        std::pair("next_guard", &guard.next), std::pair("losses_above", &guard.losses.above)}) {
+    OMNI_TRY(*number, fields.number(key, std::uint64_t{0}, kMostIterations));
+  }
+  OMNI_TRY(guard.losses.lowest, fields.number("lowest_loss", -kLargestRate, kLargestRate));
+  OMNI_TRY(guard.losses.recent, saved_list<double>(checkpoint, "recent_losses"));
+  if (!std::ranges::all_of(guard.losses.recent, [](double each) { return std::isfinite(each); }))
+    return unreadable(checkpoint, "recent_losses");
+  return std::optional(guard);
+}
+
+Result<StrategyState> saved_strategy(const Checkpoint& checkpoint) {
+  OMNI_TRY(const std::string name, checkpoint.fields.text("strategy"));
+  OMNI_TRY(std::vector<double> numbers, saved_list<double>(checkpoint, "strategy_numbers"));
+  const auto sound = [](double each) {
+    return each >= 0 && each < static_cast<double>(kMostIterations);
+  };
+  if (!std::ranges::all_of(numbers, sound)) return unreadable(checkpoint, "strategy_numbers");
+  return StrategyState{name, std::move(numbers)};
+}
+
+Result<std::optional<Tuning>> saved_tuning(const CheckpointFields& fields) {
+  if (!fields.text("tuned_momentum")) return std::optional<Tuning>();
+  Tuning tuning;
+  OMNI_TRY(tuning.momentum, fields.number("tuned_momentum", -1.0, 1.0));
+  OMNI_TRY(tuning.learning_rate, fields.number("tuned_learning_rate", 0.0, kLargestRate));
+  const auto iterations = [&](std::string_view key) {
+    return fields.number(key, std::uint64_t{0}, kMostIterations);
+  };
+  // Checkpoints of another optimizer have the first two only: what they found is gone on with.
+  tuning.warm = true;
+  if (!fields.text("trials_lost")) return std::optional(tuning);
+  OMNI_TRY(const std::uint64_t warm,
+           fields.number("tuning_warm", std::uint64_t{0}, std::uint64_t{1}));
+  tuning.warm = warm != 0;
+  OMNI_TRY(tuning.next_search, iterations("next_search"));
+  if (tuning.next_search == kMostIterations) tuning.next_search = UINT64_MAX;
+  OMNI_TRY(tuning.lost, iterations("trials_lost"));
+  OMNI_TRY(tuning.highest_step, fields.number("highest_step", 0.0, kLargestRate));
+  OMNI_TRY(tuning.returns, iterations("returns"));
+  OMNI_TRY(tuning.simulated, fields.number("simulated_before", 0.0, kLargestRate));
+  return std::optional(tuning);
+}
+
+// What older checkpoints lack: their time begins anew, and their evaluations count as done.
+Status restore_progress(const CheckpointFields& fields, TrainingState& state) {
+  if (fields.text("average_accuracy")) {
+    OMNI_TRY(state.average_accuracy, fields.number("average_accuracy", 0.0, 1.0));
+  }
+  if (fields.text("seconds")) {
+    OMNI_TRY(state.seconds, fields.number("seconds", 0.0, kLargestRate));
+  }
+  if (fields.text("owes_evaluation")) {
+    OMNI_TRY(const std::uint64_t owes,
+             fields.number("owes_evaluation", std::uint64_t{0}, std::uint64_t{1}));
+    state.owes_evaluation = owes != 0;
+  }
+  return {};
+}
+
+// A visitor that fills tensors from a checkpoint until something does not fit.
+auto filling_from(const Checkpoint& checkpoint, Status& status) {
+  return [&](const std::string& name, const Param& param, const Tensor& tensor) {
+    if (!status) return;
+    const NamedArray* saved = checkpoint.arrays.find(name);
+    if (saved == nullptr || saved->shape != param.shape) {
+      status = Error{ErrorKind::data, checkpoint.path.string(),
+                     saved == nullptr ? fmt::format("has no array '{}'", name)
+                                      : fmt::format("'{}' has another shape", name),
+                     "it belongs to another net"};
+      return;
+    }
+    const HostAccess access(tensor, HostAccess::Mode::write);
+    std::copy(saved->values.begin(), saved->values.end(), access.f32().begin());
+  };
+}
+
+}  // namespace
+
+std::string layers_hash(const NetSpec& spec) {
+  std::string text;
+  for (const Section& layer : spec.layers) {
+    text += "[" + layer.type + "]";
+    for (const Option& option : layer.options) text += option.key + "=" + option.value + ";";
+  }
+  return checksum_of(text);
+}
+
+void bring_arrays(ComputeGroups& groups) {
+  const auto bring = [](const std::string&, const Param&, const Tensor& tensor) {
+    ranks::bring(HostAccess(tensor, HostAccess::Mode::read).f32());
+  };
+  for (const int group : groups.here())
+    if (groups.ranks_of(group).first == ranks::rank())
+      for_each_of_group(groups.net(group), group, bring);
+}
+
+Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroups& groups,
+                                            const TrainingState& state,
+                                            const RunIdentity& identity) {
+  Net& net = groups.net();
+  Snapshot snapshot{
+      .step = state.iteration, .cfg_hash = identity.layers, .arrays = {}, .fields = {}};
+  std::deque<HostAccess> open;  // the values are looked at in place
+  const auto add = [&](std::string name, const Param& param, const Tensor& tensor) {
+    open.emplace_back(tensor, HostAccess::Mode::read);
+    snapshot.arrays.push_back({std::move(name), param.shape, open.back().f32()});
+  };
+  for_each_array(net, add);
+  for_each_replica(groups, add);
+  std::size_t next = snapshot.arrays.size();  // to be fetched
+  for (int group = 0; group < groups.count(); ++group) {
+    const int rank = groups.ranks_of(group).first;
+    const auto add_elsewhere = [&](std::string name, const Param& param, const Tensor& tensor) {
+      const auto fetch = [&next, name, rank, count = tensor.count()](const ByteSink& sink) {
+        ++next;
+        Status status;
+        ranks::fetch(rank, count,
+                     [&, at = std::ptrdiff_t{0}](std::span<const float> piece) mutable {
+                       if (status) status = check_finite({name, {}, piece}, at);
+                       if (status) status = sink(std::as_bytes(piece));
+                       at += std::ssize(piece);
+                     });
+        return status;
+      };
+      snapshot.arrays.push_back({name, param.shape, {}, fetch});
+    };
+    if (!groups.is_here(group)) for_each_of_group(groups.net(group), group, add_elsewhere);
+  }
+  snapshot.fields.set("data", one_line(identity.data));  // a path need not be UTF-8
+  if (!identity.class_names.empty())
+    snapshot.fields.set("class_names", fmt::format("{}", fmt::join(identity.class_names, "\n")));
+  if (identity.iterations != 0) snapshot.fields.set("planned_iterations", identity.iterations);
+  snapshot.fields.set("iteration", state.iteration);
+  snapshot.fields.set("seed", state.seed);
+  snapshot.fields.set("average_loss", state.average_loss);
+  if (state.average_accuracy) snapshot.fields.set("average_accuracy", *state.average_accuracy);
+  snapshot.fields.set("seconds", state.seconds);
+  snapshot.fields.set("owes_evaluation", std::uint64_t{state.owes_evaluation});
+  if (state.guard) save_guard(snapshot.fields, *state.guard);
+  snapshot.fields.set("solver", solver_name(net));
+  snapshot.fields.set("batch", net.options().batch);
+  snapshot.fields.set("slice", net.slices().sizes.front());
+  snapshot.fields.set("groups", groups.count());
+  snapshot.fields.set("samples", state.samples);
+  snapshot.fields.set("strategy", state.strategy.name);
+  snapshot.fields.set("strategy_numbers", listed(state.strategy.numbers));
+  if (state.arrivals) save_arrivals(snapshot.fields, *state.arrivals);
+  if (!state.health.empty()) snapshot.fields.set("health", listed(state.health));
+  if (!state.growth.empty()) snapshot.fields.set("growth", listed(state.growth));
+  if (!state.damaged.empty()) snapshot.fields.set("damaged_images", listed(state.damaged));
+  if (state.tuning) {
+    snapshot.fields.set("tuned_momentum", state.tuning->momentum);
+    snapshot.fields.set("tuned_learning_rate", state.tuning->learning_rate);
+    snapshot.fields.set("tuning_warm", std::uint64_t{state.tuning->warm});
+    snapshot.fields.set("next_search", std::min(state.tuning->next_search, kMostIterations));
+    snapshot.fields.set("trials_lost", state.tuning->lost);
+    snapshot.fields.set("highest_step", state.tuning->highest_step);
+    snapshot.fields.set("returns", state.tuning->returns);
+    snapshot.fields.set("simulated_before", state.tuning->simulated);
+  }
+  auto saved = store.save(snapshot);
+  while (next < snapshot.arrays.size())  // it failed before
+    (void)snapshot.arrays[next].fetch([](auto) { return Status(); });
+  return saved;
+}
+
+Status require_same_data(const Checkpoint& checkpoint, const std::string& data) {
+  const std::string where = checkpoint.path.string();
+  const auto saved = checkpoint.fields.text("data");
+  if (!saved)
+    log::warn("{}: does not say on which data it was trained; is it {}?", where, shown_name(data));
+  else if (one_line(*saved) != one_line(data))
+    return Error{ErrorKind::usage, where,
+                 fmt::format("was trained on the data {}, this run has {}", shown_name(*saved),
+                             shown_name(data)),
+                 "give the same --data, or train on with --other-data"};
+  return {};
+}
+
+Status restore_parameters(Net& net, const Checkpoint& checkpoint) {
+  Status status;
+  for_each_array(net, filling_from(checkpoint, status));
+  const auto saved = std::ranges::count_if(checkpoint.arrays.arrays(), [](const NamedArray& each) {
+    return each.name.starts_with("param/");
+  });
+  const auto wanted = static_cast<std::ptrdiff_t>(net.params().size());
+  if (status && saved != wanted)
+    return Error{ErrorKind::data, checkpoint.path.string(),
+                 fmt::format("has {} arrays of parameters, the net {}", saved, wanted),
+                 "it belongs to another net"};
+  return with_classes(std::move(status), saved_class_names(checkpoint), net);
+}
+
+std::vector<std::string> saved_class_names(const Checkpoint& checkpoint) {
+  const auto text = checkpoint.fields.text("class_names");
+  std::vector<std::string> names;
+  if (text && !text->empty())
+    for (const std::string_view each : split(*text, '\n')) names.emplace_back(each);
+  return names;
+}
+
+Status with_classes(Status loaded, const std::vector<std::string>& names, const Net& net) {
+  if (!loaded && !names.empty() && std::ssize(names) != net.classes())
+    loaded.error().hint =
+        fmt::format("it is of {} classes, the net of {}: use it with --classes {}; {}",
+                    names.size(), net.classes(), names.size(), loaded.error().hint);
+  return loaded;
+}
+
+std::uint64_t saved_length(const Checkpoint& checkpoint) {
+  const auto saved = checkpoint.fields.number<std::uint64_t>("planned_iterations");
+  return saved ? *saved : 0;
+}
+
+Result<int> saved_groups(const Checkpoint& checkpoint) {
+  // Checkpoints of before there were groups do not say.
+  if (!checkpoint.fields.text("groups")) return 1;
+  return checkpoint.fields.number("groups", 1, kMostGroups);
+}
+
+Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& checkpoint,
+                                       const std::string& hash, std::string_view strategy) {
+  Net& net = groups.net();
+  const std::string where = checkpoint.path.string();
+  if (checkpoint.cfg_hash != hash && !checkpoint.cfg_hash.empty())
+    log::warn("{}: was saved by a net whose layers are described differently", where);
+  OMNI_CHECK(require_same_solver(checkpoint, net));
+  OMNI_CHECK(restore_parameters(net, checkpoint));
+
+  TrainingState state;
+  OMNI_TRY(state.iteration,
+           checkpoint.fields.number("iteration", std::uint64_t{0}, kMostIterations));
+  OMNI_TRY(state.seed, checkpoint.fields.number<std::uint64_t>("seed"));
+  OMNI_TRY(state.average_loss, checkpoint.fields.number<double>("average_loss"));
+  OMNI_CHECK(restore_progress(checkpoint.fields, state));
+  OMNI_TRY(state.guard, saved_guard(checkpoint));
+  OMNI_TRY(const int batch, checkpoint.fields.number<int>("batch"));
+  OMNI_TRY(const int slice, checkpoint.fields.number<int>("slice"));
+  OMNI_TRY(const int group_count, saved_groups(checkpoint));
+  OMNI_TRY(state.strategy, saved_strategy(checkpoint));
+  OMNI_TRY(state.arrivals, saved_arrivals(checkpoint));
+  OMNI_TRY(state.tuning, saved_tuning(checkpoint.fields));
+  const bool of_older_clock = checkpoint.fields.text("clock_now") && !state.arrivals;
+  if (of_older_clock && state.tuning) state.tuning->simulated = 0;
+  if (auto health = saved_list<double>(checkpoint, "health")) state.health = std::move(*health);
+  if (auto growth = saved_list<double>(checkpoint, "growth")) state.growth = std::move(*growth);
+  if (checkpoint.fields.text("damaged_images")) {
+    OMNI_TRY(state.damaged, saved_list<std::uint64_t>(checkpoint, "damaged_images"));
+  }
+  if (batch != net.options().batch)
+    return Error{
+        ErrorKind::usage, where,
+        fmt::format("was trained with batch {}, this run has {}", batch, net.options().batch),
+        fmt::format("resume with --batch {}", batch)};
+  state.samples = state.iteration * batch;
+  if (checkpoint.fields.text("samples")) {  // older ones counted iterations of one size only
+    OMNI_TRY(state.samples,
+             checkpoint.fields.number("samples", std::uint64_t{0}, kMostIterations * batch));
+  }
+  if (slice != net.slices().sizes.front())
+    log::warn("{}: was trained with slices of {} images, now {}: sums may round differently", where,
+              slice, net.slices().sizes.front());
+  if (!state.strategy.name.empty() && strategy != state.strategy.name) {
+    log::info(
+        "{}: was trained by --strategy {}, this run has {}; every group starts from the shared "
+        "model",
+        where, shown_name(state.strategy.name), strategy);
+    groups.refresh_replicas();
+    groups.forget_updates();
+  } else if (group_count == groups.count()) {
+    Status filled;
+    for_each_replica(groups, filling_from(checkpoint, filled));
+    OMNI_CHECK(filled);
+  } else {
+    log::info("{}: was trained by {} compute group{}, this run has {}{}", where, group_count,
+              group_count == 1 ? "" : "s", groups.count(),
+              groups.count() == 1 ? fmt::format(" (--groups {} would continue them)", group_count)
+                                  : "; every group starts from the shared model");
+    groups.refresh_replicas();
+    groups.forget_updates();
+  }
+  return state;
+}
+
+}  // namespace omni

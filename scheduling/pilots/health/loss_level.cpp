@@ -1,0 +1,89 @@
+#include "scheduling/pilots/health/loss_level.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace omni {
+namespace {
+
+double entropy_part(double share) { return share > 0 ? -share * std::log(share) : 0; }
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+bool surely_below(const LossMean& mean, double level) {
+  constexpr double kErrors = 3, kLeast = 0.005;
+  return mean.count > 1 && mean.mean + kErrors * mean.error() < (1 - kLeast) * level;
+}
+
+}  // namespace
+
+std::optional<double> chance_loss(const Net& net, std::span<const double> shares) {
+  const std::size_t classes = net.classes();
+  const double smoothing = net.options().label_smoothing, even = 1.0 / static_cast<double>(classes);
+  const std::string& type = net.layers().back()->type();
+  if (type != "softmax" && type != "logistic") return {};
+  double loss = 0;
+  for (std::size_t i = 0; i < classes; ++i) {
+    const double share = shares.empty() ? even : i < shares.size() ? shares[i] : 0;
+    loss += type == "softmax" ? entropy_part((1 - smoothing) * share + smoothing * even)
+                              : entropy_part(share) + entropy_part(1 - share);
+  }
+  return loss;
+}
+
+bool at_chance(std::span<const double> losses, double chance) {
+  return !surely_below(mean_of(losses), chance);
+}
+
+void LossLevel::compare_with_chance(const LossMean& mean) {
+  since_.add(mean);
+  if (surely_below(mean, best_)) {
+    best_ = mean.mean;
+    since_ = {};
+  } else if (chance_ && (surely_below(mean, *chance_) || surely_below(since_, *chance_))) {
+    since_ = {};
+  }
+}
+
+void LossLevel::note(double loss) {
+  constexpr double kForgotten = 0.8, kGrown = 0.25;  // of what was learned, and of the lowest loss
+  part_.add(loss);
+  if (part_.count >= static_cast<double>(chance_block_))
+    compare_with_chance(std::exchange(part_, {}));
+  block_.push_back(loss);
+  if (block_.size() < kBlock) return;
+  recent_ = median(std::move(block_));
+  block_.clear();
+  if (first_ == kNone) first_ = recent_;
+  lowest_ = std::min(lowest_, recent_);
+  const double learned = chance_.value_or(first_) - lowest_;
+  const bool high = recent_ > lowest_ + std::max(kForgotten * learned, kGrown * lowest_);
+  risen_ = high ? risen_ + kBlock : 0;
+}
+
+std::vector<double> LossLevel::numbers() const {
+  return {since_.count, since_.mean, since_.squares, best_,
+          first_,       lowest_,     recent_,        static_cast<double>(risen_)};
+}
+
+bool LossLevel::take(std::span<const double> numbers) {
+  constexpr double kMost = 1e12;
+  const auto sound = [](double each) { return std::isfinite(each); };
+  if (numbers.size() != this->numbers().size() || !std::ranges::all_of(numbers, sound) ||
+      numbers[0] < 0 || numbers[0] > kMost || numbers[7] < 0 || numbers[7] > kMost)
+    return false;
+  since_ = {numbers[0], numbers[1], numbers[2]};
+  best_ = numbers[3];
+  first_ = numbers[4];
+  lowest_ = numbers[5];
+  recent_ = numbers[6];
+  risen_ = static_cast<std::uint64_t>(numbers[7]);
+  return true;
+}
+
+}  // namespace omni

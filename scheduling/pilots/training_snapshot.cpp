@@ -1,0 +1,53 @@
+#include "scheduling/pilots/training_snapshot.hpp"
+
+#include <algorithm>
+
+namespace omni {
+namespace {
+
+// Visitors that go through a list of copies, tensor by tensor.
+auto copying_to(std::vector<std::vector<float>>& copies) {
+  return [&copies, next = std::size_t{0}](const auto&, const Param&, const Tensor& tensor) mutable {
+    if (next == copies.size()) copies.emplace_back();
+    const HostAccess access(tensor, HostAccess::Mode::read);
+    copies[next++].assign(access.f32().begin(), access.f32().end());
+  };
+}
+
+auto copying_from(const std::vector<std::vector<float>>& copies) {
+  return [&copies, next = std::size_t{0}](const auto&, const Param&, const Tensor& tensor) mutable {
+    const HostAccess access(tensor, HostAccess::Mode::write);
+    std::ranges::copy(copies[next++], access.f32().begin());
+  };
+}
+
+}  // namespace
+
+void TrainingSnapshot::take(ComputeGroups& groups, const TrainingState& state, bool with_replicas) {
+  state_ = state;
+  for_each_array(groups.net(), copying_to(arrays_));
+  if (with_replicas) for_each_replica(groups, copying_to(replicas_));
+  groups_ = with_replicas ? groups.count() : 0;
+}
+
+void TrainingSnapshot::restore(ComputeGroups& groups) const {
+  for_each_array(groups.net(), copying_from(arrays_));
+  if (groups_ == groups.count())
+    for_each_replica(groups, copying_from(replicas_));
+  else
+    groups.refresh_replicas();
+}
+
+std::size_t TrainingSnapshot::bytes(ComputeGroups& groups, bool with_replicas) {
+  std::size_t bytes = 0;
+  const auto add = [&](const auto&, const Param&, const Tensor& tensor) {
+    bytes += tensor.bytes();
+  };
+  for_each_array(groups.net(), add);
+  if (with_replicas) for_each_replica(groups, add);
+  for (int group = 0; with_replicas && group < groups.count(); ++group)
+    if (!groups.is_here(group)) for_each_of_group(groups.net(group), group, add);
+  return bytes;
+}
+
+}  // namespace omni

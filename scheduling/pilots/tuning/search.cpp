@@ -1,0 +1,309 @@
+#include "scheduling/pilots/tuning/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "scheduling/pilots/loss_mean.hpp"
+
+namespace omni {
+namespace {
+
+// A difference counts when it is this share of the loss and so many standard errors.
+constexpr double kWorth = 0.02, kErrors = 2.5;
+
+using Verdict = Comparison::Verdict;
+
+constexpr double kCoarse = 10, kFine = 3.1622776601683795;  // factors between steps
+constexpr int kFarthest = 3;             // coarse steps that are tried while nothing learns
+constexpr int kMostCuts = 6;             // of the step, while every trial diverges
+constexpr int kDoublings = 2;            // of a trial that has not decided
+constexpr double kMemories = 2;          // of the momentum, in a trial
+constexpr double kUsual = 0.9;           // momentum
+constexpr double kOtherMomentum = 0.05;  // that much makes a difference
+
+// The same step with another momentum; a step of another size.
+Setting with_momentum(Setting setting, double momentum) {
+  setting.learning_rate = step_of(setting) * (1 - momentum);
+  setting.momentum = momentum;
+  return setting;
+}
+
+Setting scaled(Setting setting, double factor) {
+  setting.learning_rate *= factor;
+  return setting;
+}
+
+// A momentum covers 1 / (1 - momentum) iterations. A trial must be several times as long.
+double longest_momentum(std::uint64_t iterations) {
+  return std::max(0.0, 1 - kMemories / static_cast<double>(iterations));
+}
+
+class Race {
+ public:
+  Race(const Setting& given, const SearchPlan& plan, TrialRunner& runner)
+      : given_(given), plan_(plan), runner_(runner), champion_(given), way_out_(given) {}
+
+  Result<Found> run() {
+    // What a trial cannot judge is represented by the same step with less momentum.
+    const double most = std::min(kUsual, longest_momentum(plan_.length));
+    if (plan_.cold && given_.momentum > longest_momentum(plan_.length))
+      champion_ = with_momentum(given_, most);
+    OMNI_CHECK(open());
+    OMNI_CHECK(plan_.cold ? find_magnitude() : Status());
+    if (plan_.groups_first) OMNI_CHECK(try_groups());
+    OMNI_CHECK(refine());
+    OMNI_CHECK(try_momenta(most));
+    if (!plan_.groups_first) OMNI_CHECK(try_groups());
+    return Found{fate() == Fate::learns ? champion_ : way_out_, fate()};
+  }
+
+ private:
+  // The champion's own trial.
+  Status open() {
+    for (int cut = 0; cut <= kMostCuts; ++cut) {
+      OMNI_TRY(const Showing first, runner_.challenge(champion_, plan_.length));
+      tried_.push_back(champion_);
+      if (first.fate != Fate::diverged || cut == kMostCuts) {
+        runner_.promote();
+        runner_.decided("the setting to beat");
+        champions_ = {{plan_.length, first}};
+        way_out_ = champion_;
+        if (first.fate == Fate::diverged) break;
+        return {};
+      }
+      runner_.decided("diverged: the step is cut to a tenth");
+      champion_ = scaled(champion_, 1 / kCoarse);
+    }
+    return Error{ErrorKind::diverged, "--auto",
+                 fmt::format("all {} trials diverged, down to the learning rate {:.3g}",
+                             tried_.size(), champion_.learning_rate),
+                 "check the data, or lower --learning-rate, or add --burn-in"};
+  }
+
+  Fate fate() const { return champions_.rbegin()->second.fate; }
+
+  bool pointless(const Setting& setting) const {
+    const double slack = 0.99;  // not by rounding
+    return (plan_.highest_step > 0 && step_of(setting) > slack * plan_.highest_step) ||
+           !runner_.can_afford(plan_.length) ||
+           // Fewer groups and more momentum bear larger steps.
+           std::ranges::any_of(diverged_,
+                               [&](const Setting& each) {
+                                 return each.groups <= setting.groups &&
+                                        each.momentum >= setting.momentum &&
+                                        step_of(setting) > slack * step_of(each);
+                               }) ||
+           std::ranges::any_of(tried_, [&](const Setting& each) {
+             return each.groups == setting.groups &&
+                    std::abs(each.momentum - setting.momentum) < kOtherMomentum &&
+                    std::abs(std::log(step_of(each) / step_of(setting))) < 0.01;
+           });
+  }
+
+  // True: the setting is the champion now.
+  Result<bool> duel(const Setting& setting) {
+    last_ = Fate::diverged;  // nothing is known of what is not tried
+    if (pointless(setting)) return false;
+    tried_.push_back(setting);
+    std::map<std::uint64_t, Showing> own;
+    Comparison comparison;
+    std::uint64_t length = plan_.length;
+    for (int doubling = 0;; ++doubling, length *= 2) {
+      OMNI_TRY(own[length], runner_.challenge(setting, length));
+      if (!champions_.contains(length)) {
+        OMNI_TRY(champions_[length], runner_.defend(length));
+      }
+      comparison = compare(own[length], champions_[length]);
+      if (comparison.verdict != Verdict::unsure || doubling == kDoublings ||
+          !runner_.can_afford(3 * length))
+        break;
+    }
+    const bool larger = step_of(setting) > step_of(champion_);
+    const bool tie = comparison.verdict == Verdict::tie || comparison.verdict == Verdict::unsure;
+    // Ties go to the given setting, then to the larger step, but not by more than a fine one.
+    const bool prefers = tie && comparison.gain > 0 && larger && !prefers_larger_ &&
+                         !(champion_ == given_) && fate() == Fate::learns &&
+                         setting.groups == champion_.groups &&
+                         step_of(setting) < 1.1 * kFine * step_of(champion_);
+    const bool wins = comparison.verdict == Verdict::better || prefers;
+    prefers_larger_ = prefers_larger_ || prefers;
+    last_ = own[length].fate;
+    if (last_ == Fate::diverged) diverged_.push_back(setting);
+    runner_.decided(why(comparison, wins, setting));
+    if (!wins) return false;
+    runner_.promote();
+    champion_ = setting;
+    champions_ = std::move(own);
+    return true;
+  }
+
+  std::string why(const Comparison& comparison, bool wins, const Setting& setting) const {
+    const std::string numbers = comparison.said();
+    const std::string than =
+        fmt::format("than {}", setting.groups == champion_.groups
+                                   ? fmt::format("momentum {:.3g}, rate {:.3g}", champion_.momentum,
+                                                 champion_.learning_rate)
+                                   : describe(champion_));
+    if (numbers.empty()) return wins ? "it learns more surely " + than : "no better " + than;
+    const char* rule =
+        comparison.verdict == Verdict::better  ? "more than 2 % and 2.5 standard errors"
+        : comparison.verdict == Verdict::worse ? "more than 2 % or 2.5 standard errors"
+        : wins                                 ? "no sure difference: the larger step"
+                                               : "no sure difference: the older one";
+    return fmt::format("loss {} {} ({})", numbers, than, rule);
+  }
+
+  // As far as it goes. True: at least once.
+  Result<bool> climb(double factor) {
+    bool any = false;
+    while (true) {
+      OMNI_TRY(const bool won, duel(scaled(champion_, factor)));
+      if (!won) return any;
+      any = true;
+    }
+  }
+
+  // A net that stays at chance, but alive, mostly takes steps that are too small, or needs more of
+  // them; a dead one took too large ones.
+  Status find_magnitude() {
+    const Setting from = champion_;
+    way_out_ = fate() == Fate::dead ? scaled(from, 1 / kCoarse) : from;
+    for (int far = 1; far <= 2 * kFarthest && fate() == Fate::dead; ++far)
+      OMNI_CHECK(duel(scaled(from, std::pow(kCoarse, -far))));
+    if (fate() == Fate::at_chance) OMNI_CHECK(leave_chance());
+    if (fate() != Fate::learns) return {};
+    OMNI_TRY(const bool up, climb(kCoarse));
+    if (!up) OMNI_CHECK(climb(1 / kCoarse));
+    return {};
+  }
+
+  Status leave_chance() {
+    const Setting from = champion_;
+    Setting largest = from;  // that is alive
+    for (int far = 1; far <= kFarthest && fate() != Fate::learns; ++far) {
+      const Setting next = scaled(from, std::pow(kCoarse, far));
+      OMNI_CHECK(duel(next));
+      if (last_ != Fate::at_chance) break;
+      largest = next;
+    }
+    for (int far = 1; far < kFarthest && fate() != Fate::learns; ++far)
+      OMNI_CHECK(duel(scaled(from, std::pow(kCoarse, -far))));
+    if (fate() != Fate::learns) OMNI_CHECK(duel(scaled(largest, kFine)));
+    // A step that is alive with ten times as much is safe.
+    if (const Setting safe = scaled(largest, 1 / kCoarse); step_of(safe) > 2 * step_of(from))
+      way_out_ = safe;
+    return {};
+  }
+
+  Status refine() {
+    if (fate() != Fate::learns) return {};
+    // A training outgrows steps, it rarely grows into them.
+    const double first = plan_.cold ? kFine : 1 / kFine;
+    OMNI_TRY(const bool any, climb(first));
+    if (!any) OMNI_CHECK(climb(1 / first));
+    return {};
+  }
+
+  Status try_momenta(double most) {
+    if (fate() != Fate::learns) return {};
+    for (const double momentum : {most, 0.0, given_.momentum}) {
+      if (momentum > longest_momentum(plan_.length)) continue;
+      const Setting same_step = with_momentum(champion_, momentum);
+      const bool more = momentum > champion_.momentum + kOtherMomentum;
+      OMNI_TRY(bool won, duel(same_step));
+      // More momentum bears larger steps.
+      if (!won && more) {
+        OMNI_TRY(won, duel(scaled(same_step, kFine)));
+      }
+      if (won) OMNI_CHECK(climb(kFine));
+    }
+    return {};
+  }
+
+  Status try_groups() {
+    if (fate() != Fate::learns) return {};
+    // Older gradients bear smaller steps only. The most groups that win are taken, then fewer are
+    // compared with them.
+    for (const int groups : plan_.more_groups) {
+      Setting more = champion_;
+      more.groups = groups;
+      bool won = false;
+      for (const double factor : {1.0, 1 / kFine, 1 / kCoarse}) {
+        if (won) break;
+        OMNI_TRY(won, duel(scaled(more, factor)));
+      }
+    }
+    return {};
+  }
+
+  Setting given_;
+  SearchPlan plan_;
+  TrialRunner& runner_;
+  Setting champion_, way_out_;                  // the latter where nothing learns
+  std::map<std::uint64_t, Showing> champions_;  // showings of the champion, by iterations
+  std::vector<Setting> tried_;
+  Fate last_ = Fate::diverged;  // of the last challenger
+  std::vector<Setting> diverged_;
+  bool prefers_larger_ = false;  // once: differences that are too small to see add up
+};
+
+}  // namespace
+
+std::string describe(const Setting& setting) {
+  return fmt::format("{} group{}, momentum {:.3g}, rate {:.3g}", setting.groups,
+                     setting.groups == 1 ? "" : "s", setting.momentum, setting.learning_rate);
+}
+
+double step_of(const Setting& setting) { return setting.learning_rate / (1 - setting.momentum); }
+
+double Showing::loss() const { return mean_of(losses).mean; }
+
+double Showing::error() const { return mean_of(losses).error(); }
+
+std::string Showing::said() const {
+  const LossMean mean = mean_of(losses);
+  switch (fate) {
+    case Fate::diverged: return "diverged";
+    case Fate::dead: return fmt::format("loss {:.4g}, the same outputs for all images", mean.mean);
+    case Fate::at_chance: return fmt::format("loss {:.4g}, at chance", mean.mean);
+    case Fate::behind: return "given up, far behind";
+    case Fate::learns: return fmt::format("loss {:.4g} +- {:.2g}", mean.mean, mean.error());
+  }
+  return "";
+}
+
+Comparison compare(const Showing& challenger, const Showing& champion) {
+  using Verdict = Comparison::Verdict;
+  if (challenger.fate != champion.fate || challenger.fate != Fate::learns) {
+    const auto rank = [](Fate fate) { return static_cast<int>(fate); };
+    if (challenger.fate == Fate::behind) return {Verdict::worse};
+    return {rank(challenger.fate) > rank(champion.fate)   ? Verdict::better
+            : rank(challenger.fate) < rank(champion.fate) ? Verdict::worse
+                                                          : Verdict::tie};
+  }
+  std::vector<double> gains(std::min(challenger.losses.size(), champion.losses.size()));
+  for (std::size_t i = 0; i < gains.size(); ++i)
+    gains[i] = champion.losses[i] - challenger.losses[i];
+  const LossMean gain = mean_of(gains);
+  const double worth = kWorth * champion.loss(), error = gain.error(),
+               sure = std::max(worth, kErrors * error);
+  return {gain.mean > sure                         ? Verdict::better
+          : gain.mean > std::max(worth / 2, error) ? Verdict::unsure
+          : gain.mean > -sure                      ? Verdict::tie
+                                                   : Verdict::worse,
+          gain.mean, error};
+}
+
+std::string Comparison::said() const {
+  if (gain == 0 && error == 0) return "";
+  return fmt::format("{:.3g} +- {:.2g} {}", std::abs(gain), error, gain >= 0 ? "lower" : "higher");
+}
+
+Result<Found> search(const Setting& given, const SearchPlan& plan, TrialRunner& runner) {
+  return Race(given, plan, runner).run();
+}
+
+}  // namespace omni

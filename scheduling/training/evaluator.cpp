@@ -1,0 +1,104 @@
+#include "scheduling/training/evaluator.hpp"
+
+#include <array>
+
+#include "runtime/communicator/ranks.hpp"
+#include "runtime/signals.hpp"
+#include "runtime/tasks/task_errors.hpp"
+
+namespace omni {
+
+void Tally::add(const BatchSlot& slot) {
+  for (const Tensor* metrics : slot.metrics) {
+    const HostAccess access(*metrics, HostAccess::Mode::read);
+    const std::span<const float> sums = access.f32();
+    add(Tally{sums[0], sums[1], sums[2], sums[3]});
+  }
+}
+
+void Tally::add(const Tally& other) {
+  loss += other.loss;
+  top1 += other.top1;
+  top5 += other.top5;
+  images += other.images;
+}
+
+namespace {
+
+// A pass over a test set. `begin(slot)` submits what is computed with a mini-batch; when `ahead`
+// others were begun, `end(slot)` reads what came of it. The ranks that share a mini-batch take
+// turns with others; after the last one there are no images. Where mini-batches or these ranks'
+// numbers differ, the first ones take all.
+Status pass_over(DataFeed& test, const Slices& slices, std::uint64_t ahead, const auto& begin,
+                 const auto& end) {
+  const auto alike = [](int own) {
+    return ranks::least(own) == -ranks::least(-static_cast<double>(own));
+  };
+  const bool turns = alike(test.batch()) && alike(slices.ranks);
+  const std::uint64_t takers = turns ? ranks::size() / slices.ranks : 1,
+                      taker = turns ? ranks::rank() / slices.ranks : 0;
+  const std::uint64_t batches =
+      !turns && ranks::rank() != slices.rank ? 0 : (test.batches_per_pass() + takers - 1) / takers;
+  const auto first = [&](std::uint64_t number) { return (number * takers + taker) * test.batch(); };
+  const std::uint64_t slots = test.slots();
+  const auto rounds =
+      static_cast<std::uint64_t>(-ranks::least(-static_cast<double>(batches + ahead)));
+  for (std::uint64_t number = 0, read = 0; number < rounds; ++number) {
+    for (; read < batches && read + ahead < number + slots; ++read) test.submit(first(read));
+    Status status = number < batches ? begin(test.slot(first(number))) : task_status();
+    if (status && number >= ahead && number < batches + ahead) {
+      end(test.slot(first(number - ahead)));
+      test.release(first(number - ahead));
+      status = task_status();
+    }
+    if (status && ranks::any(stop_requested()))
+      status = Error{ErrorKind::interrupted, "", "stopped while evaluating", ""};
+    if (!status) {
+      if (status.error().kind != ErrorKind::interrupted) ranks::leave_for(status.error());
+      (void)wait_for_tasks();
+      return status;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use) {
+  Tally tally;
+  std::size_t index = 0;
+  const auto use_slice = [&](const Tensor& output) -> Status {
+    const std::vector<float> all = HostAccess(output, HostAccess::Mode::read).values();
+    OMNI_CHECK(task_status());
+    const std::size_t each = net.classes();
+    for (std::size_t at = 0; at < all.size() && index < test.dataset().size(); at += each)
+      OMNI_CHECK(use(index++, std::span(all).subspan(at, each)));
+    return {};
+  };
+  const auto begin = [&](BatchSlot& slot) -> Status {
+    net.forward({.training = false, .seed = seed, .first_sample = 0, .slot = &slot});
+    OMNI_CHECK(task_status());
+    for (int slice = 0; use && slice < net.slices().count(); ++slice)
+      OMNI_CHECK(use_slice(net.output(slice)));
+    return {};
+  };
+  const auto end = [&](const BatchSlot& slot) {
+    if (net.layers().back()->is_loss()) tally.add(slot);
+  };
+  OMNI_CHECK(pass_over(test, net.slices(), use ? 0 : test.slots() - 1, begin, end));
+  std::array values{tally.loss, tally.top1, tally.top5, tally.images};
+  ranks::sum(values);
+  return Tally{values[0], values[1], values[2], values[3]};
+}
+
+Status read_all(DataFeed& test, const Slices& slices, const std::function<void()>& on_batch) {
+  const auto begin = [](BatchSlot&) { return task_status(); };
+  const auto end = [&](const BatchSlot& slot) {
+    for (const Tensor* labels : slot.labels) HostAccess(*labels, HostAccess::Mode::read);
+    on_batch();
+  };
+  OMNI_CHECK(pass_over(test, slices, test.slots() - 1, begin, end));
+  return wait_for_tasks();
+}
+
+}  // namespace omni

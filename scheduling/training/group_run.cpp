@@ -1,0 +1,260 @@
+#include "scheduling/training/group_run.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <climits>
+
+#include "codelets/elementwise/accumulate.hpp"
+#include "runtime/communicator/ranks.hpp"
+#include "runtime/tasks/recorder.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/tensor.hpp"
+
+namespace omni {
+
+GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
+                   Strategy& strategy, bool traced)
+    : net_(groups.net(group)),
+      guest_(groups.guest(group)),
+      params_(groups.params(group)),
+      workers_(groups.workers(group)),
+      group_(group),
+      feed_(feed),
+      events_(events),
+      strategy_(strategy),
+      traced_(traced),
+      sums_(groups.sums),
+      here_(groups.is_here(group)),
+      across_(groups.on_several_ranks()),
+      leads_(here_ && (!across_ || groups.ranks_of(group).first == ranks::rank())),
+      leaves_net_(across_ && here_ && (guest_ != nullptr || !ranks::first()) &&
+                  net_.has(Net::Phase::merged)),
+      merges_(guest_ != nullptr || (here_ && !leaves_net_)),
+      // Else passes follow each other, or groups go through the merged phase as they arrive.
+      whole_(across_ &&
+             !(here_ &&
+               groups.images_per_pass(group) < static_cast<std::uint64_t>(net_.options().batch)) &&
+             !(merges_ && net_.has(Net::Phase::merged))),
+      alone_(groups.count() == 1 && sums_ == nullptr) {}
+
+Submission GroupRun::submission(const Update& update, const WorkerSet* workers) const {
+  return {.iteration = traced_ ? static_cast<std::int64_t>(update.update.batch.number) : -1,
+          .group = group_,
+          .workers = workers};
+}
+
+void GroupRun::begin(const MiniBatch& batch, bool announced, double simulated) {
+  assert(may_begin());
+  Update& update = of(begun_++);
+  update.update = {.batch = batch, .rule = {}, .report = &update.report};
+  update.passes = batch.count / feed_.batch();
+  update.submitted = 0;
+  update.tallied = 0;
+  update.tally = {};
+  update.simulated = simulated;
+  update.announced = announced;
+  if (here_ && traced_) recording::begin_iteration(static_cast<std::int64_t>(batch.number));
+  if (begun_ - completed_ == 1) start(update);
+}
+
+// Its first pass, as far as nobody else has a say.
+void GroupRun::start(Update& update) {
+  const MiniBatch& batch = update.update.batch;
+  if (guest_ != nullptr) {
+    BatchSlot& slot = sums_->slot_of_guest(group_, completed_);
+    update.merged = {
+        .training = true, .seed = feed_.seed(), .first_sample = batch.first, .slot = &slot};
+    sums_->cross(group_, slot, true, false);
+  }
+  if (here_) {
+    update.first = next_step(update, 0);
+    start_pass(update);
+  }
+  if (update.announced) announce((guest_ != nullptr ? *guest_ : net_).replicated_output().value);
+}
+
+void GroupRun::start_pass(Update& update) {
+  const SubmissionScope scope(submission(update, &workers_));
+  // Without what is decoded ahead, for which it would wait.
+  if (alone_ && update.passes == 1 && strategy_.in_order())
+    chain_.emplace(true, TaskChain::kWholeIteration);
+  net_.forward(update.first, Net::Phase::replicated);
+  if (leaves_net_) sums_->cross(group_, *update.first.slot, false, false);
+}
+
+void GroupRun::announce(std::span<Tensor* const> when) {
+  when_ready(when, [this] { events_.push({GroupEvent::Kind::arrived, group_}); });
+}
+
+// Decodes ahead, for whichever group: any worker may.
+Step GroupRun::next_step(const Update& update, std::uint64_t pass) {
+  const SubmissionScope scope(submission(update, nullptr));
+  return feed_.step(first_of(update, pass), update.update.batch.end());
+}
+
+Status GroupRun::complete(const UpdateRule& rule) {
+  Update& update = of(completed_);
+  update.update.rule = rule;
+  if (!here_ && !merges_) serve(update);
+  while ((here_ || merges_) && update.submitted < update.passes) {
+    while (update.submitted >= update.tallied + kHeld) OMNI_CHECK(tally_next(update));
+    submit_pass(update);
+  }
+  end_submission();
+  return {};
+}
+
+void GroupRun::end_submission() {
+  chain_.reset();
+  if (++completed_ < begun_) start(of(completed_));
+}
+
+Result<bool> GroupRun::advance(const UpdateRule& rule) {
+  Update& update = of(completed_);
+  update.update.rule = rule;
+  // At its first arrival no pass is done; at each later one, the oldest of those that are held.
+  if (update.submitted >= update.tallied + kHeld) OMNI_CHECK(tally_next(update));
+  while (update.submitted < update.passes && update.submitted < update.tallied + kHeld)
+    submit_pass(update);
+  if (update.submitted < update.passes) {
+    announce(feed_.slot(first_of(update, update.tallied)).metrics);
+    return false;
+  }
+  end_submission();
+  return true;
+}
+
+// The rest of the next pass: the first has begun already.
+void GroupRun::submit_pass(Update& update) {
+  const std::uint64_t pass = update.submitted++;
+  const bool last = update.submitted == update.passes;
+  const Submission own = submission(update, &workers_);
+  const Submission any = submission(update, nullptr);  // whoever is free serves the merged phase
+  if (pass == 0) {
+    const SubmissionScope scope(any);
+    begin_updates(update);
+  }
+  const UpdateOf update_of = [&](const Param& param) {
+    const auto found = std::ranges::find(params_, &param);
+    return strategy_.step(update.update, found - params_.begin());
+  };
+  Step step = pass == 0 ? update.first : next_step(update, pass);
+  if (last) step.update_of = update.merged.update_of = &update_of;
+  if (pass > 0) {
+    const SubmissionScope scope(own);
+    net_.forward(step, Net::Phase::replicated);
+  }
+  if (merges_) {
+    const SubmissionScope scope(any);
+    Net& net = guest_ != nullptr ? *guest_ : net_;
+    const Step& merged = guest_ != nullptr ? update.merged : step;
+    net.forward(merged, Net::Phase::merged);
+    net.backward(merged, Net::Phase::merged);
+    if (last) submit_updates(update.update, Net::Phase::merged);
+  }
+  if (guest_ != nullptr) sums_->cross(group_, *update.merged.slot, true, true);
+  if (!here_) return serve(update);
+  if (leaves_net_) sums_->cross(group_, *step.slot, false, true);
+  const SubmissionScope scope(own);
+  net_.backward(step, Net::Phase::replicated);
+  if (!last) return;
+  submit_updates(update.update, Net::Phase::replicated);
+  if (!counts_when_told()) strategy_.end(update.update);
+}
+
+// Before the mini-batch's first task that reads merged parameters.
+void GroupRun::begin_updates(Update& update) {
+  // Nobody here waits for a group elsewhere: its rank reports.
+  int awaited = here_ ? 0 : INT_MAX;
+  for (std::size_t i = 0; i < params_.size(); ++i)
+    if (const Param& param = *params_[i];
+        here_ && param.trainable && (merges_ || !net_.is_merged(param)))
+      awaited += sums_ != nullptr ? sums_->counted(i, group_, param) : param.parts_of(0);
+  strategy_.begin(update.update);
+  UpdateReport& report = update.report;
+  report.left = awaited;
+  report.staleness = 0;
+  report.fc_staleness = 0;
+  report.argument = this;
+  report.done = [](UpdateReport&, void* argument) {
+    const auto& run = *static_cast<GroupRun*>(argument);
+    run.events_.push({GroupEvent::Kind::updated, run.group_});
+  };
+  if (awaited == 0) report.done(report, report.argument);  // nothing learns
+}
+
+void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
+  // Groups meet at the master copies of single parameters.
+  const ChainScope chain(!net_.has_replicas() && sums_ == nullptr);
+  const bool merged = phase == Net::Phase::merged;
+  const ExchangeOrder order = merged ? ExchangeOrder::submission : exchange_order();
+  std::size_t number = 0;  // of params_
+  std::vector<Exchange> exchanges;
+  std::vector<std::size_t> stepped;
+  const auto submit = [&] {
+    submit_exchanges(exchanges, order, {.priority = kUpdatePriority});
+    exchanges.clear();
+    strategy_.submit_behind(update, stepped);
+    stepped.clear();
+  };
+  for (const auto& layer : net_.layers()) {
+    for (std::size_t left = layer->params().size(); left > 0; --left) {
+      const std::size_t i = number++;
+      const Param* param = params_[i];
+      if (!param->trainable || param->updated_in_backward || net_.is_merged(*param) != merged)
+        continue;
+      const TaskTag tag{.priority = kUpdatePriority};
+      if (param->slices_per_sum > 0)
+        submit_collect_in_pairs(param->partial_diffs, *param->diff, tag);
+      else if (!param->partial_diffs.empty())
+        submit_collect(param->partial_diffs, *param->diff, tag);
+      const Exchange step{strategy_.step(update, i), strategy_.stepped(update, i)};
+      const bool taken = sums_ != nullptr && sums_->take(i, group_, step, order, tag);
+      if (!taken) exchanges.push_back(step);
+      if (!taken || param->change != nullptr) stepped.push_back(i);
+    }
+    if (TaskChain::open() == nullptr) submit();  // the layer's, without waiting for others
+  }
+  submit();
+}
+
+// The rest of a mini-batch of a group elsewhere.
+void GroupRun::serve(Update& update) {
+  if (guest_ == nullptr) begin_updates(update);
+  const SubmissionScope scope(submission(update, nullptr));
+  for (std::size_t i = 0; i < params_.size(); ++i)
+    if (params_[i]->trainable)
+      sums_->serve(i, group_, strategy_.step(update.update, i), exchange_order(),
+                   {.priority = kUpdatePriority});
+  if (!counts_when_told()) strategy_.end(update.update);
+}
+
+Status GroupRun::tally_next(Update& update) {
+  const std::uint64_t first = first_of(update, update.tallied++);
+  if (merges_) update.tally.add(guest_ != nullptr ? *update.merged.slot : feed_.slot(first));
+  if (here_) feed_.release(first);
+  return task_status();
+}
+
+Result<GroupOutcome> GroupRun::read_outcome(const GroupOutcome& told) {
+  Update& update = of(read_++);
+  while ((here_ || merges_) && update.tallied < update.passes) OMNI_CHECK(tally_next(update));
+  GroupOutcome all{update.update.batch.number, update.tally, update.report.staleness,
+                   update.report.fc_staleness, told.stops};
+  all.tally.add(told.tally);
+  return all;
+}
+
+FinishedUpdate GroupRun::collect(const GroupOutcome& outcome) {
+  const Update& update = of(collected_++);
+  if (leads_ && traced_ && recording::on())
+    recording::write(trace::Exchange{static_cast<std::int64_t>(update.update.batch.number), group_,
+                                     outcome.staleness, recording::now()});
+  if (counts_when_told()) strategy_.end(update.update);
+  return {.batch = update.update.batch,
+          .rule = update.update.rule,
+          .outcome = outcome,
+          .simulated = update.simulated};
+}
+
+}  // namespace omni

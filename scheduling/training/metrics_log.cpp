@@ -1,0 +1,230 @@
+#include "scheduling/training/metrics_log.hpp"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "runtime/files.hpp"
+#include "runtime/log.hpp"
+#include "runtime/number_in.hpp"
+#include "runtime/slurm_job.hpp"
+
+namespace omni {
+namespace {
+
+// JSON has no NaN; a missing number must not break the reader of the whole file.
+nlohmann::json number(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
+}
+
+// With the digits of a float: more would say nothing.
+nlohmann::json single(double value) { return number(shown_single(value)); }
+
+nlohmann::ordered_json common(const StepReport& report) {
+  nlohmann::ordered_json object{{"iteration", report.iteration},
+                                {"epoch", single(report.epoch)},
+                                {"images", report.images},
+                                {"time", number(report.seconds)}};
+  if (report.simulated_seconds) object["simulated_time"] = number(*report.simulated_seconds);
+  return object;
+}
+
+Error no_metrics(const std::filesystem::path& path) {
+  return {ErrorKind::usage, path.string(), "holds lines that are no metrics",
+          "name another file with --metrics"};
+}
+
+// The iteration of the last evaluation that stays; 0: none does.
+Result<std::uint64_t> drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
+  OMNI_TRY(LineSource lines, open_lines(path));
+  OMNI_TRY(AtomicFile kept, AtomicFile::create(path));
+  std::uint64_t tested = 0;
+  for (bool first = true;; first = false) {
+    OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
+    if (!line) {
+      OMNI_CHECK(kept.commit());
+      return tested;
+    }
+    const auto object = metrics_object(*line, first);
+    if (!object) return no_metrics(path);
+    if (!object->is_object()) continue;  // cut short by a crash
+    const auto done = object->at("iteration").get<std::uint64_t>();
+    if (done > iteration) continue;
+    const std::size_t end = line->text.find_last_not_of('\0') + 1;
+    OMNI_CHECK(kept.write(std::string(line->text.substr(0, end)) + "\n"));
+    if (object->contains("test_loss")) tested = done;
+  }
+}
+
+Status require_metrics(const std::filesystem::path& path) {
+  OMNI_TRY(LineSource lines, open_lines(path));
+  for (bool first = true;; first = false) {
+    OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
+    if (!line) return {};
+    if (!metrics_object(*line, first)) return no_metrics(path);
+  }
+}
+
+// Pipes and devices have no size and take what comes.
+std::uintmax_t bytes_in(const std::filesystem::path& path) {
+  std::error_code none;
+  return std::filesystem::is_regular_file(path, none) ? std::filesystem::file_size(path, none) : 0;
+}
+
+// What an earlier start wrote, of which there is no checkpoint, may be all that is left of it.
+Status set_aside(const std::filesystem::path& path) {
+  std::error_code none;
+  const std::string file = std::filesystem::canonical(path, none);  // a link stays
+  std::string kept = file + ".1";
+  for (int number = 2; exists(std::filesystem::symlink_status(kept, none)); ++number)
+    kept = fmt::format("{}.{}", file, number);
+  OMNI_CHECK(rename_durably(file, kept));
+  log::info("{} held metrics already: they are in {} now", path.string(), kept);
+  return {};
+}
+
+}  // namespace
+
+std::optional<nlohmann::json> metrics_object(const LineSource::Line& line, bool first) {
+  constexpr std::string_view kBeginning = "{\"iteration\":";
+  // Without its end line.text has what the file system had written, and zeros for the rest.
+  const std::string_view text =
+      line.ended ? line.text : line.text.substr(0, line.text.find_last_not_of('\0') + 1);
+  if (!line.ended && text.empty() && !first) return nlohmann::json();
+  const std::string_view beginning = text.substr(0, kBeginning.size());
+  if (beginning.empty() || !kBeginning.starts_with(beginning)) return std::nullopt;
+  nlohmann::json object =
+      nlohmann::json::parse(line.too_long ? "" : text, nullptr, /*allow_exceptions=*/false);
+  if (object.is_object() && object["iteration"].is_number_unsigned()) return object;
+  if (!line.ended) return nlohmann::json();
+  return std::nullopt;
+}
+
+Status MetricsLog::check(const std::filesystem::path& path, bool resumes) {
+  std::error_code none;
+  if (!std::filesystem::exists(path, none)) return try_writing(path, 0);
+  if (bytes_in(path) == 0) return {};
+  OMNI_CHECK(require_metrics(path));
+  if (resumes) return {};
+  return Error{ErrorKind::usage, path.string(), "holds metrics of another run",
+               "name another file, or remove this one; --resume continues it"};
+}
+
+Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
+                                    std::optional<std::uint64_t> resumed_iteration) {
+  OMNI_CHECK(check(path, resumed_iteration.has_value()));
+  std::uint64_t tested = 0;
+  if (bytes_in(path) > 0) {
+    if (*resumed_iteration == 0) {
+      OMNI_CHECK(set_aside(path));
+    } else {
+      OMNI_TRY(tested, drop_after(path, *resumed_iteration));
+    }
+  }
+  File file(std::fopen(path.c_str(), "a"));
+  if (!file)
+    return Error{ErrorKind::usage, path.string(),
+                 std::string("cannot write the metrics: ") + std::strerror(errno), ""};
+  return MetricsLog(path, std::move(file), tested);
+}
+
+Status MetricsLog::job(std::uint64_t iteration) {
+  return append({{"iteration", iteration},
+                 {"slurm_job", slurm::job()},
+                 {"slurm_nodes", slurm::variable("SLURM_JOB_NODELIST")},
+                 {"slurm_restarts", slurm::restarts()}});
+}
+
+Status MetricsLog::step(const StepReport& report) {
+  nlohmann::ordered_json object = common(report);
+  object["loss"] = single(report.loss);
+  object["loss_average"] = single(report.average_loss);
+  object["accuracy"] = single(report.accuracy);
+  object["accuracy_average"] = single(report.average_accuracy);
+  object["learning_rate"] = single(static_cast<double>(report.learning_rate));
+  object["momentum"] = single(report.momentum.explicit_part);
+  object["explicit_momentum"] = single(report.momentum.explicit_part);
+  if (!report.adam) {
+    object["implicit_momentum"] = single(report.momentum.implicit_part);
+    object["total_momentum"] = single(report.momentum.total());
+  }
+  object["group"] = report.group;
+  object["staleness"] = report.staleness;
+  object["mean_staleness"] = single(report.mean_staleness);
+  if (report.fc_staleness) object["fc_staleness"] = *report.fc_staleness;
+  object["images_per_second"] = single(report.images_per_second);
+  object["group_samples"] = report.group_samples;
+  for (const StrategyFigure& figure : report.figures) object[figure.name] = number(figure.value);
+  return append(object);
+}
+
+Status MetricsLog::evaluation(const EvaluationReport& report) {
+  if (has_evaluation(report.at.iteration)) return {};
+  tested_ = report.at.iteration;
+  nlohmann::ordered_json object = common(report.at);
+  object["test_loss"] = single(report.tally.mean_loss());
+  object["test_accuracy"] = single(report.tally.accuracy());
+  object["test_top5_accuracy"] = single(report.tally.top5_accuracy());
+  return append(object);
+}
+
+Status MetricsLog::planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration) {
+  return append({{"iteration", iteration},
+                 {"planned_groups", row.groups},
+                 {"predicted_seconds", single(row.predicted)},
+                 {"explicit_momentum", single(row.momentum.explicit_part)},
+                 {"statistical_penalty", single(row.penalty)},
+                 {"chosen", chosen}});
+}
+
+Status MetricsLog::timed(const Saturation::Timing& timing, bool chosen, std::uint64_t iteration) {
+  return append({{"iteration", iteration},
+                 {"timed_groups", timing.groups},
+                 {"seconds_per_iteration", single(timing.seconds)},
+                 {"chosen", chosen}});
+}
+
+Status MetricsLog::trial(const Trial& trial, std::uint64_t iteration) {
+  nlohmann::ordered_json object{{"iteration", iteration},
+                                {"trial", trial.number},
+                                {"groups", trial.setting.groups},
+                                {"momentum", single(trial.setting.momentum)},
+                                {"learning_rate", single(trial.setting.learning_rate)},
+                                {"iterations", trial.iterations},
+                                {"seconds", single(trial.seconds)}};
+  if (trial.showing.losses.empty())
+    object["diverged"] = true;
+  else
+    object["score"] = single(trial.showing.loss()),
+    object["score_error"] = single(trial.showing.error());
+  object["chosen"] = trial.chosen;
+  object["reason"] = trial.reason;
+  return append(object);
+}
+
+Status MetricsLog::returned(std::uint64_t to, double learning_rate, const std::string& reason,
+                            std::uint64_t iteration) {
+  return append({{"iteration", iteration},
+                 {"returned_to", to},
+                 {"learning_rate", single(learning_rate)},
+                 {"reason", reason}});
+}
+
+Status MetricsLog::damaged(const DamagedImage& image, bool training, std::uint64_t iteration) {
+  return append({{"iteration", iteration},
+                 {training ? "damaged_image" : "damaged_test_image", image.error.where},
+                 {"reason", image.error.what},
+                 {training ? "damaged_images" : "damaged_test_images", image.number}});
+}
+
+Status MetricsLog::append(const nlohmann::ordered_json& line) {
+  if (std::fprintf(file_.get(), "%s\n", json_text(line).c_str()) < 0 ||
+      std::fflush(file_.get()) != 0)
+    return Error{ErrorKind::failed, path_.string(),
+                 std::string("cannot write the metrics: ") + std::strerror(errno),
+                 "is the disk full?"};
+  return {};
+}
+
+}  // namespace omni

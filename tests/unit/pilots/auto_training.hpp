@@ -1,0 +1,152 @@
+// A small net in compute groups that --auto trains, and what it said and saved.
+#pragma once
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+
+#include "layers/formats/darknet.hpp"
+#include "runtime/data/dataset.hpp"
+#include "runtime/log.hpp"
+#include "runtime/signals.hpp"
+#include "runtime/tasks/session.hpp"
+#include "scheduling/checkpoint/training_checkpoint.hpp"
+#include "scheduling/forecast/machine/machine_file.hpp"
+#include "scheduling/pilots/tuning/tuned_training.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace omni {
+
+inline constexpr const char* kAutoLayers = R"(
+[convolutional]
+filters=5
+size=3
+pad=1
+activation=tanh
+batch_normalize=1
+[connected]
+output=3
+activation=linear
+[softmax]
+)";
+
+class AutoTraining : public testing::Test {
+ protected:
+  AutoTraining() : session_(start()) {
+    auto data =
+        open_dataset({.source = "synthetic:60:3", .net_input = {8, 8, 1}, .classes = 3, .seed = 5});
+    data_ = std::move(data->train);
+  }
+
+  Result<Session> start() {
+    SessionOptions options;
+    options.cpu_workers = 2;
+    options.deterministic = true;
+    options.models = folder_ / "models";
+    return Session::start(options);
+  }
+
+  void make(int groups, const std::string& solver) {
+    const NetSpec spec = *parse_darknet_cfg(
+        "[net]\nbatch=6\nheight=8\nwidth=8\nchannels=1\n" + solver + kAutoLayers, "net.cfg");
+    groups_.emplace(
+        std::move(*ComputeGroups::make(groups, {}, [&](const Sharing& sharing, int, int) {
+          return Net::build(spec,
+                            {.training = true, .strict = true, .slice = 3, .sharing = sharing});
+        })));
+    feed_ = std::make_unique<DataFeed>(*data_, FeedOptions{.training = true,
+                                                           .seed = 1,
+                                                           .augment = {},
+                                                           .net_input = {8, 8, 1},
+                                                           .slices = groups_->net().slices(),
+                                                           .slots = Trainer::slots(*groups_)});
+    ASSERT_TRUE(groups_->allocate());
+    ASSERT_TRUE(feed_->allocate());
+    groups_->net().initialise(1);
+    groups_->refresh_replicas();
+  }
+
+  Status train(std::uint64_t iterations, TrainingState state = {.seed = 1},
+               Asynchrony asynchrony = Asynchrony::free) {
+    TunedTraining training(
+        *groups_, *feed_, nullptr, std::move(state),
+        {.iterations = iterations, .checkpoint_every = checkpoint_every_}, 2,
+        {.training = {.on_iteration = [this](const StepReport& at) { drawn_.push_back(at); },
+                      .on_step = [this](const StepReport& at) { reports_.push_back(at); },
+                      .on_evaluation = {},
+                      .save_checkpoint =
+                          [this](const TrainingState& at) {
+                            saved_.push_back(at);
+                            return Status();
+                          }},
+         .say =
+             [this](const std::string& line) {
+               said_.push_back(line);
+               if (stop_in_a_search_ && line.starts_with("auto: trial")) std::raise(SIGTERM);
+             },
+         .on_search =
+             [this](std::span<const Trial> trials, std::uint64_t iteration) {
+               for (const Trial& trial : trials) {
+                 trials_.push_back(trial);
+                 began_.push_back(iteration);
+               }
+             },
+         .on_return = {},
+         .on_groups = {}},
+        asynchrony, make_clock_);
+    Status status = training.run();
+    state_ = training.state();
+    return status;
+  }
+
+  // All groups share one device, and waste time there, so several are slower than one.
+  void simulate() {
+    const auto machine = parse_machine(
+        R"({"name": "a core", "devices": [{"kind": "cpu", "flops_per_second": 1e9}]})", "machine");
+    ASSERT_TRUE(machine) << machine.error().message();
+    make_clock_ = [machine = *machine](int groups) {
+      return std::make_unique<VirtualClock>(machine, place_on(machine, groups, false),
+                                            NetCosts{.flops = 1e7 * groups}, 7);
+    };
+  }
+
+  // One group, with a mini-batch of 6 samples under way.
+  ArrivalState arrivals_at(double seconds) const {
+    const auto clock = make_clock_(1);
+    clock->begin(0, 6, Sends::update);
+    ArrivalState arrivals{clock->state(), {6}, -1, "a core"};
+    arrivals.clock.now = seconds;
+    return arrivals;
+  }
+
+  std::vector<std::vector<float>> masters() {
+    std::vector<std::vector<float>> all;
+    for (const Param* param : groups_->net().params()) {
+      const HostAccess access(*param->master, HostAccess::Mode::read);
+      all.emplace_back(access.f32().begin(), access.f32().end());
+    }
+    return all;
+  }
+
+  test::TemporaryDirectory folder_;
+  Result<Session> session_;
+  std::unique_ptr<Dataset> data_;
+  std::optional<ComputeGroups> groups_;
+  std::unique_ptr<DataFeed> feed_;
+  std::vector<StepReport> reports_, drawn_;  // of steps, and of every iteration
+  std::vector<std::string> said_;
+  std::vector<Trial> trials_;
+  std::vector<std::uint64_t> began_;  // by trial
+  TrainingState state_;
+  std::vector<TrainingState> saved_;
+  bool stop_in_a_search_ = false;
+  TunedTraining::MakeClock make_clock_;
+  std::uint64_t checkpoint_every_ = 0;
+};
+
+}  // namespace omni

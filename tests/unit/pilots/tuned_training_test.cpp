@@ -1,0 +1,238 @@
+// --auto on real trainings: trials start at the data cursor, what the winner has learnt is kept,
+// what the others did leaves no trace.
+#include "tests/unit/pilots/auto_training.hpp"
+
+namespace omni {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST_F(AutoTraining, trains_to_the_end_and_says_what_it_chose) {
+  make(2, "learning_rate=0.05\nmomentum=0.9\n");
+  const Status trained = train(2400);
+  ASSERT_TRUE(trained) << trained.error().message();
+  EXPECT_EQ(state_.iteration, 2400u);
+  EXPECT_LT(reports_.back().average_loss, 0.8);
+  EXPECT_GE(trials_.size(), 3u);
+  EXPECT_THAT(said_, Contains(AllOf(HasSubstr("auto: chose trial "), HasSubstr("1 group"))));
+  EXPECT_THAT(said_, Contains(HasSubstr("auto: per iteration ")));
+  for (const Trial& trial : trials_) EXPECT_NE(trial.reason, "");
+}
+
+// Nothing of the others is left, and every image is trained on once: with the chosen settings a
+// training without trials ends the same.
+TEST_F(AutoTraining, only_what_the_winners_did_remains) {
+  make(1, "learning_rate=0.05\nmomentum=0.9\n");
+  const Status trained = train(2400);
+  ASSERT_TRUE(trained) << trained.error().message();
+  EXPECT_EQ(state_.tuning->returns, 0u) << "another training would be needed";
+  const auto tuned = masters();
+  std::vector<std::pair<std::uint64_t, Setting>> chosen;
+  for (std::size_t i = 0; i < trials_.size(); ++i)
+    if (trials_[i].chosen) chosen.emplace_back(began_[i], trials_[i].setting);
+  ASSERT_GE(chosen.size(), 2u);
+
+  make(1, "learning_rate=0.05\nmomentum=0.9\n");
+  TrainingState state{.seed = 1};
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const Setting& setting = chosen[i].second;
+    state.tuning = Tuning{.momentum = setting.momentum, .learning_rate = setting.learning_rate};
+    Trainer trainer(*groups_, *feed_, nullptr, state,
+                    {.iterations = i + 1 < chosen.size() ? chosen[i + 1].first : 2400,
+                     .cool_from = 1800,
+                     .cool_until = 2400},
+                    {});
+    ASSERT_TRUE(trainer.run());
+    state = trainer.state();
+  }
+  EXPECT_EQ(masters(), tuned);
+  EXPECT_EQ(state.average_loss, state_.average_loss);
+}
+
+TEST_F(AutoTraining, trials_cost_about_a_tenth) {
+  for (const double rate : {0.05, 0.0005, 5.0}) {
+    make(1, fmt::format("learning_rate={}\nmomentum=0.9\n", rate));
+    ASSERT_TRUE(train(4000));
+    EXPECT_GT(state_.tuning->lost, 50u) << rate;
+    EXPECT_LT(state_.tuning->lost, 500u) << rate;
+  }
+}
+
+TEST_F(AutoTraining, the_rate_falls_at_the_end) {
+  make(1, "learning_rate=0.05\nmomentum=0.9\n");
+  ASSERT_TRUE(train(2400));
+  const auto rate_at = [this](std::uint64_t iteration) {
+    return std::ranges::find(reports_, iteration, &StepReport::iteration)->learning_rate;
+  };
+  EXPECT_FLOAT_EQ(rate_at(1800), rate_at(1700));
+  EXPECT_NEAR(rate_at(2100), rate_at(1800) / 2, 0.01 * rate_at(1800));
+  EXPECT_LT(rate_at(2400), 0.01 * rate_at(1800));
+  EXPECT_GT(rate_at(2400), 0);
+}
+
+TEST_F(AutoTraining, a_policy_of_the_net_is_left_alone) {
+  make(1, "learning_rate=0.05\nmomentum=0.9\npolicy=steps\nsteps=500\nscales=0.1\n");
+  ASSERT_TRUE(train(2400));
+  EXPECT_FLOAT_EQ(reports_.back().learning_rate,
+                  0.1f * static_cast<float>(state_.tuning->learning_rate));
+}
+
+TEST_F(AutoTraining, too_few_iterations_are_trained_without_trials) {
+  make(2, "learning_rate=0.05\nmomentum=0.8\n");
+  ASSERT_TRUE(train(50));
+  EXPECT_EQ(state_.iteration, 50u);
+  EXPECT_TRUE(trials_.empty());
+  EXPECT_THAT(said_, Contains(AllOf(HasSubstr("50 iterations are too few for trials"),
+                                    HasSubstr("momentum 0.8, rate 0.05"))));
+}
+
+TEST_F(AutoTraining, no_trial_while_the_rate_rises) {
+  make(1, "learning_rate=0.05\nmomentum=0.9\nburn_in=30\n");
+  ASSERT_TRUE(train(1900));
+  ASSERT_FALSE(began_.empty());
+  EXPECT_EQ(began_.front(), 30u);
+}
+
+TEST_F(AutoTraining, when_every_rate_diverges_the_error_says_so) {
+  make(1, "learning_rate=1e30\nmomentum=0.9\n");
+  const Status trained = train(1900);
+  ASSERT_FALSE(trained);
+  EXPECT_EQ(trained.error().kind, ErrorKind::diverged);
+  EXPECT_THAT(trained.error().message(), HasSubstr("--auto: all"));
+  EXPECT_THAT(trained.error().message(), HasSubstr("lower --learning-rate"));
+}
+
+// A setting that loses the training between two searches.
+TEST_F(AutoTraining, a_training_that_is_lost_goes_back_with_smaller_steps) {
+  make(1, "learning_rate=0.05\nmomentum=0.9\n");
+  TrainingState state{.seed = 1};
+  state.tuning =
+      Tuning{.momentum = 0.9, .learning_rate = 1e4, .warm = true, .next_search = UINT64_MAX};
+  const Status trained = train(1500, state);
+  EXPECT_GT(state_.tuning->returns, 0u);
+  EXPECT_LE(state_.tuning->learning_rate, 5e3);
+  EXPECT_LE(state_.tuning->highest_step, 1e5);
+  // Where halving is in vain, that is an error.
+  EXPECT_TRUE(trained || trained.error().kind == ErrorKind::diverged);
+}
+
+TEST_F(AutoTraining, goes_on_with_what_was_found) {
+  make(2, "learning_rate=0.05\nmomentum=0.9\n");
+  groups_->use(1, 2);
+  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
+  state.tuning = Tuning{.momentum = 0.3, .learning_rate = 0.02, .warm = true, .next_search = 1100};
+  ASSERT_TRUE(train(300, state));
+  EXPECT_TRUE(trials_.empty());
+  EXPECT_THAT(said_, Contains("auto: goes on with 1 group, momentum 0.3, rate 0.02"));
+  EXPECT_FLOAT_EQ(reports_.front().learning_rate, 0.02f);
+  EXPECT_DOUBLE_EQ(reports_.back().momentum.explicit_part, static_cast<double>(0.3f));
+}
+
+TEST_F(AutoTraining, says_who_is_in_which_group) {
+  make(2, "learning_rate=0.05\nmomentum=0.9\n");
+  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
+  state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 1100};
+  ASSERT_TRUE(train(300, state));
+  EXPECT_THAT(said_,
+              Contains("auto: 2 compute groups on workers " + describe(spread_groups(2, 2))));
+}
+
+// Where the checkpoint has more groups than are worth it, trials of fewer take as much time.
+TEST_F(AutoTraining, groups_beyond_saturation_are_timed_when_they_are_in_use) {
+  simulate();
+  make(3, "learning_rate=0.05\nmomentum=0.9\n");
+  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
+  state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 100};
+  const Status trained = train(3000, state, Asynchrony::reproducible);
+  ASSERT_TRUE(trained) << trained.error().message();
+  EXPECT_THAT(said_, Contains(AllOf(HasSubstr(" with 3: trials with up to 1 "))));
+  std::map<int, std::uint64_t> most;  // iterations of a trial, by groups
+  for (std::size_t i = 0; i < trials_.size() && began_[i] == 100; ++i) {
+    std::uint64_t& known = most[trials_[i].setting.groups];
+    known = std::max(known, trials_[i].iterations);
+  }
+  ASSERT_EQ(most.size(), 2u);
+  EXPECT_LE(most.at(1), 6 * most.at(3));  // three times as fast; else 17
+}
+
+// What earlier searches found and lost is in the checkpoint.
+TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
+  make(2, "learning_rate=0.05\nmomentum=0.9\n");
+  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
+  state.guard = GuardState{};
+  state.tuning = Tuning{.momentum = 0.9,
+                        .learning_rate = 0.02,
+                        .warm = true,
+                        .next_search = 100,
+                        .lost = 7,
+                        .highest_step = 0.3,
+                        .returns = 2};
+  std::filesystem::create_directory(folder_ / "run");
+  auto store = CheckpointStore::open(folder_ / "run", {});
+  ASSERT_TRUE(store) << store.error().message();
+  const auto path = save_training(*store, *groups_, state, {});
+  ASSERT_TRUE(path) << path.error().message();
+  const auto checkpoint = load_checkpoint(*path);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message();
+  const auto restored = restore_training(*groups_, *checkpoint, "", "async");
+  ASSERT_TRUE(restored) << restored.error().message();
+  EXPECT_EQ(restored->tuning->lost, 7u);
+  EXPECT_EQ(restored->tuning->returns, 2u);
+
+  groups_->use(1, 2);
+  const Status trained = train(3000, *restored);
+  ASSERT_TRUE(trained) << trained.error().message() << testing::PrintToString(said_);
+  ASSERT_FALSE(trials_.empty());
+  for (const Trial& trial : trials_) EXPECT_LT(step_of(trial.setting), 0.3);
+}
+
+// Else a run that is stopped in every search would lose as much again in each.
+TEST_F(AutoTraining, what_a_stopped_search_lost_is_saved) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a stop is asked for once in a process
+  const auto stop_in_a_search = [this] {
+    install_stop_signals("", 1);
+    stop_in_order();
+    stop_in_a_search_ = true;
+    simulate();
+    make(1, "learning_rate=0.05\nmomentum=0.9\n");
+    TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
+    state.arrivals = arrivals_at(5);
+    state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 100};
+    const Status trained = train(3000, state);
+    const bool well = !trained && trained.error().kind == ErrorKind::interrupted &&
+                      saved_.size() == 1 && saved_[0].iteration == 100 &&
+                      saved_[0].tuning->lost > 0 && !saved_[0].arrivals &&
+                      saved_[0].tuning->simulated > 5;
+    std::_Exit(well ? 0 : 1);  // StarPU still runs
+  };
+  EXPECT_EXIT(stop_in_a_search(), testing::ExitedWithCode(0), "");
+}
+
+// A checkpoint from the end of a search goes on with a new clock, as the training itself does.
+TEST_F(AutoTraining, simulated_time_is_counted_once) {
+  simulate();
+  make(1, "learning_rate=0.05\nmomentum=0.9\n");
+  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
+  state.arrivals = arrivals_at(5);
+  state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 100};
+  checkpoint_every_ = 1;
+  const Status trained = train(1500, state, Asynchrony::reproducible);
+  ASSERT_TRUE(trained) << trained.error().message();
+  ASSERT_FALSE(saved_.empty());
+  // The first one comes behind the search.
+  EXPECT_GT(saved_.front().iteration, 101u);
+  EXPECT_FALSE(saved_.front().arrivals);
+  EXPECT_GT(saved_.front().tuning->simulated, 5);
+  ASSERT_GT(saved_.size(), 1u);
+  EXPECT_EQ(saved_[1].tuning->simulated, saved_.front().tuning->simulated);
+  // The line that is drawn on a terminal has the time of the lines in a file.
+  ASSERT_EQ(drawn_.size(), reports_.size());
+  for (std::size_t i = 0; i < drawn_.size(); ++i)
+    EXPECT_EQ(drawn_[i].simulated_seconds, reports_[i].simulated_seconds);
+}
+
+}  // namespace
+}  // namespace omni
