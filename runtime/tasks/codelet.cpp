@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 #include <starpu.h>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -27,7 +30,18 @@ constexpr std::size_t kSlots = 8;
 static_assert(kMostBuffers <= STARPU_NMAXBUFS);
 static_assert(kSlots <= STARPU_MAXIMPLEMENTATIONS);
 
+// A task that waits for data passes to a worker under a spinlock of StarPU that thread sanitizer
+// does not see. So it is told that what is done before the submission comes first.
+#ifdef __SANITIZE_THREAD__
+void tell_of_submission(starpu_task* task) { __tsan_release(task); }
+void tell_of_arrival(const starpu_task* task) { __tsan_acquire(const_cast<starpu_task*>(task)); }
+#else
+void tell_of_submission(starpu_task*) {}
+void tell_of_arrival(const starpu_task*) {}
+#endif
+
 const CodeletCall& call_of(const starpu_task* task) {
+  tell_of_arrival(task);
   return *static_cast<const CodeletCall*>(task->cl_arg);
 }
 
@@ -360,6 +374,7 @@ void CodeletBase::submit_alone(CodeletCall::Owner owned, std::span<const Access>
   if (const WorkerSet* workers = SubmissionScope::current().workers;
       workers != nullptr && !workers->all() && someone_can({call->on_cpu, call->on_gpu}, *workers))
     bind(*task, *workers);
+  tell_of_submission(task);
   if (const int code = starpu_task_submit(task); code != 0) {
     delete call->pending;
     refuse(task, name_, code);
