@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "scheduling/training/trainer.hpp"
+#include "scheduling/training/step_report.hpp"
 
 namespace omni {
 

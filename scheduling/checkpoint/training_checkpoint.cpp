@@ -10,7 +10,7 @@
 #include "runtime/checksum.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
-#include "scheduling/pilots/training_snapshot.hpp"
+#include "scheduling/checkpoint/training_snapshot.hpp"
 
 namespace omni {
 namespace {

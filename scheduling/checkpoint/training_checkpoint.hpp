@@ -8,7 +8,7 @@
 
 #include "layers/net.hpp"
 #include "scheduling/checkpoint/checkpoint_store.hpp"
-#include "scheduling/training/trainer.hpp"
+#include "scheduling/training/training_state.hpp"
 
 namespace omni {
 

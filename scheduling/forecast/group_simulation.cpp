@@ -10,8 +10,8 @@
 #include <random>
 
 #include "scheduling/forecast/simulated_memory.hpp"
+#include "scheduling/forecast/steady_seconds.hpp"
 #include "scheduling/policy/dispatcher.hpp"
-#include "scheduling/training/group_run.hpp"
 
 namespace omni {
 namespace {
@@ -237,7 +237,6 @@ class Simulation {
   }
 
  private:
-  static constexpr int kUnderWay = GroupRun::kUnderWay;
   struct Iteration {
     int number = 0, gates_left = 0, updates_left = 0;
   };
@@ -270,7 +269,7 @@ class Simulation {
       own.gates_left += task.gate ? 1 : 0;
       own.updates_left += task.update ? 1 : 0;
     }
-    for (; decoding_ <= own.number + TrainingFeed::kPrefetched; ++decoding_)
+    for (; decoding_ <= own.number + kPrefetched; ++decoding_)
       submit(Stage::decode, kNoGroup, decoding_);
     submit(Stage::begin, number_of_group, own.number);
   }

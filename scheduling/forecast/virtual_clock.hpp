@@ -14,8 +14,8 @@
 
 #include "runtime/rng.hpp"
 #include "scheduling/forecast/demands.hpp"
-#include "scheduling/forecast/sends.hpp"
 #include "scheduling/forecast/shared_links.hpp"
+#include "scheduling/strategies/sends.hpp"
 
 namespace omni {
 

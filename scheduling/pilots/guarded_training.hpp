@@ -10,7 +10,7 @@
 #include <functional>
 
 #include "scheduling/pilots/loss_watch.hpp"
-#include "scheduling/pilots/training_snapshot.hpp"
+#include "scheduling/checkpoint/training_snapshot.hpp"
 #include "scheduling/training/trainer.hpp"
 
 namespace omni {

@@ -12,9 +12,9 @@
 
 #include "codelets/elementwise/exchange.hpp"
 #include "codelets/elementwise/meeting.hpp"
-#include "scheduling/forecast/sends.hpp"
 #include "scheduling/groups/compute_groups.hpp"
 #include "scheduling/groups/momentum.hpp"
+#include "scheduling/strategies/sends.hpp"
 
 namespace omni {
 

@@ -12,6 +12,7 @@
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "scheduling/groups/rank_sums.hpp"
+#include "scheduling/groups/under_way.hpp"
 #include "scheduling/strategies/strategy.hpp"
 #include "scheduling/training/evaluator.hpp"
 #include "scheduling/training/event_queue.hpp"
@@ -28,8 +29,6 @@ struct FinishedUpdate {
 
 class GroupRun {
  public:
-  // Mini-batches that may be submitted at once: one that computes, and the beginning of the next.
-  static constexpr int kUnderWay = 2;
   // Passes of one mini-batch whose images may be held at once.
   static constexpr int kHeld = 2;
 
@@ -117,20 +116,5 @@ class GroupRun {
   std::array<Update, kUnderWay> updates_;
   std::uint64_t begun_ = 0, completed_ = 0, read_ = 0, collected_ = 0;
 };
-
-// Iterations still under way when the last one starts. They are not counted: fewer and fewer run at
-// once, so they end faster. With 16 groups on one GPU, 84 iterations would seem 7 % too fast.
-inline std::size_t drained(int groups) { return GroupRun::kUnderWay * groups; }
-
-// Seconds per iteration, from the times when iterations ended. Leaves out the first third, while
-// groups start, and the drained iterations; needs two others. Counts whole rounds of the groups if
-// there is one, since groups may end together.
-inline double steady_seconds(std::span<const double> ends, int groups) {
-  const std::size_t counted = ends.size() - drained(groups), to = counted - 1;
-  std::size_t iterations = to - counted / 3;
-  if (const auto round = static_cast<std::size_t>(groups); iterations > round)
-    iterations -= iterations % round;
-  return (ends[to] - ends[to - iterations]) / static_cast<double>(iterations);
-}
 
 }  // namespace omni

@@ -12,7 +12,7 @@
 #include "runtime/files.hpp"
 #include "scheduling/forecast/group_plan.hpp"
 #include "scheduling/pilots/tuning/search.hpp"
-#include "scheduling/training/trainer.hpp"
+#include "scheduling/training/step_report.hpp"
 
 namespace omni {
 

@@ -81,7 +81,7 @@ int Trainer::slots(const ComputeGroups& groups) {
 
 int Trainer::slots(int groups, int subdivisions) {
   const int held = std::min(subdivisions, GroupRun::kHeld);
-  return groups * GroupRun::kUnderWay * held + TrainingFeed::kPrefetched;
+  return groups * kUnderWay * held + kPrefetched;
 }
 
 Status Trainer::run() {

@@ -10,91 +10,15 @@
 #include <optional>
 #include <vector>
 
-#include "scheduling/forecast/virtual_clock.hpp"
-#include "scheduling/pilots/loss_watch.hpp"
 #include "scheduling/strategies/async.hpp"
-#include "scheduling/training/evaluator.hpp"
 #include "scheduling/training/group_run.hpp"
+#include "scheduling/training/step_report.hpp"
 #include "scheduling/training/stopwatch.hpp"
+#include "scheduling/training/training_state.hpp"
 
 namespace omni {
 
 class HealthCheck;
-
-// The setting that a search found, which replaces the net's, and when the next search is due
-// (tuned_training.hpp).
-struct Tuning {
-  double momentum = 0, learning_rate = 0;
-  bool warm = false;              // the loss has left the level of chance
-  std::uint64_t next_search = 0;  // iteration; UINT64_MAX: none
-  std::uint64_t lost = 0;         // iterations of trials that were not kept
-  double highest_step = 0;        // it and larger ones have lost the training before; 0: none
-  std::uint64_t returns = 0;      // to earlier parameters
-  double simulated = 0;           // seconds by virtual clocks before that of the arrivals
-};
-
-// State of a virtual clock, and its running mini-batches.
-struct ArrivalState {
-  VirtualClock::State clock;
-  std::vector<std::uint64_t> samples;  // by group, of the mini-batch under way; 0: none
-  int finished = -1;                   // the group that has finished, but is not submitted yet
-  std::string machine{};               // its name
-};
-
-// State of a guarded training (guarded_training.hpp).
-struct GuardState {
-  double share = 1;  // of the learning rate
-  // Good snapshots from one doubling of the share to the next, and until the next.
-  std::uint64_t patience = 1, wait = 1;
-  std::uint64_t next = 0;  // iteration of the next snapshot
-  LossWatch::State losses{};
-};
-
-// State of a training, saved in checkpoints; all randomness and the data order follow from it.
-struct TrainingState {
-  std::uint64_t seed = 0;
-  std::uint64_t iteration = 0;  // updates done
-  std::uint64_t samples = 0;    // that went into them: the cursor in the data
-  double average_loss = 0;      // Darknet's: 0.9 old + 0.1 new, the first loss to start with
-  std::optional<double> average_accuracy{};  // likewise; none: of no mini-batch yet
-  double seconds = 0;                        // of training, by all processes
-  bool owes_evaluation = false;              // of this iteration: what was due is not done
-  std::optional<GuardState> guard{};
-  std::optional<Tuning> tuning{};
-  StrategyState strategy{};
-  std::optional<ArrivalState> arrivals{};
-  std::vector<double> health{};  // numbers of HealthCheck
-  std::vector<double> growth{};  // of GrowingTraining: devices, best throughput, whether settled
-  std::vector<std::uint64_t> damaged{};  // training images that could not be read, ascending
-  // Iteration of the last checkpoint of this process, from one Trainer to the next; never saved.
-  std::optional<std::uint64_t> saved_at{};
-};
-
-struct StepReport {
-  std::uint64_t iteration = 0, iterations = 0;  // of how many; 0: no end
-  std::uint64_t began = 0;  // of those before it; groups finish in another order
-  double epoch = 0;
-  std::uint64_t images = 0;
-  double loss = 0, average_loss = 0, accuracy = 0, average_accuracy = 0;
-  float learning_rate = 0;
-  Momentum momentum;
-  bool adam = false;  // whose B1 is the explicit momentum, to which asynchrony adds none
-  int group = 0;
-  std::int64_t staleness = 0;                    // of this update
-  std::optional<std::int64_t> fc_staleness = 0;  // likewise; none: groups share no layer
-  double mean_staleness = 0;                     // of the updates since the last report
-  double images_per_second = 0;                  // since the last report
-  double seconds = 0;  // of the whole training; evaluation and saving left out
-  double seconds_per_iteration = 0;
-  std::optional<double> simulated_seconds{};  // by a virtual clock, of the whole training
-  std::uint64_t group_samples = 0;            // of the group's mini-batch
-  std::vector<StrategyFigure> figures{};      // of the strategy's own
-};
-
-struct EvaluationReport {
-  StepReport at;
-  Tally tally;
-};
 
 struct TrainerOptions {
   // Length of the training in mini-batches of the net's size. If groups take other sizes, it ends
@@ -133,7 +57,7 @@ class Trainer {
   static int slots(const ComputeGroups& groups);
   static int slots(int groups, int subdivisions);
   static int slots_of_passes(int groups) {  // where updates take varying numbers of passes
-    return groups * GroupRun::kUnderWay * (GroupRun::kHeld + 1);
+    return groups * kUnderWay * (GroupRun::kHeld + 1);
   }
 
   // `test` may be null: no evaluation.

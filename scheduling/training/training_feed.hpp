@@ -11,7 +11,6 @@ namespace omni {
 
 class TrainingFeed {
  public:
-  static constexpr int kPrefetched = 2;  // decoded mini-batches that wait
 
   // Samples from `first` to `end`, beyond which nothing is decoded. in_sequence: passes take the
   // mini-batches one after another; else a pass of an update is decoded together with the one

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/tasks/task_errors.hpp"
+#include "scheduling/forecast/steady_seconds.hpp"
 #include "scheduling/training/group_run.hpp"
 #include "scheduling/training/trainer.hpp"
 

@@ -15,11 +15,11 @@
 #include "apps/omni-run/training/timed_training.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/checkpoint/training_checkpoint.hpp"
+#include "scheduling/checkpoint/training_snapshot.hpp"
 #include "scheduling/forecast/group_plan.hpp"
 #include "scheduling/forecast/iteration_model.hpp"
 #include "scheduling/forecast/update_forecast.hpp"
 #include "scheduling/pilots/guarded_training.hpp"
-#include "scheduling/pilots/training_snapshot.hpp"
 
 namespace omni {
 namespace {

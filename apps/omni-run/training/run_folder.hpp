@@ -9,7 +9,7 @@
 #include "layers/net.hpp"
 #include "scheduling/checkpoint/checkpoint_store.hpp"
 #include "scheduling/checkpoint/training_checkpoint.hpp"
-#include "scheduling/training/trainer.hpp"
+#include "scheduling/training/training_state.hpp"
 
 namespace omni {
 

@@ -6,7 +6,7 @@
 
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "scheduling/training/group_run.hpp"
+#include "scheduling/forecast/steady_seconds.hpp"
 #include "scheduling/training/stopwatch.hpp"
 
 namespace omni {

@@ -14,7 +14,7 @@
 #include "runtime/result.hpp"
 #include "scheduling/pilots/health/inspection.hpp"
 #include "scheduling/pilots/health/loss_level.hpp"
-#include "scheduling/training/trainer.hpp"
+#include "scheduling/training/step_report.hpp"
 
 namespace omni {
 

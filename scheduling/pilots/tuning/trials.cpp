@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scheduling/forecast/steady_seconds.hpp"
 #include "scheduling/forecast/update_forecast.hpp"
 #include "scheduling/pilots/loss_mean.hpp"
 #include "scheduling/pilots/tuning/tuned_training.hpp"
-#include "scheduling/training/group_run.hpp"
 
 namespace omni {
 namespace {

@@ -8,10 +8,10 @@
 #include <optional>
 #include <span>
 
+#include "scheduling/checkpoint/training_snapshot.hpp"
 #include "scheduling/forecast/group_plan.hpp"
 #include "scheduling/pilots/health/inspection.hpp"
 #include "scheduling/pilots/loss_watch.hpp"
-#include "scheduling/pilots/training_snapshot.hpp"
 #include "scheduling/pilots/tuning/search.hpp"
 #include "scheduling/training/trainer.hpp"
 

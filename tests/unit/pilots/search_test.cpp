@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using Verdict = Comparison::Verdict;
 
-constexpr double kChance = 2.3;
+constexpr double kLossAtChance = 2.3;
 
 // Parameters in a bowl; gradients and losses have noise that depends on the mini-batch only.
 struct Bowl {
@@ -29,7 +29,7 @@ struct Bowl {
   Point start() const {
     Point point;
     for (std::size_t i = 0; i < point.at.size(); ++i)
-      point.at[i] = std::sqrt(2 * kChance / 6 / (scale * curvatures[i]));
+      point.at[i] = std::sqrt(2 * kLossAtChance / 6 / (scale * curvatures[i]));
     return point;
   }
   double loss(const Point& point) const {
@@ -44,7 +44,7 @@ struct Bowl {
     for (std::size_t i = 0; i < point.at.size(); ++i) {
       const double curvature = scale * curvatures[i];
       const double gradient =
-          curvature * point.at[i] + noise * std::sqrt(curvature * kChance) * draw(random);
+          curvature * point.at[i] + noise * std::sqrt(curvature * kLossAtChance) * draw(random);
       point.velocity[i] = momentum * point.velocity[i] - rate * gradient;
       point.at[i] += point.velocity[i];
     }
@@ -83,7 +83,7 @@ class BowlRunner : public TrialRunner {
     for (; entrant.iterations < iterations; ++entrant.iterations, ++spent) {
       bowl_.step(entrant.at, static_cast<int>(entrant.iterations), entrant.setting.learning_rate,
                  entrant.setting.momentum);
-      if (!(bowl_.loss(entrant.at) < 10 * kChance)) return {};
+      if (!(bowl_.loss(entrant.at) < 10 * kLossAtChance)) return {};
     }
     Bowl::Point cooled = entrant.at;
     const int cooldown = static_cast<int>(iterations / 4);
@@ -97,7 +97,7 @@ class BowlRunner : public TrialRunner {
       showing.losses.push_back(bowl_.loss(cooled) *
                                (1 + 0.1 * std::normal_distribution<double>()(random)));
     }
-    if (showing.loss() > 0.98 * kChance) showing.fate = Fate::at_chance;
+    if (showing.loss() > 0.98 * kLossAtChance) showing.fate = Fate::at_chance;
     return showing;
   }
 
@@ -139,7 +139,7 @@ TEST(Search, finds_a_good_setting_from_any_start) {
           ASSERT_TRUE(found) << found.error().message();
           EXPECT_EQ(found->fate, Fate::learns);
           // What a short trial cannot see is a matter for later searches.
-          EXPECT_LT(trained(bowl, found->setting), 0.25 * kChance)
+          EXPECT_LT(trained(bowl, found->setting), 0.25 * kLossAtChance)
               << "from " << describe(given) << " to " << describe(found->setting) << ", curvature "
               << scale << ", noise " << noise << ", best " << best;
           EXPECT_LT(runner.spent, 600u);
@@ -229,7 +229,7 @@ class AtChance : public TrialRunner {
     return Showing{step > dead_from_     ? Fate::dead
                    : step > learns_from_ ? Fate::learns
                                          : Fate::at_chance,
-                   std::vector<double>(8, step > learns_from_ ? 1.0 : kChance)};
+                   std::vector<double>(8, step > learns_from_ ? 1.0 : kLossAtChance)};
   }
   Result<Showing> defend(std::uint64_t) override { return Showing{Fate::at_chance}; }
   void promote() override { champion = last_; }

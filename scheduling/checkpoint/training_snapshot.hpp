@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/communicator/ranks.hpp"
-#include "scheduling/training/trainer.hpp"
+#include "scheduling/training/training_state.hpp"
 
 namespace omni {
 

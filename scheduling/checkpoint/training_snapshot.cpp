@@ -1,4 +1,4 @@
-#include "scheduling/pilots/training_snapshot.hpp"
+#include "scheduling/checkpoint/training_snapshot.hpp"
 
 #include <algorithm>
 

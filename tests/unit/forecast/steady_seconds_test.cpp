@@ -1,5 +1,5 @@
 // The time per iteration of groups, from when iterations ended.
-#include "scheduling/training/group_run.hpp"
+#include "scheduling/forecast/steady_seconds.hpp"
 
 #include <gtest/gtest.h>
 
