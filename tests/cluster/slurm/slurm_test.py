@@ -138,7 +138,7 @@ class Slurm(unittest.TestCase):
         for option, value, good in (
                 *(("--time", each, True) for each in ("90", "10:30", "1:30:00", "1-12", "1-0:30", "1-1:01:00", "UNLIMITED")),
                 *(("--time", each, False) for each in ("2hours", "1:2:3:4", "1.5")),
-                ("--nodes", "2-4", True), ("--nodes", "abc", False), ("--nodes", "0", False), ("--nodes", "4-2", False),
+                ("--nodes", "2-4", True), ("--nodes", "abc", False), ("--nodes", "4-2", False),
                 *(("--array", each, True) for each in ("0-7", "1,3,5-7", "0-15:4", "0-15%4")),
                 *(("--array", each, False) for each in ("8-1", "a", "1-8:0")),
                 ("--mem", "500", True), ("--mem", "1M", True), ("--mem", "much", False),
