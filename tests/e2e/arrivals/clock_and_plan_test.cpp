@@ -9,7 +9,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 constexpr int kNodes = 4, kEvery = 16;  // mini-batches of each group from meeting to meeting
-// Of each group. Groups that share a server may not settle: the forecast looks at so many, too.
+// Mini-batches of each group. Where groups that share a server never settle, the forecast simulates
+// kUnsettled, too.
 constexpr int kMiniBatches = 10 * kEvery, kUnsettled = 650;
 
 const char* const kNet = R"([net]
