@@ -14,8 +14,8 @@
 #include "runtime/tasks/session.hpp"
 #include "scheduling/forecast/update_ratios.hpp"
 #include "scheduling/groups/momentum.hpp"
+#include "scheduling/pilots/registry.hpp"
 #include "scheduling/strategies/registry.hpp"
-#include "scheduling/training/trainer.hpp"
 
 namespace CLI {  // its header takes seconds to compile, and few need it
 class App;
@@ -69,7 +69,7 @@ struct GroupArguments {
   std::optional<int> count{};  // 1; automatic: at most as many as there are workers
   std::string layout{};
   std::uint64_t cold_start = 0;  // iterations with one group before there are several
-  std::optional<bool> guard{};   // true, the default: see GuardedTraining
+  std::optional<bool> guard{};   // true, the default: see Guard
   FullyConnected fully_connected = FullyConnected::merged;
   std::string strategy{};  // "": async where there are several groups, else sync
   std::string batches{};   // samples of each group's mini-batches
@@ -104,7 +104,8 @@ struct TrainArguments : NetRunArguments {
   int keep = 2;
   std::string resume = "none";
   bool other_data = false, stage = false;
-  double patience = 300;  // seconds, with a rank that is silent
+  decltype(PilotOptions::own) pilots{};  // the options that pilots add
+  double patience = 300;                 // seconds, with a rank that is silent
 };
 
 struct ValidArguments : NetRunArguments {

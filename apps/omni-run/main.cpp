@@ -46,13 +46,27 @@ int finish(const Status& status) {
   return exit_code(status.error().kind);
 }
 
+constexpr std::uint64_t kMost = 1'000'000'000'000;  // iterations; far beyond any training
+
+void add_option_of_pilot(CLI::App& app, const PilotOption& option,
+                         decltype(PilotOptions::own)& values) {
+  const std::string name(option.name);
+  if (option.value.empty()) {
+    app.add_flag_callback(name, [&values, name] { values[name] = 1; });
+    return;
+  }
+  app.add_option_function<std::uint64_t>(
+         name, [&values, name](const std::uint64_t& value) { values[name] = value; })
+      ->transform(whole_number())
+      ->check(CLI::Range(option.least, kMost));
+}
+
 void add_training(CLI::App& app, TrainArguments& train) {
   app.add_option("--epochs", train.epochs)->check(within(1e-6, 1e6));
   app.add_option("--display", train.display)
       ->transform(whole_number())
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
-  constexpr std::uint64_t kMost = 1'000'000'000'000;  // iterations; far beyond any training
   auto* const test_every = app.add_option("--test-every", train.test_every);
   test_every->transform(whole_number())->check(CLI::Range(std::uint64_t{0}, kMost));
   app.add_option("--weights", train.weights);
@@ -71,6 +85,8 @@ void add_training(CLI::App& app, TrainArguments& train) {
   add_damaged_images(app, train.data.damaged);
   app.add_option("--patience", train.patience)->check(within(1.0, 1e6))->capture_default_str();
   app.add_flag("--dry-run", train.dry_run);
+  for (const PilotType& type : pilot_types())
+    for (const PilotOption& option : type.options) add_option_of_pilot(app, option, train.pilots);
 }
 
 void add_options(CLI::App& app, ValidArguments& valid) {

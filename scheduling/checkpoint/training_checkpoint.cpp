@@ -87,33 +87,6 @@ Result<std::optional<ArrivalState>> saved_arrivals(const Checkpoint& checkpoint)
   return std::optional(arrivals);
 }
 
-void save_guard(CheckpointFields& fields, const GuardState& guard) {
-  fields.set("rate_share", guard.share);
-  fields.set("share_patience", guard.patience);
-  fields.set("share_wait", guard.wait);
-  fields.set("next_guard", guard.next);
-  fields.set("losses_above", guard.losses.above);
-  fields.set("lowest_loss", std::min(guard.losses.lowest, kLargestRate));
-  fields.set("recent_losses", listed(guard.losses.recent));
-}
-
-Result<std::optional<GuardState>> saved_guard(const Checkpoint& checkpoint) {
-  const CheckpointFields& fields = checkpoint.fields;
-  if (!fields.text("rate_share")) return std::optional<GuardState>();
-  GuardState guard;
-  OMNI_TRY(guard.share, fields.number("rate_share", 0.0, 1.0));
-  for (const auto& [key, number] :
-       {std::pair("share_patience", &guard.patience), std::pair("share_wait", &guard.wait),
-        std::pair("next_guard", &guard.next), std::pair("losses_above", &guard.losses.above)}) {
-    OMNI_TRY(*number, fields.number(key, std::uint64_t{0}, kMostIterations));
-  }
-  OMNI_TRY(guard.losses.lowest, fields.number("lowest_loss", -kLargestRate, kLargestRate));
-  OMNI_TRY(guard.losses.recent, saved_list<double>(checkpoint, "recent_losses"));
-  if (!std::ranges::all_of(guard.losses.recent, [](double each) { return std::isfinite(each); }))
-    return unreadable(checkpoint, "recent_losses");
-  return std::optional(guard);
-}
-
 Result<StrategyState> saved_strategy(const Checkpoint& checkpoint) {
   OMNI_TRY(const std::string name, checkpoint.fields.text("strategy"));
   OMNI_TRY(std::vector<double> numbers, saved_list<double>(checkpoint, "strategy_numbers"));
@@ -124,27 +97,45 @@ Result<StrategyState> saved_strategy(const Checkpoint& checkpoint) {
   return StrategyState{name, std::move(numbers)};
 }
 
-Result<std::optional<Tuning>> saved_tuning(const CheckpointFields& fields) {
-  if (!fields.text("tuned_momentum")) return std::optional<Tuning>();
-  Tuning tuning;
-  OMNI_TRY(tuning.momentum, fields.number("tuned_momentum", -1.0, 1.0));
-  OMNI_TRY(tuning.learning_rate, fields.number("tuned_learning_rate", 0.0, kLargestRate));
-  const auto iterations = [&](std::string_view key) {
-    return fields.number(key, std::uint64_t{0}, kMostIterations);
-  };
-  // Checkpoints of another optimizer have the first two only: what they found is gone on with.
-  tuning.warm = true;
-  if (!fields.text("trials_lost")) return std::optional(tuning);
-  OMNI_TRY(const std::uint64_t warm,
-           fields.number("tuning_warm", std::uint64_t{0}, std::uint64_t{1}));
-  tuning.warm = warm != 0;
-  OMNI_TRY(tuning.next_search, iterations("next_search"));
-  if (tuning.next_search == kMostIterations) tuning.next_search = UINT64_MAX;
-  OMNI_TRY(tuning.lost, iterations("trials_lost"));
-  OMNI_TRY(tuning.highest_step, fields.number("highest_step", 0.0, kLargestRate));
-  OMNI_TRY(tuning.returns, iterations("returns"));
-  OMNI_TRY(tuning.simulated, fields.number("simulated_before", 0.0, kLargestRate));
-  return std::optional(tuning);
+constexpr std::string_view kPilot = "pilot_";
+
+// The fields of checkpoints of before, whose pilots had fields of their own. None: there are none.
+Result<std::vector<double>> older_numbers(const Checkpoint& checkpoint,
+                                          std::initializer_list<std::string_view> fields) {
+  std::vector<double> numbers;
+  if (!checkpoint.fields.text(*fields.begin())) return numbers;
+  for (const std::string_view field : fields) {
+    OMNI_TRY(const double number, checkpoint.fields.number(field, -kLargestRate, kLargestRate));
+    numbers.push_back(number);
+  }
+  OMNI_TRY(const std::vector<double> losses, saved_list<double>(checkpoint, "recent_losses"));
+  numbers.insert(numbers.end(), losses.begin(), losses.end());
+  return numbers;
+}
+
+Status restore_pilots(const Checkpoint& checkpoint, TrainingState& state) {
+  for (const auto& [key, text] : checkpoint.fields.entries()) {
+    const bool older = key == "health" || key == "growth";
+    if (!older && !key.starts_with(kPilot)) continue;
+    OMNI_TRY(auto numbers, saved_list<double>(checkpoint, key));
+    const std::string name = key == "growth" ? "growing" : older ? key : key.substr(kPilot.size());
+    state.pilots[name] = std::move(numbers);
+  }
+  OMNI_TRY(auto guard, older_numbers(checkpoint, {"rate_share", "share_patience", "share_wait",
+                                                  "next_guard", "lowest_loss", "losses_above"}));
+  OMNI_TRY(auto tuned,
+           older_numbers(checkpoint, {"tuned_momentum", "tuned_learning_rate", "tuning_warm",
+                                      "next_search", "trials_lost", "highest_step", "returns",
+                                      "lowest_loss", "losses_above"}));
+  if (!tuned.empty())
+    state.pilots["tuned"] = std::move(tuned);
+  else if (!guard.empty())
+    state.pilots["guard"] = std::move(guard);
+  if (checkpoint.fields.text("simulated_before")) {
+    OMNI_TRY(state.simulated_before,
+             checkpoint.fields.number("simulated_before", 0.0, kLargestRate));
+  }
+  return {};
 }
 
 // What older checkpoints lack: their time begins anew, and their evaluations count as done.
@@ -242,7 +233,6 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   if (state.average_accuracy) snapshot.fields.set("average_accuracy", *state.average_accuracy);
   snapshot.fields.set("seconds", state.seconds);
   snapshot.fields.set("owes_evaluation", std::uint64_t{state.owes_evaluation});
-  if (state.guard) save_guard(snapshot.fields, *state.guard);
   snapshot.fields.set("solver", solver_name(net));
   snapshot.fields.set("batch", net.options().batch);
   snapshot.fields.set("slice", net.slices().sizes.front());
@@ -251,19 +241,10 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   snapshot.fields.set("strategy", state.strategy.name);
   snapshot.fields.set("strategy_numbers", listed(state.strategy.numbers));
   if (state.arrivals) save_arrivals(snapshot.fields, *state.arrivals);
-  if (!state.health.empty()) snapshot.fields.set("health", listed(state.health));
-  if (!state.growth.empty()) snapshot.fields.set("growth", listed(state.growth));
+  if (state.simulated_before > 0) snapshot.fields.set("simulated_before", state.simulated_before);
+  for (const auto& [name, numbers] : state.pilots)
+    snapshot.fields.set(std::string(kPilot) + name, listed(numbers));
   if (!state.damaged.empty()) snapshot.fields.set("damaged_images", listed(state.damaged));
-  if (state.tuning) {
-    snapshot.fields.set("tuned_momentum", state.tuning->momentum);
-    snapshot.fields.set("tuned_learning_rate", state.tuning->learning_rate);
-    snapshot.fields.set("tuning_warm", std::uint64_t{state.tuning->warm});
-    snapshot.fields.set("next_search", std::min(state.tuning->next_search, kMostIterations));
-    snapshot.fields.set("trials_lost", state.tuning->lost);
-    snapshot.fields.set("highest_step", state.tuning->highest_step);
-    snapshot.fields.set("returns", state.tuning->returns);
-    snapshot.fields.set("simulated_before", state.tuning->simulated);
-  }
   auto saved = store.save(snapshot);
   while (next < snapshot.arrays.size())  // it failed before
     (void)snapshot.arrays[next].fetch([](auto) { return Status(); });
@@ -339,17 +320,14 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
   OMNI_TRY(state.seed, checkpoint.fields.number<std::uint64_t>("seed"));
   OMNI_TRY(state.average_loss, checkpoint.fields.number<double>("average_loss"));
   OMNI_CHECK(restore_progress(checkpoint.fields, state));
-  OMNI_TRY(state.guard, saved_guard(checkpoint));
   OMNI_TRY(const int batch, checkpoint.fields.number<int>("batch"));
   OMNI_TRY(const int slice, checkpoint.fields.number<int>("slice"));
   OMNI_TRY(const int group_count, saved_groups(checkpoint));
   OMNI_TRY(state.strategy, saved_strategy(checkpoint));
   OMNI_TRY(state.arrivals, saved_arrivals(checkpoint));
-  OMNI_TRY(state.tuning, saved_tuning(checkpoint.fields));
+  OMNI_CHECK(restore_pilots(checkpoint, state));
   const bool of_older_clock = checkpoint.fields.text("clock_now") && !state.arrivals;
-  if (of_older_clock && state.tuning) state.tuning->simulated = 0;
-  if (auto health = saved_list<double>(checkpoint, "health")) state.health = std::move(*health);
-  if (auto growth = saved_list<double>(checkpoint, "growth")) state.growth = std::move(*growth);
+  if (of_older_clock) state.simulated_before = 0;
   if (checkpoint.fields.text("damaged_images")) {
     OMNI_TRY(state.damaged, saved_list<std::uint64_t>(checkpoint, "damaged_images"));
   }

@@ -4,7 +4,21 @@
 
 #include <algorithm>
 
+#include "scheduling/pilots/registry.hpp"
+#include "scheduling/pilots/saved_numbers.hpp"
+
 namespace omni {
+namespace {
+
+const PilotRegistration growing_registration(
+    {.name = "growing",
+     .counts_iterations = true,
+     .make = [](const PilotOptions& options) -> std::unique_ptr<Pilot> {
+       if (!options.grows) return nullptr;
+       return std::make_unique<Growing>(options.workers, options.least_groups);
+     }});
+
+}  // namespace
 
 void GroupGrowth::note(double samples_per_second) {
   if (settled) return;
@@ -20,66 +34,58 @@ void GroupGrowth::note(double samples_per_second) {
     ++groups;
 }
 
-GrowingTraining::GrowingTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test,
-                                 TrainingState state, TrainerOptions options, TrainerEvents events,
-                                 Workers workers, int least,
-                                 std::function<void(const std::string&)> say)
-    : PiecewiseTraining(groups, train, test, std::move(options), std::move(events)),
-      workers_(workers),
-      devices_(workers.gpus > 0 ? workers.gpus : workers.all),
-      say_(std::move(say)),
-      growth_{.groups = (least + devices_ - 1) / devices_} {
+Status Growing::begin(Trainer& training, std::span<const double> saved) {
+  const ComputeGroups& groups = training.groups();
   growth_.most = std::max(growth_.groups, groups.most() / devices_);
-  const bool begun = state.iteration > 0;
+  const bool begun = training.state().iteration > 0;
   if (begun) growth_.groups = std::clamp(groups.count() / devices_, growth_.groups, growth_.most);
-  const std::vector<double>& saved = state.growth;
-  if (begun && saved.size() == 3 && saved[0] == devices_ && in_all() == groups.count()) {
-    growth_.best = saved[1];
-    growth_.settled = saved[2] != 0;
-  } else if (in_all() != groups.count()) {
-    groups.use(in_all(), workers_);
-  }
-  train_from(std::move(state), 0);
-}
-
-void GrowingTraining::train_from(TrainingState state, std::uint64_t until) {
-  state.growth = {static_cast<double>(devices_), growth_.best, growth_.settled ? 1.0 : 0.0};
-  begin(std::move(state), until);
-}
-
-Result<double> GrowingTraining::measure() {
-  const std::uint64_t count = groups_.count();
-  double seconds = 0;
-  std::uint64_t samples = 0;
-  for (const std::uint64_t updates : {kWarmUp, kMeasured}) {
-    const TrainingState state = trainer_->state();
-    const double before = trainer_->seconds();
-    train_from(state, state.iteration + updates * count);
-    OMNI_CHECK(trainer_->run());
-    seconds = trainer_->seconds() - before;
-    samples = trainer_->state().samples - state.samples;
-  }
-  return static_cast<double>(samples) / std::max(seconds, 1e-9);
-}
-
-Status GrowingTraining::run() {
-  while (!growth_.settled) {
-    const int measured = groups_.count();
-    const std::uint64_t needed = (kWarmUp + kMeasured) * (measured + devices_);
-    if (options_.iterations != 0 &&
-        options_.iterations < trainer_->state().iteration + 2 * needed) {
-      say_(fmt::format("groups: {} are kept: too few iterations are left to try more", measured));
-      break;
+  if (!saved.empty()) {
+    SavedNumbers read(saved);
+    const std::uint64_t devices = read.count();
+    const double best = read.between(0, SavedNumbers::kLargest);
+    const bool settled = read.between(0, 1) != 0;
+    OMNI_CHECK(read.status(name()));
+    if (devices == static_cast<std::uint64_t>(devices_) && in_all(training) == groups.count()) {
+      growth_.best = best;
+      growth_.settled = settled;
     }
-    OMNI_TRY(const double throughput, measure());
-    growth_.note(throughput);
-    say_(fmt::format("groups: {} train {:.1f} samples/s; {} are {}", measured, throughput, in_all(),
-                     growth_.settled ? "kept" : "tried"));
-    // All models start from the average.
-    if (in_all() != measured) groups_.use(in_all(), workers_);
   }
-  train_from(trainer_->state(), 0);
-  return trainer_->run();
+  training.use_groups(in_all(training));
+  try_next(training);
+  return {};
+}
+
+void Growing::try_next(Trainer& training) {
+  next_ = UINT64_MAX;
+  measured_.reset();
+  if (growth_.settled) return;
+  const int count = training.groups().count();
+  const std::uint64_t iteration = training.state().iteration, end = training.options().iterations,
+                      needed = (kWarmUp + kMeasured) * static_cast<std::uint64_t>(count + devices_);
+  if (end != 0 && end < iteration + 2 * needed)
+    training.say(
+        fmt::format("groups: {} are kept: too few iterations are left to try more", count));
+  else
+    next_ = iteration + kWarmUp * static_cast<std::uint64_t>(count);
+}
+
+Status Growing::rested(Trainer& training) {
+  const TrainingState& state = training.state();
+  if (state.iteration < next_) return {};
+  const int count = training.groups().count();
+  if (!measured_) {
+    measured_ = {training.seconds(), state.samples};
+    next_ = state.iteration + kMeasured * static_cast<std::uint64_t>(count);
+    return {};
+  }
+  const double seconds = std::max(training.seconds() - measured_->begun, 1e-9),
+               throughput = static_cast<double>(state.samples - measured_->samples) / seconds;
+  growth_.note(throughput);
+  training.say(fmt::format("groups: {} train {:.1f} samples/s; {} are {}", count, throughput,
+                           in_all(training), growth_.settled ? "kept" : "tried"));
+  training.use_groups(in_all(training));  // all models start from the average
+  try_next(training);
+  return {};
 }
 
 }  // namespace omni

@@ -2,9 +2,6 @@
 // device while that clearly raises the samples per second. What is known is in the checkpoint.
 #pragma once
 
-#include <algorithm>
-#include <functional>
-
 #include "scheduling/training/trainer.hpp"
 
 namespace omni {
@@ -21,28 +18,38 @@ struct GroupGrowth {
   void note(double samples_per_second);
 };
 
-class GrowingTraining : public PiecewiseTraining {
+class Growing : public Pilot {
  public:
-  // As Trainer's. `groups` has the largest possible number of groups, and trains with
-  // `least` or more. A state with TrainingState::growth of as many devices goes on growing.
-  GrowingTraining(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
-                  TrainerOptions options, TrainerEvents events, Workers workers, int least,
-                  std::function<void(const std::string&)> say);
+  // The groups of the training are the largest possible number; `least` or more of them train.
+  Growing(Workers workers, int least)
+      : devices_(workers.gpus > 0 ? workers.gpus : workers.all),
+        growth_{.groups = (least + devices_ - 1) / devices_} {}
 
-  Status run();
+  std::string_view name() const override { return "growing"; }
+  std::uint64_t next_rest() const override { return next_; }
+  Status begin(Trainer& training, std::span<const double> saved) override;
+  Status rested(Trainer& training) override;
+  std::vector<double> numbers() const override {
+    return {static_cast<double>(devices_), growth_.best, growth_.settled ? 1.0 : 0.0};
+  }
 
   // Updates of each group: for warm-up, and measured.
   static constexpr std::uint64_t kWarmUp = 10, kMeasured = 30;
 
  private:
-  Result<double> measure();  // samples per second with the groups in use
-  void train_from(TrainingState state, std::uint64_t until);
-  int in_all() const { return std::min(growth_.groups * devices_, groups_.most()); }  // groups
+  void try_next(Trainer& training);
+  int in_all(Trainer& training) const {  // groups
+    return std::min(growth_.groups * devices_, training.groups().most());
+  }
 
-  Workers workers_;
   int devices_;
-  std::function<void(const std::string&)> say_;
   GroupGrowth growth_;
+  std::uint64_t next_ = UINT64_MAX;  // iteration behind which warming up, or measuring, ends
+  struct Measurement {
+    double begun;  // seconds of the training
+    std::uint64_t samples;
+  };
+  std::optional<Measurement> measured_{};  // none: groups warm up
 };
 
 }  // namespace omni

@@ -18,12 +18,9 @@ nlohmann::json number(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
 }
 
-// With the digits of a float: more would say nothing.
-nlohmann::json single(double value) { return number(shown_single(value)); }
-
 nlohmann::ordered_json common(const StepReport& report) {
   nlohmann::ordered_json object{{"iteration", report.iteration},
-                                {"epoch", single(report.epoch)},
+                                {"epoch", metrics_number(report.epoch)},
                                 {"images", report.images},
                                 {"time", number(report.seconds)}};
   if (report.simulated_seconds) object["simulated_time"] = number(*report.simulated_seconds);
@@ -86,6 +83,8 @@ Status set_aside(const std::filesystem::path& path) {
 
 }  // namespace
 
+nlohmann::json metrics_number(double value) { return number(shown_single(value)); }
+
 std::optional<nlohmann::json> metrics_object(const LineSource::Line& line, bool first) {
   constexpr std::string_view kBeginning = "{\"iteration\":";
   // Without its end line.text has what the file system had written, and zeros for the rest.
@@ -130,7 +129,7 @@ Result<MetricsLog> MetricsLog::open(const std::filesystem::path& path,
 }
 
 Status MetricsLog::job(std::uint64_t iteration) {
-  return append({{"iteration", iteration},
+  return record({{"iteration", iteration},
                  {"slurm_job", slurm::job()},
                  {"slurm_nodes", slurm::variable("SLURM_JOB_NODELIST")},
                  {"slurm_restarts", slurm::restarts()}});
@@ -138,87 +137,54 @@ Status MetricsLog::job(std::uint64_t iteration) {
 
 Status MetricsLog::step(const StepReport& report) {
   nlohmann::ordered_json object = common(report);
-  object["loss"] = single(report.loss);
-  object["loss_average"] = single(report.average_loss);
-  object["accuracy"] = single(report.accuracy);
-  object["accuracy_average"] = single(report.average_accuracy);
-  object["learning_rate"] = single(static_cast<double>(report.learning_rate));
-  object["momentum"] = single(report.momentum.explicit_part);
-  object["explicit_momentum"] = single(report.momentum.explicit_part);
+  object["loss"] = metrics_number(report.loss);
+  object["loss_average"] = metrics_number(report.average_loss);
+  object["accuracy"] = metrics_number(report.accuracy);
+  object["accuracy_average"] = metrics_number(report.average_accuracy);
+  object["learning_rate"] = metrics_number(static_cast<double>(report.learning_rate));
+  object["momentum"] = metrics_number(report.momentum.explicit_part);
+  object["explicit_momentum"] = metrics_number(report.momentum.explicit_part);
   if (!report.adam) {
-    object["implicit_momentum"] = single(report.momentum.implicit_part);
-    object["total_momentum"] = single(report.momentum.total());
+    object["implicit_momentum"] = metrics_number(report.momentum.implicit_part);
+    object["total_momentum"] = metrics_number(report.momentum.total());
   }
   object["group"] = report.group;
   object["staleness"] = report.staleness;
-  object["mean_staleness"] = single(report.mean_staleness);
+  object["mean_staleness"] = metrics_number(report.mean_staleness);
   if (report.fc_staleness) object["fc_staleness"] = *report.fc_staleness;
-  object["images_per_second"] = single(report.images_per_second);
+  object["images_per_second"] = metrics_number(report.images_per_second);
   object["group_samples"] = report.group_samples;
   for (const StrategyFigure& figure : report.figures) object[figure.name] = number(figure.value);
-  return append(object);
+  return record(object);
 }
 
 Status MetricsLog::evaluation(const EvaluationReport& report) {
   if (has_evaluation(report.at.iteration)) return {};
   tested_ = report.at.iteration;
   nlohmann::ordered_json object = common(report.at);
-  object["test_loss"] = single(report.tally.mean_loss());
-  object["test_accuracy"] = single(report.tally.accuracy());
-  object["test_top5_accuracy"] = single(report.tally.top5_accuracy());
-  return append(object);
+  object["test_loss"] = metrics_number(report.tally.mean_loss());
+  object["test_accuracy"] = metrics_number(report.tally.accuracy());
+  object["test_top5_accuracy"] = metrics_number(report.tally.top5_accuracy());
+  return record(object);
 }
 
 Status MetricsLog::planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration) {
-  return append({{"iteration", iteration},
+  return record({{"iteration", iteration},
                  {"planned_groups", row.groups},
-                 {"predicted_seconds", single(row.predicted)},
-                 {"explicit_momentum", single(row.momentum.explicit_part)},
-                 {"statistical_penalty", single(row.penalty)},
+                 {"predicted_seconds", metrics_number(row.predicted)},
+                 {"explicit_momentum", metrics_number(row.momentum.explicit_part)},
+                 {"statistical_penalty", metrics_number(row.penalty)},
                  {"chosen", chosen}});
-}
-
-Status MetricsLog::timed(const Saturation::Timing& timing, bool chosen, std::uint64_t iteration) {
-  return append({{"iteration", iteration},
-                 {"timed_groups", timing.groups},
-                 {"seconds_per_iteration", single(timing.seconds)},
-                 {"chosen", chosen}});
-}
-
-Status MetricsLog::trial(const Trial& trial, std::uint64_t iteration) {
-  nlohmann::ordered_json object{{"iteration", iteration},
-                                {"trial", trial.number},
-                                {"groups", trial.setting.groups},
-                                {"momentum", single(trial.setting.momentum)},
-                                {"learning_rate", single(trial.setting.learning_rate)},
-                                {"iterations", trial.iterations},
-                                {"seconds", single(trial.seconds)}};
-  if (trial.showing.losses.empty())
-    object["diverged"] = true;
-  else
-    object["score"] = single(trial.showing.loss()),
-    object["score_error"] = single(trial.showing.error());
-  object["chosen"] = trial.chosen;
-  object["reason"] = trial.reason;
-  return append(object);
-}
-
-Status MetricsLog::returned(std::uint64_t to, double learning_rate, const std::string& reason,
-                            std::uint64_t iteration) {
-  return append({{"iteration", iteration},
-                 {"returned_to", to},
-                 {"learning_rate", single(learning_rate)},
-                 {"reason", reason}});
 }
 
 Status MetricsLog::damaged(const DamagedImage& image, bool training, std::uint64_t iteration) {
-  return append({{"iteration", iteration},
+  return record({{"iteration", iteration},
                  {training ? "damaged_image" : "damaged_test_image", image.error.where},
                  {"reason", image.error.what},
                  {training ? "damaged_images" : "damaged_test_images", image.number}});
 }
 
-Status MetricsLog::append(const nlohmann::ordered_json& line) {
+Status MetricsLog::record(const nlohmann::ordered_json& line) {
   if (std::fprintf(file_.get(), "%s\n", json_text(line).c_str()) < 0 ||
       std::fflush(file_.get()) != 0)
     return Error{ErrorKind::failed, path_.string(),

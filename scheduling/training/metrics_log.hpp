@@ -11,7 +11,6 @@
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/files.hpp"
 #include "scheduling/forecast/group_plan.hpp"
-#include "scheduling/pilots/tuning/search.hpp"
 #include "scheduling/training/step_report.hpp"
 
 namespace omni {
@@ -19,6 +18,9 @@ namespace omni {
 // What a line of a metrics file holds: an object with its iteration; null: the beginning of one, as
 // a crash leaves it, or after other lines zeros alone. Nothing: no metrics file has such a line.
 std::optional<nlohmann::json> metrics_object(const LineSource::Line& line, bool first);
+
+// With the digits of a float, as more would say nothing. null: it is not finite.
+nlohmann::json metrics_number(double value);
 
 class MetricsLog {
  public:
@@ -31,6 +33,8 @@ class MetricsLog {
   static Result<MetricsLog> open(const std::filesystem::path& path,
                                  std::optional<std::uint64_t> resumed_iteration);
 
+  // One line, which has the iteration first.
+  Status record(const nlohmann::ordered_json& line);
   // The Slurm job that continues after `iteration`.
   Status job(std::uint64_t iteration);
   Status step(const StepReport& report);
@@ -41,12 +45,6 @@ class MetricsLog {
   }
   // A number of groups that --groups auto had to choose from, before `iteration`.
   Status planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration);
-  // A number of groups that --auto has timed.
-  Status timed(const Saturation::Timing& timing, bool chosen, std::uint64_t iteration);
-  // --auto went back to earlier parameters.
-  Status returned(std::uint64_t to, double learning_rate, const std::string& reason,
-                  std::uint64_t iteration);
-  Status trial(const Trial& trial, std::uint64_t iteration);  // which it started from
   // An image of the training or the test set that cannot be read.
   Status damaged(const DamagedImage& image, bool training, std::uint64_t iteration);
 
@@ -59,7 +57,6 @@ class MetricsLog {
   using File = std::unique_ptr<std::FILE, Close>;
   MetricsLog(std::filesystem::path path, File file, std::uint64_t tested)
       : path_(std::move(path)), file_(std::move(file)), tested_(tested) {}
-  Status append(const nlohmann::ordered_json& line);
 
   std::filesystem::path path_;
   File file_;

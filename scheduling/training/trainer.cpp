@@ -3,76 +3,49 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
 
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/log.hpp"
-#include "runtime/signals.hpp"
-#include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#include "scheduling/pilots/health/health_check.hpp"
 #include "scheduling/training/rate_policy.hpp"
 
 namespace omni {
 
-namespace {
-
-SolverOptions tuned(SolverOptions solver, const std::optional<Tuning>& tuning,
-                    std::uint64_t schedule) {
-  if (schedule != 0) solver = for_length(std::move(solver), schedule);
-  if (tuning) {
-    solver.learning_rate = static_cast<float>(tuning->learning_rate);
-    solver.momentum = static_cast<float>(tuning->momentum);
+Steering combined(std::span<Pilot* const> pilots) {
+  Steering all;
+  for (const Pilot* pilot : pilots) {
+    const Steering own = pilot->steering();
+    all.share *= own.share;
+    if (own.momentum) all.momentum = own.momentum;
+    if (own.learning_rate) all.learning_rate = own.learning_rate;
+    if (own.cool_from == UINT64_MAX) continue;
+    all.cool_from = own.cool_from;
+    all.cool_until = own.cool_until;
   }
-  return solver;
+  return all;
 }
 
-}  // namespace
-
 Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
-                 TrainerOptions options, TrainerEvents events)
+                 TrainerOptions options, TrainerEvents events, std::vector<Pilot*> pilots)
     : groups_(groups),
-      net_options_(groups.net().options()),
-      solver_(tuned(net_options_.solver, state.tuning, options.schedule)),
+      train_(train),
       test_(test),
       state_(std::move(state)),
       options_(std::move(options)),
       events_(std::move(events)),
-      strategy_(options_.strategy(groups, solver_)),
-      begun_(state_.iteration),
-      cursor_(state_.samples),
-      shares_layers_(groups.count() == 1 || groups.net().has(Net::Phase::merged)),
-      outcomes_(groups.count()),
+      pilots_(std::move(pilots)),
+      solver_(groups.net().options().solver),
       started_at_(state_.iteration),
-      health_(options_.trial ? nullptr : options_.health) {
+      seconds_before_(state_.seconds),
+      reported_seconds_(state_.seconds) {
+  if (options_.schedule != 0) solver_ = for_length(std::move(solver_), options_.schedule);
   if (!state_.saved_at) state_.saved_at = state_.iteration;
-  strategy_->restore(state_.strategy);
-  if (groups.on_several_ranks()) reports_.emplace(queue_);
-  // Of several ranks: as groups begin, unless they take turns.
-  const bool in_sequence = options_.feeds.empty() && (!reports_ || strategy_->in_order());
-  const std::uint64_t count = groups.count();
-  std::vector<bool> turns;
-  for (std::uint64_t turn = begun_; turn < begun_ + count; ++turn)
-    turns.push_back(groups.is_here(static_cast<int>(turn % count)));
-  std::map<DataFeed*, TrainingFeed*> feed_of;
-  for (int group = 0; group < groups.count(); ++group) {
-    DataFeed* const data =
-        options_.feeds.empty() || !groups.is_here(group) ? &train : options_.feeds[group];
-    TrainingFeed*& feed = feed_of[data];
-    if (feed == nullptr)
-      feed = &feeds_.emplace_back(*data, state_.seed, cursor_, last(), in_sequence, turns);
-    runs_.push_back(
-        std::make_unique<GroupRun>(groups, group, *feed, queue_, *strategy_, !options_.trial));
-  }
   report_.iteration = state_.iteration;
   report_.images = state_.samples;
   report_.epoch = epochs_of(state_.samples);
-  report_.seconds = reported_seconds_ = options_.seconds_before;
-  if (options_.clock == nullptr) return;
-  take_arrivals();
-  report_.simulated_seconds = options_.clock->now();
+  report_.seconds = seconds_before_;
+  report_.simulated_seconds = simulated_seconds();
 }
 
 int Trainer::slots(const ComputeGroups& groups) {
@@ -85,19 +58,42 @@ int Trainer::slots(int groups, int subdivisions) {
 }
 
 Status Trainer::run() {
-  training_time_.start();
-  const auto finished = [&] { return state_.samples >= last(); };
-  if (state_.owes_evaluation && !finished()) {
-    OMNI_CHECK(evaluate_in_passing());
-    training_time_.start();
+  if (state_.owes_evaluation && !finished()) OMNI_CHECK(evaluate_in_passing());
+  if (!must_stop()) {
+    piloted_ = true;
+    const auto saved = std::exchange(state_.pilots, {});
+    OMNI_CHECK(ask_pilots([&](Pilot& pilot) {
+      const auto own = saved.find(pilot.name());
+      return pilot.begin(*this, own == saved.end() ? std::span<const double>() : own->second);
+    }));
+    OMNI_CHECK(train());
   }
+  const bool complete = finished() || ends_;
+  const Status ended =
+      complete ? ask_pilots([this](Pilot& pilot) { return pilot.end(*this); }) : Status();
+  note();
+  if (!complete || !ended || options_.checkpoint_every != 0) OMNI_CHECK(save());
+  if (!complete) return stopped_after(state_.iteration);
+  OMNI_CHECK(Status(ended));
+  start_loop();
+  Status concluded = loop_->conclude();
+  loop_.reset();
+  return concluded;
+}
+
+Status Trainer::train() {
   while (!finished() && !must_stop()) {
-    if (Status trained = train_until(next_stop()); !trained) {
-      if (trained.error().kind != ErrorKind::diverged) ranks::leave_for(trained.error());
-      (void)wait_for_tasks();  // they use this object
-      release_feeds();
-      note_strategy();
-      return trained;
+    start_loop();
+    training_time_.start();
+    Status trained = loop_->train_until(next_stop());
+    training_time_.pause();
+    if (!trained) {
+      const bool diverged = trained.error().kind == ErrorKind::diverged;
+      if (!diverged) ranks::leave_for(trained.error());
+      end_loop();
+      if (!diverged) return trained;
+      OMNI_CHECK(go_back(trained.error()));
+      continue;
     }
     const auto due = [this](std::uint64_t every) {
       return every != 0 && state_.samples % samples_of(every) == 0;
@@ -105,199 +101,108 @@ Status Trainer::run() {
     // What is saved before an evaluation says that it is to come. The last one is the caller's.
     const bool at_end = state_.samples == samples_of(options_.iterations);
     state_.owes_evaluation = test_ != nullptr && (due(options_.evaluate_every) || at_end);
-    // A full disk may have room again later; only a last save that fails ends the run.
-    if (due(options_.checkpoint_every))
-      if (Status saved = save(); !saved && ranks::first())
-        log::warn("{}; going on", saved.error().message());
+    if (due(options_.checkpoint_every) && !at_end) save_in_passing();
     if (state_.owes_evaluation && !at_end) OMNI_CHECK(evaluate_in_passing());
-    training_time_.start();
+    if (!finished() && !must_stop() && (pilot_asked_ || state_.samples >= pilots_rest()))
+      OMNI_CHECK(ask_pilots([this](Pilot& pilot) { return pilot.rested(*this); }));
   }
-  training_time_.pause();
-  release_feeds();
-  note_strategy();
-  const bool ends = last() == samples_of(options_.iterations);
-  if (finished() && ends && health_ != nullptr) health_->end();
-  if (finished() && !is_sick()) {
-    if (!ends) return {};
-    if (options_.checkpoint_every != 0) OMNI_CHECK(save());
-    strategy_->conclude();
-    return wait_for_tasks();
-  }
-  OMNI_CHECK(save());
-  return Error{ErrorKind::interrupted, "",
-               fmt::format("stopped after iteration {}", state_.iteration), "--resume goes on"};
+  return {};
+}
+
+void Trainer::start_loop() {
+  if (loop_) return;
+  if (options_.make_clock) clock_ = options_.make_clock(groups_.count());
+  loop_.emplace(groups_, train_, state_,
+                LoopOptions{.solver = solver_,
+                            .steering = combined(pilots_),
+                            .strategy = options_.strategy,
+                            .feeds = options_.feeds,
+                            .clock = clock_.get(),
+                            .last_sample = std::min(last(), pilots_rest()),
+                            .traced = options_.traced,
+                            .judge = [this](const FinishedUpdate& of) { return judge(of); },
+                            .must_stop = [this] { return must_stop(); }});
+}
+
+void Trainer::end_loop() {
+  if (!loop_) return;
+  loop_->note();
+  loop_.reset();
+  clock_.reset();
 }
 
 std::uint64_t Trainer::last() const {
-  const std::uint64_t end = options_.iterations != 0 ? samples_of(options_.iterations) : UINT64_MAX;
-  return options_.until != 0 ? std::min(end, samples_of(options_.until)) : end;
+  return options_.iterations != 0 ? samples_of(options_.iterations) : UINT64_MAX;
 }
 
 std::uint64_t Trainer::next_stop() const {
-  std::uint64_t stop = std::min(last(), strategy_->next_rest(state_.samples));
+  std::uint64_t stop = last();
   for (const std::uint64_t every : {options_.checkpoint_every, options_.evaluate_every})
     if (every != 0)
       stop = std::min(stop, (state_.samples / samples_of(every) + 1) * samples_of(every));
-  return stop;
+  return std::min(stop, pilots_rest());
 }
 
-Status Trainer::save() {
-  if (!events_.save_checkpoint || state_.saved_at == state_.iteration) return {};
-  note_strategy();
-  OMNI_CHECK(events_.save_checkpoint(state_));
-  state_.saved_at = state_.iteration;
-  return {};
+std::uint64_t Trainer::pilots_rest() const {
+  std::uint64_t first = UINT64_MAX;
+  for (const Pilot* pilot : pilots_) first = std::min(first, pilot->next_rest());
+  return first == UINT64_MAX ? first : samples_of(first);
 }
 
-void Trainer::note_strategy() {
-  state_.strategy = strategy_->state();
-  state_.seconds = seconds();
-  if (health_ != nullptr) state_.health = health_->numbers();
-  if (options_.clock == nullptr) return;
-  state_.arrivals = arrivals_;
-  state_.arrivals->clock = options_.clock->state();
-  state_.arrivals->machine = options_.clock->machine();
+void Trainer::warn(const std::string& text) const {
+  if (events_.warn)
+    events_.warn(text);
+  else
+    log::warn("{}", text);
 }
-
-Status Trainer::train_until(std::uint64_t limit) {
-  const std::uint64_t meets_at = strategy_->next_rest(state_.samples);
-  OMNI_CHECK(strategy_->in_order() ? run_in_order(limit) : run_freely(limit));
-  if (inspects_ && !divergence_) OMNI_CHECK(inspect());
-  OMNI_CHECK(rest());
-  if (groups_.sums != nullptr) OMNI_CHECK(groups_.sums->settle());
-  if (divergence_) return *divergence_;
-  if (state_.samples != meets_at) return {};
-  strategy_->meet_at_rest();
-  if (options_.clock != nullptr) {
-    options_.clock->give_up();
-    options_.clock->meet();
-    arrivals_.samples.assign(arrivals_.samples.size(), 0);
-    arrivals_.finished = -1;
-    begin_on_clock();
-  }
-  return wait_for_tasks();
-}
-
-void Trainer::agree(GroupOutcome& outcome) {
-  Tally& tally = outcome.tally;
-  if (ranks::several() && !reports_) {
-    std::array values{tally.loss, tally.top1, tally.top5, tally.images,
-                      stop_requested() ? 1.0 : 0.0};
-    ranks::sum(values);
-    tally = {values[0], values[1], values[2], values[3]};
-    outcome.stops = values[4] > 0;
-  }
-  some_rank_stops_ = some_rank_stops_ || outcome.stops;
-  ranks::note_iteration(state_.iteration + 1);
-}
-
-bool Trainer::is_sick() const { return health_ != nullptr && health_->failure(); }
 
 bool Trainer::must_stop() const {
-  const bool asked = ranks::several() ? some_rank_stops_ : stop_requested();
-  return asked || is_sick() || (events_.is_enough && events_.is_enough());
+  return ends_ || some_rank_stops_ || (!ranks::several() && stop_requested());
 }
 
-bool Trainer::begin(int group, std::uint64_t limit, bool announce) {
-  GroupRun& run = run_of(group);
-  const bool simulated = options_.clock != nullptr;
-  const std::uint64_t wanted = simulated ? arrivals_.samples[group] : strategy_->next_batch(group),
-                      pass = groups_.images_per_pass(group);
-  const std::uint64_t count = std::min(wanted, limit - cursor_) / pass * pass;
-  if (count == 0) return false;
-  run.begin({.group = group, .number = begun_++, .first = cursor_, .count = count}, announce,
-            simulated ? options_.clock->now() : 0);
-  if (reports_) reports_->expect(groups_.ranks_of(group));
-  cursor_ += count;
-  return true;
+Status Trainer::ask_pilots(const std::function<Status(Pilot&)>& what) {
+  if (pilots_.empty()) return {};
+  end_loop();
+  pilot_asked_ = false;
+  const std::uint64_t before = state_.iteration;
+  for (Pilot* pilot : pilots_)
+    if (Status done = what(*pilot); !done) {
+      if (done.error().kind == ErrorKind::interrupted) OMNI_CHECK(save());
+      return done;
+    }
+  return state_.iteration != before ? catch_up(before) : Status();
 }
 
-// A group's mini-batch enters the merged phase when it gets there. Its next one is submitted
-// behind it at once, so that its workers need not wait for this thread. Of several ranks, only
-// reports say who begins.
-Status Trainer::run_freely(std::uint64_t limit) {
-  const auto begin_next = [&](int group) -> Status {
-    GroupRun& run = run_of(group);
-    while (run.may_begin() && may_begin(limit) && begin(group, limit, !run.is_whole()))
-      if (run.is_whole()) OMNI_CHECK(run.complete(update_rule(run)));
-    return {};
+// What was due in iterations that a pilot trained.
+Status Trainer::catch_up(std::uint64_t before) {
+  const auto missed = [&](std::uint64_t every) {
+    return every != 0 && before / every != state_.iteration / every;
   };
-  for (int group = 0; group < groups_.count(); ++group) OMNI_CHECK(begin_next(group));
-  while (state_.iteration < begun_) {
-    OMNI_TRY(const GroupEvent event, next_event());
-    if (event.kind == GroupEvent::Kind::arrived) {
-      GroupRun& run = run_of(event.group);
-      OMNI_CHECK(run.advance(update_rule(run)));
-      if (reports_) continue;
-    } else {
-      OMNI_CHECK(finish_one(event));
-    }
-    OMNI_CHECK(begin_next(event.group));
+  const bool evaluates = missed(options_.evaluate_every) && !finished();
+  state_.owes_evaluation = evaluates && test_ != nullptr;
+  if (missed(options_.checkpoint_every)) save_in_passing();
+  return evaluates ? evaluate_in_passing() : Status();
+}
+
+Status Trainer::go_back(Error error) {
+  for (Pilot* pilot : pilots_) {
+    OMNI_TRY(const bool restored, pilot->go_back(*this, error));
+    if (restored) return {};
   }
-  return may_begin(limit) ? nobody_can_begin(limit) : Status();
+  return error;
 }
 
-Result<GroupEvent> Trainer::next_event() {
-  constexpr std::chrono::milliseconds kPatience{200};
-  const recording::WaitScope waiting(false);
-  while (true) {
-    auto event = queue_.wait(kPatience);
-    if (!event) {
-      OMNI_CHECK(task_status());
-      continue;
-    }
-    GroupRun& run = run_of(event->group);
-    const bool own = event->kind == GroupEvent::Kind::updated;
-    if (own) {
-      OMNI_TRY(event->outcome, run.read_outcome());
-    }
-    if (!reports_ || event->kind == GroupEvent::Kind::arrived || (!own && !ranks::first()))
-      return *event;
-    if (ranks::first()) {
-      if (!reports_->complete(*event, groups_.ranks_of(event->group).count)) continue;
-      if (!groups_.is_here(event->group)) {
-        OMNI_TRY(event->outcome, run.read_outcome(event->outcome));
-      }
-    }
-    reports_->send(*event);
-    if (ranks::first()) return *event;
-  }
-}
-
-UpdateRule Trainer::update_rule(const GroupRun& run) const {
-  const MiniBatch& batch = run.next_to_complete();
-  const std::uint64_t iteration = batch.first / net_options_.batch + 1;
-  double share = state_.guard ? state_.guard->share : 1;
-  if (iteration > options_.cool_from && iteration <= options_.cool_until)
-    share *= static_cast<double>(options_.cool_until - iteration + 1) /
-             static_cast<double>(options_.cool_until - options_.cool_from + 1);
-  return strategy_->rule(
-      batch, static_cast<float>(share) * learning_rate(solver_, state_.seed, iteration));
-}
-
-Status Trainer::finish_one(const GroupEvent& event) {
-  FinishedUpdate finished = run_of(event.group).collect(event.outcome);
-  agree(finished.outcome);
-  const double loss = finished.outcome.tally.mean_loss(),
-               accuracy = finished.outcome.tally.accuracy();
-  const bool first = state_.iteration == 0;
-  ++state_.iteration;
-  state_.samples += finished.batch.count;
-  if (!std::isfinite(loss) && !divergence_) divergence_ = diverged(state_.iteration);
-  if (divergence_) return {};
-  state_.average_loss = first ? loss : 0.9 * state_.average_loss + 0.1 * loss;
-  state_.average_accuracy = 0.9 * state_.average_accuracy.value_or(accuracy) + 0.1 * accuracy;
+Advice Trainer::judge(const FinishedUpdate& finished) {
   ++unreported_updates_;
   unreported_samples_ += finished.batch.count;
   unreported_staleness_ += finished.outcome.staleness;
+  some_rank_stops_ = some_rank_stops_ || finished.outcome.stops;
   report(finished);
-  if (health_ != nullptr && health_->note(report_)) inspects_ = true;
-  if (events_.is_lost && events_.is_lost(loss))
-    divergence_ =
-        Error{ErrorKind::diverged, "",
-              fmt::format("the loss rises, to {:.4g} in iteration {}", loss, state_.iteration),
-              "lower the learning rate"};
-  return {};
+  Advice advice = Advice::go_on;
+  for (Pilot* pilot : pilots_) advice = std::max(advice, pilot->judge(report_));
+  ends_ = ends_ || advice == Advice::end;
+  pilot_asked_ = pilot_asked_ || advice == Advice::rest;
+  return advice;
 }
 
 void Trainer::report(const FinishedUpdate& finished) {
@@ -318,7 +223,8 @@ void Trainer::report(const FinishedUpdate& finished) {
       .adam = solver_.adam,
       .group = finished.batch.group,
       .staleness = finished.outcome.staleness,
-      .fc_staleness = shares_layers_ ? std::optional(finished.outcome.fc_staleness) : std::nullopt,
+      .fc_staleness =
+          loop_->shares_layers() ? std::optional(finished.outcome.fc_staleness) : std::nullopt,
       .mean_staleness =
           static_cast<double>(unreported_staleness_) / static_cast<double>(unreported_updates_),
       .images_per_second =
@@ -326,9 +232,9 @@ void Trainer::report(const FinishedUpdate& finished) {
       .seconds = seconds(),
       .seconds_per_iteration = training_time_.seconds() / static_cast<double>(done - started_at_),
       .simulated_seconds =
-          options_.clock != nullptr ? std::optional(finished.simulated) : std::nullopt,
+          clock_ ? std::optional(state_.simulated_before + finished.simulated) : std::nullopt,
       .group_samples = finished.batch.count,
-      .figures = strategy_->figures(finished.batch.group)};
+      .figures = loop_->strategy().figures(finished.batch.group)};
   const bool displayed =
       done % options_.display == 0 || state_.samples == samples_of(options_.iterations);
   if (events_.on_iteration) events_.on_iteration(report_);
@@ -340,18 +246,40 @@ void Trainer::report(const FinishedUpdate& finished) {
   if (events_.on_step) events_.on_step(report_);
 }
 
-Status Trainer::rest() {
-  Status status = wait_for_tasks();
-  training_time_.pause();
-  return status;
+std::optional<double> Trainer::simulated_seconds() const {
+  if (!options_.make_clock) return std::nullopt;
+  const double now = clock_ ? clock_->now() : state_.arrivals ? state_.arrivals->clock.now : 0;
+  return state_.simulated_before + now;
 }
 
-// With the mini-batches that come next, which stay where they wait.
-Status Trainer::inspect() {
-  inspects_ = false;
-  OMNI_CHECK(wait_for_tasks());
-  return feeds_.front().lend(
-      [&](DataFeed& feed) { return health_->inspect(groups_.net(), feed, state_.seed, cursor_); });
+void Trainer::note() {
+  if (loop_) loop_->note();
+  state_.seconds = seconds();
+  if (!piloted_) return;
+  state_.pilots.clear();
+  for (const Pilot* pilot : pilots_)
+    if (std::vector<double> numbers = pilot->numbers(); !numbers.empty())
+      state_.pilots[std::string(pilot->name())] = std::move(numbers);
+}
+
+Status Trainer::save() {
+  note();
+  if (!events_.save_checkpoint || state_.saved_at == state_.iteration) return {};
+  OMNI_CHECK(events_.save_checkpoint(state_));
+  state_.saved_at = state_.iteration;
+  return {};
+}
+
+Status Trainer::keep_as_best() {
+  if (!events_.keep_best) return {};
+  OMNI_CHECK(save());
+  return events_.keep_best();
+}
+
+// A full disk may have room again later; only a last save that fails ends the run.
+void Trainer::save_in_passing() {
+  if (Status saved = save(); !saved && ranks::first())
+    log::warn("{}; going on", saved.error().message());
 }
 
 Status Trainer::evaluate_in_passing() {
@@ -360,7 +288,7 @@ Status Trainer::evaluate_in_passing() {
 }
 
 Status Trainer::evaluate_now() {
-  OMNI_CHECK(rest());
+  OMNI_CHECK(wait_for_tasks());
   state_.owes_evaluation = test_ != nullptr;
   if (test_ == nullptr) return {};
   Net& net = groups_.evaluating_net();
@@ -373,24 +301,10 @@ Status Trainer::evaluate_now() {
     return std::move(tally.error());
   }
   state_.owes_evaluation = false;
-  if (events_.on_evaluation) events_.on_evaluation({report_, *tally});
+  const EvaluationReport of{report_, *tally};
+  if (events_.on_evaluation) events_.on_evaluation(of);
+  for (Pilot* pilot : pilots_) OMNI_CHECK(pilot->tested(*this, of));
   return {};
-}
-
-Error Trainer::diverged(std::uint64_t iteration) {
-  std::string culprit = "the parameters are still finite";
-  // Where groups have models of their own, theirs become infinite first.
-  for (const int group : groups_.here())
-    for (const Param* param : groups_.net(group).params()) {
-      const HostAccess access(*param->value, HostAccess::Mode::read);
-      if (std::ranges::all_of(access.f32(), [](float value) { return std::isfinite(value); }))
-        continue;
-      culprit = "first in " + param->name;
-      break;
-    }
-  return {ErrorKind::diverged, "",
-          fmt::format("the loss of iteration {} is not a finite number; {}", iteration, culprit),
-          "lower the learning rate, or add burn_in"};
 }
 
 }  // namespace omni

@@ -11,7 +11,6 @@ namespace omni {
 
 class TrainingFeed {
  public:
-
   // Samples from `first` to `end`, beyond which nothing is decoded. in_sequence: passes take the
   // mini-batches one after another; else a pass of an update is decoded together with the one
   // before. `turns`: which of so many mini-batches in a row this rank takes; empty: all.

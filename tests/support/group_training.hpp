@@ -24,6 +24,32 @@ inline void set(const Tensor& tensor, const std::vector<float>& values) {
   std::ranges::copy(values, access.f32().begin());
 }
 
+// Stops a training at an iteration, as a signal would.
+class StopAt : public Pilot {
+ public:
+  explicit StopAt(std::uint64_t iteration) : iteration_(iteration) {}
+  std::string_view name() const override { return "stop-at"; }
+  std::uint64_t next_rest() const override { return iteration_; }
+  Status rested(Trainer& training) override {
+    const std::uint64_t now = training.state().iteration;
+    return now < iteration_ ? Status() : stopped_after(now);
+  }
+
+ private:
+  std::uint64_t iteration_;
+};
+
+// Trains with another rate or momentum than the net's.
+class Steered : public Pilot {
+ public:
+  explicit Steered(const Steering& by) : by_(by) {}
+  std::string_view name() const override { return "steered"; }
+  Steering steering() const override { return by_; }
+
+ private:
+  Steering by_;
+};
+
 class GroupTraining {
  public:
   explicit GroupTraining(const std::string& cfg, int count = 1,
@@ -52,20 +78,23 @@ class GroupTraining {
     groups.refresh_replicas();
   }
 
-  void train(TrainerOptions options) {
+  // To the end, or to an iteration.
+  void train(TrainerOptions options, std::uint64_t until = UINT64_MAX) {
     options.feeds = feeds;
+    StopAt stop(until);
+    std::vector<Pilot*> all = pilots;
+    all.push_back(&stop);
     Trainer trainer(groups, *feed, nullptr, state, options,
-                    {.on_iteration = [this](const StepReport& at) { reports.push_back(at); },
-                     .on_step = {},
-                     .on_evaluation = {},
-                     .save_checkpoint = {}});
+                    {.on_iteration = [this](const StepReport& at) { reports.push_back(at); }},
+                    all);
     const Status trained = trainer.run();
-    EXPECT_TRUE(trained) << trained.error().message();
+    EXPECT_TRUE(trained || trained.error().kind == ErrorKind::interrupted)
+        << trained.error().message();
     state.strategy = trainer.state().strategy;
     state.arrivals = trainer.state().arrivals;
     done = trainer.state();
     if (feeds.empty()) {
-      EXPECT_EQ(done.iteration, options.until != 0 ? options.until : options.iterations);
+      EXPECT_EQ(done.iteration, std::min(until, options.iterations));
     }
   }
 
@@ -78,6 +107,7 @@ class GroupTraining {
   ComputeGroups groups;
   std::unique_ptr<DataFeed> feed;
   std::vector<StepReport> reports;
+  std::vector<Pilot*> pilots;
   std::vector<DataFeed*> feeds;    // by group, where images_per_pass says so
   TrainingState state{.seed = 1};  // that train() begins with; its strategy's goes on
   TrainingState done;              // after it

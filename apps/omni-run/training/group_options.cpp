@@ -12,7 +12,7 @@
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "scheduling/groups/momentum.hpp"
-#include "scheduling/pilots/guarded_training.hpp"
+#include "scheduling/pilots/guard.hpp"
 
 namespace omni {
 
@@ -213,7 +213,7 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
     log::info(
         "guard: starts with {:.2g} of the learning rate, doubles it up to the given one, halves it "
         "when the loss rises (--guard off: always the given one)",
-        GuardedTraining::first_share(groups.count()));
+        Guard::first_share(groups.count()));
   if (!groups.has_replicated_phase())
     log::warn(
         "all layers are fully connected and merged: groups take turns and gain nothing "

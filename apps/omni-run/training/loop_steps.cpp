@@ -16,9 +16,6 @@
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#include "scheduling/pilots/growing.hpp"
-#include "scheduling/pilots/guarded_training.hpp"
-#include "scheduling/pilots/tuning/tuned_training.hpp"
 
 namespace omni {
 namespace {
@@ -65,108 +62,82 @@ TrainerOptions Training::options() {
   if (choice.type->models == GroupModels::one) choice.options.asynchrony = asynchrony_;
   return {.iterations = iterations_,
           .schedule = iterations_,
-          .seconds_before = start_.seconds,
           .display = arguments_.display,
           .evaluate_every = arguments_.test_every.value_or(per_epoch),
           .checkpoint_every = arguments_.checkpoint_every,
           .strategy = choice.make(),
           .feeds = feed_of_group_,
-          .clock = clock_ ? &*clock_ : nullptr,
-          .health = ranks::several() ? nullptr : &*health_};
+          .make_clock = make_clock_,
+          .use_groups = [this, all = groups_->count()](int count) {
+            groups_->use(count, workers_of(*session_));
+            if (arguments_.groups.automatic || strategy_.grows || count != all) return;
+            progress_.finish_line();  // it succeeded before
+            (void)assign_workers(*groups_, arguments_.groups, strategy_.type->models, *session_);
+          }};
 }
 
 TrainerEvents Training::events() {
-  return {.on_iteration =
-              [this](const StepReport& report) {
-                time_limit_.note_iteration();
-                name_damaged(report.iteration, Finder::this_rank);
-                progress_.iteration(report);
-              },
-          .on_step =
-              [this](const StepReport& report) {
-                progress_.step(report);
-                record(&MetricsLog::step, report);
-              },
-          .on_evaluation =
-              [this](const EvaluationReport& report) {
-                time_limit_.pause();
-                progress_.evaluation(report, net().classes());
-                last_ = report;
-                record(&MetricsLog::evaluation, report);
-                share_damaged(report.at.iteration);
-              },
-          .save_checkpoint =
-              [this](const TrainingState& state) {
-                Stopwatch watch;
-                Status saved = save(state);
-                time_limit_.note_save(watch.seconds());
-                saved_ = saved_ || saved;
-                return saved;
-              }};
+  return {
+      .on_iteration =
+          [this](const StepReport& report) {
+            time_limit_.note_iteration();
+            name_damaged(report.iteration, Finder::this_rank);
+            progress_.iteration(report);
+          },
+      .on_step =
+          [this](const StepReport& report) {
+            progress_.step(report);
+            record(&MetricsLog::step, report);
+          },
+      .on_evaluation =
+          [this](const EvaluationReport& report) {
+            time_limit_.pause();
+            progress_.evaluation(report, net().classes());
+            last_ = report;
+            record(&MetricsLog::evaluation, report);
+            share_damaged(report.at.iteration);
+          },
+      .save_checkpoint =
+          [this](const TrainingState& state) {
+            Stopwatch watch;
+            Status saved = save(state);
+            time_limit_.note_save(watch.seconds());
+            saved_ = saved_ || saved;
+            return saved;
+          },
+      .keep_best =
+          [this] { return on_first_rank([this] { return folder_->store().mark_best(); }); },
+      .say =
+          [this](const std::string& text) {
+            progress_.finish_line();
+            log::info("{}", text);
+          },
+      .warn =
+          [this](const std::string& text) {
+            progress_.finish_line();
+            log::warn("{}", text);
+          },
+      .record = [this](const nlohmann::ordered_json& line) { record(&MetricsLog::record, line); }};
 }
 
-Status Training::train() {
-  health_.emplace(
-      net(), *data_.train,
-      HealthOptions{.strict = arguments_.net.strict, .warn = [this](const std::string& text) {
-                      progress_.finish_line();
-                      log::warn("{}", text);
-                    }});
-  if (!arguments_.other_data) health_->take(start_.health);
-  if (!is_finished()) {
-    name_damaged(start_.iteration, Finder::this_rank);
-    for (const GroupPlan::Row& row : plan_.rows)
-      record(&MetricsLog::planned, row, row.groups == groups_->count(), start_.iteration);
-  } else {
-    log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
-              start_.iteration, iterations_);
-  }
-  const Workers workers = workers_of(*session_);
-  const auto say = [this](const std::string& line) {
-    progress_.finish_line();
-    log::info("{}", line);
-  };
-  if (strategy_.grows) {
-    GrowingTraining trainer(*groups_, *feeds_.front(), test(), start_, options(), events(), workers,
-                            strategy_.type->least_groups, say);
-    return train_with(trainer);
-  }
-  if (!arguments_.groups.automatic) {
-    const auto use_groups = [&, count = groups_->count()](bool all) {
-      progress_.finish_line();
-      groups_->use(all ? count : 1, workers);
-      if (all)  // it succeeded before
-        (void)assign_workers(*groups_, arguments_.groups, strategy_.type->models, *session_);
-      if (clock_) *clock_ = *make_clock_(groups_->count());  // the time comes from the state
-    };
-    GuardedTraining trainer(*groups_, *feeds_.front(), test(), start_, options(), events(),
-                            guarded(), {arguments_.groups.cold_start, use_groups});
-    return train_with(trainer);
-  }
-  TunedTraining trainer(
-      *groups_, *feeds_.front(), test(), start_, options(), workers,
-      {.training = events(),
-       .say = say,
-       .on_search =
-           [this](std::span<const Trial> trials, std::uint64_t iteration) {
-             for (const Trial& trial : trials) record(&MetricsLog::trial, trial, iteration);
-           },
-       .on_return =
-           [this](const std::string& reason, std::uint64_t iteration, std::uint64_t to,
-                  double rate) { record(&MetricsLog::returned, to, rate, reason, iteration); },
-       .on_groups =
-           [this](const Saturation& found, std::uint64_t iteration) {
-             for (const Saturation::Timing& timing : found.timings)
-               record(&MetricsLog::timed, timing, timing.groups == found.groups, iteration);
-           }},
-      machine_ ? Asynchrony::reproducible : asynchrony_, make_clock_);
-  return train_with(trainer);
+PilotOptions Training::pilot_options() const {
+  const GroupArguments& groups = arguments_.groups;
+  return {.automatic = groups.automatic,
+          .grows = strategy_.grows,
+          .guard = strategy_.type->models == GroupModels::one && groups.guard.value_or(true),
+          .strict = arguments_.net.strict,
+          .health = !ranks::several(),
+          .cold_start = groups.cold_start,
+          .groups = groups_->count(),
+          .least_groups = strategy_.type->least_groups,
+          .workers = workers_of(*session_),
+          .asynchrony = machine_ ? Asynchrony::reproducible : asynchrony_,
+          .own = arguments_.pilots};
 }
 
 Status Training::ended(Status status) {
   progress_.finish_line();
   if (!status && status.error().kind == ErrorKind::interrupted) {
-    if (health_->failure()) return health_->failure()->error();
     status.error().what +=
         saved_ && folder_ ? "; to go on:\n  " + launcher() + folder_->resume_command()
                           : "; nothing was done yet, so nothing was saved; to start again:\n  " +
@@ -176,8 +147,18 @@ Status Training::ended(Status status) {
   return status;
 }
 
-template <class AnyTrainer>
-Status Training::train_with(AnyTrainer& trainer) {
+Status Training::train() {
+  if (!is_finished()) {
+    name_damaged(start_.iteration, Finder::this_rank);
+    for (const GroupPlan::Row& row : plan_.rows)
+      record(&MetricsLog::planned, row, row.groups == groups_->count(), start_.iteration);
+  } else {
+    log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
+              start_.iteration, iterations_);
+  }
+  std::vector<Pilot*> pilots;
+  for (const auto& pilot : pilots_) pilots.push_back(pilot.get());
+  Trainer trainer(*groups_, *feeds_.front(), test(), start_, options(), events(), pilots);
   stop_in_order();
   const Status trained = trainer.run();
   name_damaged(trainer.state().iteration, Finder::this_rank);
@@ -195,23 +176,17 @@ Status Training::train_with(AnyTrainer& trainer) {
   OMNI_CHECK(task_status());
   count_damaged();
   log::info("memory: {:.0f} MiB at most", static_cast<double>(peak_resident_memory()) / 0x1p20);
-  if (const auto seconds = simulated_seconds(trainer.state()))
+  if (const auto seconds = trainer.simulated_seconds())
     log::info("virtual clock: {}", simulated(*seconds));
   if (arguments_.common.json)
-    print_summary(trainer.state());
+    print_summary(trainer);
   else if (arguments_.common.quiet && last_)
     log::result("{}\n", Progress::line(*last_, net().classes()));
   return {};
 }
 
-// By all clocks of the training, those of trials included.
-std::optional<double> Training::simulated_seconds(const TrainingState& state) const {
-  if (!machine_) return std::nullopt;
-  return (state.tuning ? state.tuning->simulated : 0) +
-         (state.arrivals ? state.arrivals->clock.now : 0);
-}
-
-void Training::print_summary(const TrainingState& state) const {
+void Training::print_summary(const Trainer& trainer) const {
+  const TrainingState& state = trainer.state();
   nlohmann::ordered_json summary{
       {"net", groups_->net().name()}, {"strategy", strategy_.type->name},
       {"groups", groups_->count()},   {"iterations", state.iteration},
@@ -220,7 +195,7 @@ void Training::print_summary(const TrainingState& state) const {
     if (found->count() > 0)
       summary[found == data_.train->damaged() ? "damaged_images" : "damaged_test_images"] =
           found->count();
-  if (const auto seconds = simulated_seconds(state)) summary["simulated_seconds"] = *seconds;
+  if (const auto seconds = trainer.simulated_seconds()) summary["simulated_seconds"] = *seconds;
   if (last_) {
     summary["seconds"] = last_->at.seconds;
     summary["test_loss"] = shown_single(last_->tally.mean_loss());

@@ -11,8 +11,6 @@
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/tasks/codelet.hpp"
-#include "scheduling/pilots/guarded_training.hpp"
-#include "scheduling/pilots/tuning/tuned_training.hpp"
 
 namespace omni {
 namespace {
@@ -22,10 +20,13 @@ constexpr double in_mebibytes(std::size_t bytes) { return static_cast<double>(by
 }  // namespace
 
 Status Training::check_memory() {
-  const std::size_t snapshots =
-      arguments_.groups.automatic ? TunedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_)
-      : guarded() ? GuardedTraining::kSnapshots * TrainingSnapshot::bytes(*groups_, false)
-                  : 0;
+  std::size_t snapshots = 0;
+  std::string_view without;
+  for (const auto& pilot : pilots_)
+    if (const std::size_t bytes = pilot->bytes(*groups_); bytes > 0) {
+      snapshots += bytes;
+      without = find_pilot(pilot->name())->without;
+    }
   // The program's own memory is measured, on whatever machine. Every worker makes plans as this
   // thread does, and all but one take buffers of libraries of their own.
   const auto since = [](std::size_t before) { return std::max(resident_data(), before) - before; };
@@ -47,7 +48,7 @@ Status Training::check_memory() {
   if (ranks::several()) groups_->sums = &sums_.emplace(*groups_);
   demand.in_main_memory_only = snapshots + working + (sums_ ? sums_->bytes() : 0);
   demand.snapshots = snapshots;
-  demand.without_snapshots = arguments_.groups.automatic ? "leave out --auto" : "--guard off";
+  demand.without_snapshots = without;
   const MemoryForecast forecast(net(), std::move(demand), arguments_.machine);
   OMNI_CHECK(forecast.require());
   const std::size_t planned = forecast.in_main_memory() + program;

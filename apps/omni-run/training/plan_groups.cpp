@@ -19,7 +19,7 @@
 #include "scheduling/forecast/group_plan.hpp"
 #include "scheduling/forecast/iteration_model.hpp"
 #include "scheduling/forecast/update_forecast.hpp"
-#include "scheduling/pilots/guarded_training.hpp"
+#include "scheduling/pilots/guard.hpp"
 
 namespace omni {
 namespace {
@@ -93,33 +93,44 @@ NodeCosts node_costs(const GroupPlan::Row& one, Net& net, int cores) {
 
 constexpr std::uint64_t kLongest = 4;  // times the iterations of one group
 
-// The losses of mini-batches in their order, up to so many or until the target is reached, as
-// --groups trains by default. A training that diverges has those before.
+// The losses of mini-batches in their order, until a target is reached.
+class LossTarget : public Pilot {
+ public:
+  LossTarget(std::uint64_t iterations, std::size_t window, double target)
+      : losses_(iterations), window_(window), target_(target) {}
+
+  std::string_view name() const override { return "loss-target"; }
+  Advice judge(const StepReport& at) override {
+    losses_[at.began] = at.loss;
+    if (++done_ % window_ != 0) return Advice::go_on;
+    const bool reached =
+        first_below(std::span(losses_.data(), done_), window_, target_).has_value();
+    return reached ? Advice::end : Advice::go_on;
+  }
+  std::vector<double> losses() const { return {losses_.begin(), losses_.begin() + done_}; }
+
+ private:
+  std::vector<double> losses_;
+  std::size_t window_;
+  double target_;
+  std::ptrdiff_t done_ = 0;
+};
+
+// At most so many losses, as --groups trains by default. A training that diverges has those before.
 Result<std::vector<double>> losses_of(ComputeGroups& groups, DataFeed& feed,
                                       const TrainingState& state, std::uint64_t iterations,
                                       Compensation compensation, std::size_t window,
                                       double target) {
-  std::vector<double> losses(iterations);
-  std::uint64_t done = 0;
-  bool reached = false;
-  GuardedTraining trainer(
-      groups, feed, nullptr, state,
-      {.until = iterations,
-       .trial = true,
-       .strategy = async(Asynchrony::reproducible, compensation)},
-      {.on_iteration =
-           [&](const StepReport& at) {
-             losses[at.began] = at.loss;
-             ++done;
-             if (done % window == 0)
-               reached = first_below(std::span(losses.data(), done), window, target).has_value();
-           },
-       .is_enough = [&] { return reached; }},
-      true);
+  LossTarget losses(iterations, window, target);
+  Guard guard;
+  Trainer trainer(groups, feed, nullptr, state,
+                  {.iterations = iterations,
+                   .traced = false,
+                   .strategy = async(Asynchrony::reproducible, compensation)},
+                  {}, {&losses, &guard});
   const Status trained = trainer.run();
-  if (!trained && !reached && trained.error().kind != ErrorKind::diverged) return trained.error();
-  losses.resize(done);
-  return losses;
+  if (!trained && trained.error().kind != ErrorKind::diverged) return trained.error();
+  return losses.losses();
 }
 
 }  // namespace
@@ -257,9 +268,7 @@ Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
   const Workers workers = workers_of(session);
   DataFeed feed(images,
                 feed_options(groups.net(), arguments.data.seed, true, Trainer::slots(groups)));
-  const std::size_t snapshots =
-      TrainingSnapshot::bytes(groups) +
-      GuardedTraining::kSnapshots * TrainingSnapshot::bytes(groups, false);
+  const std::size_t snapshots = TrainingSnapshot::bytes(groups) + Guard().bytes(groups);
   MemoryDemand demand = training_demand(groups, feed, nullptr, groups.net().working_bytes());
   demand.in_main_memory_only = snapshots;
   OMNI_CHECK(MemoryForecast(groups.net(), std::move(demand), arguments.machine).require());

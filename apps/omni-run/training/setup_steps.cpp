@@ -21,9 +21,8 @@
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "scheduling/checkpoint/training_snapshot.hpp"
 #include "scheduling/forecast/machine/machine_file.hpp"
-#include "scheduling/pilots/guarded_training.hpp"
-#include "scheduling/pilots/tuning/tuned_training.hpp"
 
 namespace omni {
 namespace {
@@ -75,11 +74,6 @@ Status Training::run() {
   OMNI_TRY(recorder_, start_trace(arguments_.trace, *session_, net()));
   OMNI_CHECK(open_metrics());
   return train();
-}
-
-bool Training::guarded() const {
-  return groups_->count() > 1 && strategy_.type->models == GroupModels::one &&
-         !arguments_.groups.automatic && arguments_.groups.guard.value_or(true);
 }
 
 Status Training::open_nets() {
@@ -199,6 +193,10 @@ Status Training::open_images() {
               net().classes(), classes, classes);
   if (checkpoint_ && !arguments_.other_data)
     OMNI_CHECK(require_same_data(*checkpoint_, data_.name));
+  for (const PilotType& type : pilot_types())
+    if (const PilotOption* option = option_given(type); option && type.needs_tests && !data_.test)
+      return Error{ErrorKind::usage, std::string(option->name), "there is no test set",
+                   "leave out --no-test; --hold-out 0.1 tests on a tenth of the training samples"};
   iterations_ = planned_iterations();
   identity_ = {.layers = layers_hash(spec_),
                .data = data_.name,
@@ -208,8 +206,11 @@ Status Training::open_images() {
 }
 
 Status Training::prepare_folder() {
-  const bool wanted =
-      arguments_.checkpoint_every > 0 || !arguments_.out.empty() || arguments_.resume != "none";
+  const bool pilot_saves = std::ranges::any_of(pilot_types(), [this](const PilotType& type) {
+    return type.saves && option_given(type) != nullptr;
+  });
+  const bool wanted = arguments_.checkpoint_every > 0 || !arguments_.out.empty() ||
+                      arguments_.resume != "none" || pilot_saves;
   OMNI_TRY(RunFolder folder,
            RunFolder::prepare(RunFolder::place(arguments_.out, spec_.name), wanted, goes_on_,
                               arguments_.keep, TrainingSnapshot::bytes(*groups_)));
@@ -255,6 +256,7 @@ Status Training::settle_groups() {
     warn_about_groups(*groups_, groups, iterations_);
   else
     log::info("strategy: {}", strategy_.type->name);
+  pilots_ = make_pilots(pilot_options());
   return {};
 }
 
@@ -277,6 +279,13 @@ void Training::make_feeds() {
   if (data_.test)
     test_feed_.emplace(*data_.test,
                        feed_options(groups_->evaluating_net(), seed_, false, kEvaluationSlots));
+}
+
+const PilotOption* Training::option_given(const PilotType& type) const {
+  const auto given = std::ranges::find_if(type.options, [this](const PilotOption& option) {
+    return arguments_.pilots.contains(option.name);
+  });
+  return given == type.options.end() ? nullptr : &*given;
 }
 
 // Of the simulated devices.
@@ -303,7 +312,6 @@ Status Training::make_clock() {
     return std::make_unique<VirtualClock>(*machine_, place_on(*machine_, groups, merges), costs,
                                           seed_);
   };
-  if (!arguments_.groups.automatic) clock_ = make_clock_(groups_->count());
   log::info("virtual clock: {}", machine_->name);
   const bool begins_in_one = arguments_.groups.automatic || arguments_.groups.cold_start > 0;
   for (const int count : {begins_in_one ? 1 : groups_->count(), groups_->count()})
@@ -325,7 +333,7 @@ void Training::align(TrainingState& state) const {
   if (!machine_ || !state.arrivals || state.arrivals->machine == machine_->name) return;
   log::warn("the checkpoint's virtual clock is of another machine: the clock starts at 0");
   state.arrivals.reset();
-  if (state.tuning) state.tuning->simulated = 0;
+  state.simulated_before = 0;
 }
 
 // Fills the parameters: from the checkpoint, a .weights file, or the seed.
@@ -339,24 +347,27 @@ Result<TrainingState> Training::starting_point() {
     }
     OMNI_TRY(TrainingState state,
              restore_training(*groups_, *checkpoint_, identity_.layers, strategy_.state_name()));
-    if (!arguments_.groups.automatic && state.tuning) {
-      log::warn("{}: was tuned by --auto; without it, momentum and learning rate are the net's",
-                checkpoint_->path.string());
-      state.tuning.reset();
+    if (arguments_.other_data) {
+      state.damaged.clear();
+      state.pilots.erase("health");
     }
-    if (arguments_.other_data) state.damaged.clear();
+    const auto steers = [this](std::string_view name) {
+      return std::ranges::any_of(pilots_, [&](const auto& each) { return each->name() == name; });
+    };
+    for (const auto& [name, numbers] : state.pilots)
+      if (const PilotType* type = find_pilot(name);
+          type && !steers(name) && !type->left_out.empty())
+        log::warn("{}: {}", checkpoint_->path.string(), type->left_out);
     align(state);
-    const std::uint64_t batch = net().options().batch;
-    const bool counts_iterations = guarded() || arguments_.groups.automatic || strategy_.grows ||
-                                   arguments_.groups.cold_start > 0;
-    if (counts_iterations && state.samples != state.iteration * batch)
+    const bool counts_iterations = std::ranges::any_of(pilot_types(), [&](const PilotType& type) {
+      return type.counts_iterations && steers(type.name);
+    });
+    if (counts_iterations && state.samples != state.iteration * net().options().batch)
       return Error{ErrorKind::usage, checkpoint_->path.string(),
                    fmt::format("its {} iterations took mini-batches of other sizes than {}",
-                               state.iteration, batch),
+                               state.iteration, net().options().batch),
                    "resume with the strategy of before; or with --guard off, without --auto, "
                    "--groups auto and --cold-start"};
-    if (!guarded() && !arguments_.groups.automatic) state.guard.reset();
-    if (!strategy_.grows) state.growth.clear();
     log::info("resumed {} at iteration {}", checkpoint_->path.string(), state.iteration);
     warn_about_new_length(state.iteration);
     return state;

@@ -20,9 +20,9 @@
 #include "scheduling/forecast/group_plan.hpp"
 #include "scheduling/forecast/virtual_clock.hpp"
 #include "scheduling/groups/rank_sums.hpp"
-#include "scheduling/pilots/health/health_check.hpp"
-#include "scheduling/pilots/tuning/tuned_training.hpp"
+#include "scheduling/pilots/registry.hpp"
 #include "scheduling/training/metrics_log.hpp"
+#include "scheduling/training/trainer.hpp"
 
 namespace omni {
 
@@ -69,9 +69,9 @@ class Training {
   // loop_steps.cpp
   Status open_metrics();
   Status train();
-  template <class AnyTrainer>
-  Status train_with(AnyTrainer& trainer);
   Status ended(Status status);
+  PilotOptions pilot_options() const;
+  const PilotOption* option_given(const PilotType& type) const;  // one of its; null: none
   TrainerOptions options();
   TrainerEvents events();
   // Into the metrics, by one of the log's functions. Metrics that cannot be written are no reason
@@ -83,8 +83,7 @@ class Training {
       metrics_.reset();
     }
   }
-  std::optional<double> simulated_seconds(const TrainingState& state) const;
-  void print_summary(const TrainingState& state) const;
+  void print_summary(const Trainer& trainer) const;
 
   // damaged_steps.cpp
   enum class Finder { this_rank, another_rank };
@@ -95,7 +94,6 @@ class Training {
   void count_damaged() const;
 
   Net& net() { return groups_->net(); }
-  bool guarded() const;  // see GuardedTraining
   bool is_finished() const {
     return iterations_ != 0 && start_.samples >= iterations_ * groups_->net().options().batch;
   }
@@ -122,15 +120,14 @@ class Training {
   std::vector<std::unique_ptr<DataFeed>> feeds_;  // one for each number of images per pass
   std::vector<DataFeed*> feed_of_group_;          // none: all groups have the first
   std::optional<DataFeed> test_feed_;
-  TunedTraining::MakeClock make_clock_;  // null: real time
-  std::unique_ptr<VirtualClock> clock_;  // but for --auto, which makes its own
+  MakeClock make_clock_;  // null: real time
+  std::vector<std::unique_ptr<Pilot>> pilots_;
   RunIdentity identity_;
   TrainingState start_;
   std::unique_ptr<Recorder> recorder_;
   std::optional<MetricsLog> metrics_;
   std::vector<std::pair<DamagedImage, bool>> unrecorded_;  // of the training set?
   Progress progress_;
-  std::optional<HealthCheck> health_;
   std::optional<EvaluationReport> last_;
   bool saved_ = false;  // a checkpoint, in this process
 };

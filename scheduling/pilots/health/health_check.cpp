@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "runtime/tasks/codelet.hpp"
+#include "scheduling/pilots/registry.hpp"
+#include "scheduling/pilots/saved_numbers.hpp"
 #include "scheduling/training/rate_policy.hpp"
 
 namespace omni {
@@ -141,6 +143,12 @@ std::optional<Finding> find_one_class(std::span<const double> shares) {
                  .remedy = "check the labels"};
 }
 
+const PilotRegistration health_registration(
+    {.name = "health", .make = [](const PilotOptions& options) -> std::unique_ptr<Pilot> {
+       if (!options.health) return nullptr;
+       return std::make_unique<HealthCheck>(HealthOptions{.strict = options.strict});
+     }});
+
 }  // namespace
 
 std::optional<Finding> diagnose(const Inspection& inspection, const Learning& learning,
@@ -165,41 +173,42 @@ std::vector<double> class_shares(const Dataset& data, int classes) {
   return shares;
 }
 
-HealthCheck::HealthCheck(const Net& net, const Dataset& data, HealthOptions options)
-    : options_(std::move(options)),
-      solver_(net.options().solver),
-      epoch_(data.size() / net.options().batch + 1),
-      level_(chance_loss(net, class_shares(data, net.classes())), epoch_),
-      stuck_(std::max(options_.stuck, kEpochs * epoch_)),
-      early_(std::max(
-          {options_.early, options_.early_samples / net.options().batch, kEpochsEarly * epoch_})),
-      next_(options_.first),
-      next_usual_(options_.usual),
-      one_class_(find_one_class(class_shares(data, net.classes()))),
-      batch_(net.options().batch) {
-  if (!gpus_compute()) return;
-  next_ *= kLaterOnGpus;
-  next_usual_ *= kLaterOnGpus;
+Status HealthCheck::begin(Trainer& training, std::span<const double> saved) {
+  const Net& net = training.groups().net();
+  const Dataset& data = training.feed().dataset();
+  const std::vector<double> shares = class_shares(data, net.classes());
+  training_ = &training;
+  solver_ = training.solver();
+  batch_ = net.options().batch;
+  epoch_ = data.size() / batch_ + 1;
+  level_.emplace(chance_loss(net, shares), epoch_);
+  stuck_ = std::max(options_.stuck, kEpochs * epoch_);
+  early_ = std::max({options_.early, options_.early_samples / batch_, kEpochsEarly * epoch_});
+  const std::uint64_t later = gpus_compute() ? kLaterOnGpus : 1;
+  next_ = later * options_.first;
+  next_usual_ = later * options_.usual;
+  one_class_ = find_one_class(shares);
+  return saved.empty() ? Status() : take(saved);
 }
 
 // Small data sets have few mini-batches in an epoch. While the rate rises, little is learned.
 HealthCheck::Stuck HealthCheck::stuck() const {
-  if (level_.at_chance() >= stuck_) return surely;
+  if (level_->at_chance() >= stuck_) return surely;
   const auto rising = static_cast<std::uint64_t>(solver_.burn_in);
   const std::uint64_t risen = last_.iteration - std::min(last_.iteration, rising);
-  const std::uint64_t count = std::min(level_.at_chance(), risen);
-  return level_.risen() == 0 && count >= early_ ? told_early : not_long;
+  const std::uint64_t count = std::min(level_->at_chance(), risen);
+  return level_->risen() == 0 && count >= early_ ? told_early : not_long;
 }
 
 LossIs HealthCheck::loss() const {
   constexpr double kLow = 0.2;  // of chance
   if (is_at_chance() || is_risen()) return LossIs::at_chance;
-  const double known = level_.chance().value_or(0);
-  return level_.recent() > kLow * known && known > 0 ? LossIs::lower : LossIs::low;
+  const double known = level_->chance().value_or(0);
+  return level_->recent() > kLow * known && known > 0 ? LossIs::lower : LossIs::low;
 }
 
-bool HealthCheck::note(const StepReport& report) {
-  level_.note(report.loss);
+Advice HealthCheck::judge(const StepReport& report) {
+  level_->note(report.loss);
   last_ = report;
   idle_ = has_vanished(report.learning_rate) ? idle_ + report.group_samples : 0;
   if (is_idle()) tell(idle());
@@ -207,21 +216,29 @@ bool HealthCheck::note(const StepReport& report) {
   if (one_class_) {
     tell(*one_class_);
     if (report.iteration >= next_) fail(*one_class_);
-    return false;
+    return failure_ ? Advice::end : Advice::go_on;
   }
-  if (!is_at_chance() && level_.risen() == 0) current_.reset();
+  if (!is_at_chance() && level_->risen() == 0) current_.reset();
   if (is_risen()) {
     const Finding finding = risen();
     tell(finding);
-    if (level_.risen() >= kRisenSurely) fail(finding);
+    if (level_->risen() >= kRisenSurely) fail(finding);
   }
   seen_stuck_ = std::min(seen_stuck_, stuck());
-  return (report.iteration >= next_ && loss() == LossIs::at_chance) ||
-         report.iteration >= next_usual_ || stuck() > seen_stuck_;
+  inspects_ = (report.iteration >= next_ && loss() == LossIs::at_chance) ||
+              report.iteration >= next_usual_ || stuck() > seen_stuck_;
+  return failure_ ? Advice::end : inspects_ ? Advice::rest : Advice::go_on;
 }
 
-Status HealthCheck::inspect(Net& net, DataFeed& feed, std::uint64_t seed,
-                            std::uint64_t first_sample) {
+Status HealthCheck::rested(Trainer& training) {
+  if (!inspects_) return {};
+  inspects_ = false;
+  OMNI_CHECK(inspect_now(training));
+  if (failure_) training.end_here();
+  return {};
+}
+
+Status HealthCheck::inspect_now(Trainer& training) {
   if (last_.iteration >= next_) next_ = 2 * last_.iteration;
   if (last_.iteration >= next_usual_) next_usual_ = 2 * last_.iteration;
   ++inspections_;
@@ -230,7 +247,8 @@ Status HealthCheck::inspect(Net& net, DataFeed& feed, std::uint64_t seed,
     tell(idle());
     fail(idle());
   }
-  OMNI_TRY(const Inspection inspection, omni::inspect(net, feed, seed, first_sample));
+  OMNI_TRY(const Inspection inspection, inspect(training.groups().net(), training.feed(),
+                                                training.state().seed, training.state().samples));
   seen_stuck_ = stuck();
   const LossIs loss = this->loss();
   std::optional<Finding> finding = diagnose(inspection, learning(), loss);
@@ -243,10 +261,14 @@ Status HealthCheck::inspect(Net& net, DataFeed& feed, std::uint64_t seed,
   return {};
 }
 
-void HealthCheck::end() {
-  if (one_class_) return fail(*one_class_);
-  if (is_risen()) fail(risen());
-  if (current_) fail(*current_);
+Status HealthCheck::end(Trainer& /*training*/) {
+  if (one_class_)
+    fail(*one_class_);
+  else if (is_risen())
+    fail(risen());
+  else if (current_)
+    fail(*current_);
+  return failure_ ? failure_->error() : Status();
 }
 
 Learning HealthCheck::learning() const {
@@ -266,9 +288,9 @@ Finding HealthCheck::at_chance() const {
       .where = "",
       .what = fmt::format("the loss has been {:.4g} for {} mini-batches, {:.2g} epochs; without "
                           "learning anything about samples it is {:.4g}",
-                          level_.mean_at_chance(), level_.at_chance(),
-                          static_cast<double>(level_.at_chance()) / static_cast<double>(epoch_),
-                          *level_.chance()),
+                          level_->mean_at_chance(), level_->at_chance(),
+                          static_cast<double>(level_->at_chance()) / static_cast<double>(epoch_),
+                          *level_->chance()),
       .remedy =
           "try a tenth of learning_rate, and ten times as much; check that labels and "
           "samples belong together"};
@@ -288,7 +310,7 @@ Finding HealthCheck::risen() const {
   return {.kind = Ailment::risen,
           .where = "",
           .what = fmt::format("the loss has risen from {:.4g} to {:.4g} and stays there",
-                              level_.lowest(), level_.recent()),
+                              level_->lowest(), level_->recent()),
           .remedy = kLowerRate};
 }
 
@@ -296,27 +318,25 @@ void HealthCheck::tell(const Finding& finding) {
   const auto told = told_.find(finding.kind);
   if (told != told_.end() && told->second == finding.layer) return;
   told_[finding.kind] = finding.layer;
-  if (options_.warn) options_.warn(finding.error().message());
+  training_->warn(finding.error().message());
 }
 
 std::vector<double> HealthCheck::numbers() const {
-  std::vector<double> numbers = level_.numbers();
+  std::vector<double> numbers = level_->numbers();
   numbers.insert(numbers.end(), {static_cast<double>(next_), static_cast<double>(next_usual_),
                                  static_cast<double>(most_rate_)});
   return numbers;
 }
 
-void HealthCheck::take(std::span<const double> numbers) {
+Status HealthCheck::take(std::span<const double> numbers) {
   constexpr std::size_t kOwn = 3;
-  const auto fits = [](double each) { return each >= 1 && each <= 1e12; };
-  if (numbers.size() < kOwn) return;
-  const auto own = numbers.last(kOwn);
-  if (!fits(own[0]) || !fits(own[1]) || !(own[2] >= 0 && own[2] <= 1e30) ||
-      !level_.take(numbers.first(numbers.size() - kOwn)))
-    return;
-  next_ = static_cast<std::uint64_t>(own[0]);
-  next_usual_ = static_cast<std::uint64_t>(own[1]);
-  most_rate_ = static_cast<float>(own[2]);
+  const std::size_t levels = numbers.size() - std::min(kOwn, numbers.size());
+  SavedNumbers read(numbers.subspan(levels));
+  next_ = static_cast<std::uint64_t>(read.between(1, SavedNumbers::kMostIterations));
+  next_usual_ = static_cast<std::uint64_t>(read.between(1, SavedNumbers::kMostIterations));
+  most_rate_ = static_cast<float>(read.between(0, SavedNumbers::kLargest));
+  OMNI_CHECK(read.status(name()));
+  return level_->take(numbers.first(levels)) ? Status() : SavedNumbers::impossible(name());
 }
 
 }  // namespace omni

@@ -4,17 +4,15 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "runtime/result.hpp"
 #include "scheduling/pilots/health/inspection.hpp"
 #include "scheduling/pilots/health/loss_level.hpp"
-#include "scheduling/training/step_report.hpp"
+#include "scheduling/training/trainer.hpp"
 
 namespace omni {
 
@@ -60,39 +58,36 @@ struct HealthOptions {
   std::uint64_t stuck = 1000;  // losses at chance, and two epochs, after which a net is stuck
   // Likewise, and samples, and six epochs, after which the user is told.
   std::uint64_t early = 100, early_samples = 3200;
-  std::function<void(const std::string&)> warn;
 };
 
 // The share of each class among the samples.
 std::vector<double> class_shares(const Dataset& data, int classes);
 
-class HealthCheck {
+class HealthCheck : public Pilot {
  public:
-  // `data`: that train.
-  HealthCheck(const Net& net, const Dataset& data, HealthOptions options);
+  explicit HealthCheck(HealthOptions options) : options_(options) {}
 
-  // Call for every update. True: inspect the net when no task is under way.
-  bool note(const StepReport& report);
-  Status inspect(Net& net, DataFeed& feed, std::uint64_t seed, std::uint64_t first_sample);
-  void end();  // nothing more is trained
-  // The error with which a strict training ends.
+  std::string_view name() const override { return "health"; }
+  Status begin(Trainer& training, std::span<const double> saved) override;
+  Advice judge(const StepReport& report) override;
+  Status rested(Trainer& training) override;
+  Status end(Trainer& training) override;  // a strict training that is sick has failed
+  std::vector<double> numbers() const override;
+
   const std::optional<Finding>& failure() const { return failure_; }
-
   int inspections() const { return inspections_; }
 
-  // For checkpoints; invalid lists are ignored.
-  std::vector<double> numbers() const;
-  void take(std::span<const double> numbers);
-
  private:
+  Status take(std::span<const double> saved);
+  Status inspect_now(Trainer& training);
   Learning learning() const;
   // Where there is one class, the best loss is 0, and a net comes near it.
-  bool is_at_chance() const { return !one_class_ && level_.at_chance() > 0; }
+  bool is_at_chance() const { return !one_class_ && level_->at_chance() > 0; }
   LossIs loss() const;
   // For how long the loss has been at chance.
   enum Stuck { not_long, told_early, surely };
   Stuck stuck() const;
-  bool is_risen() const { return level_.risen() >= kRisen; }
+  bool is_risen() const { return level_->risen() >= kRisen; }
   // The rate is 0, and not only for the last updates, as with policy=poly.
   bool is_idle() const { return idle_ >= kIdle * batch_; }
   Finding idle() const;
@@ -107,17 +102,19 @@ class HealthCheck {
   static constexpr std::uint64_t kIdle = 8;                          // mini-batches
 
   HealthOptions options_;
+  Trainer* training_ = nullptr;  // once it has begun
   SolverOptions solver_;
-  std::uint64_t epoch_;  // mini-batches
-  LossLevel level_;
-  std::uint64_t stuck_, early_;      // losses
-  std::uint64_t next_, next_usual_;  // iteration of the next inspection
-  Stuck seen_stuck_ = not_long;      // at the last inspection
+  std::uint64_t epoch_ = 1;  // mini-batches
+  std::optional<LossLevel> level_;
+  std::uint64_t stuck_ = 0, early_ = 0;      // losses
+  std::uint64_t next_ = 0, next_usual_ = 0;  // iteration of the next inspection
+  Stuck seen_stuck_ = not_long;              // at the last inspection
   std::optional<Finding> one_class_, current_, failure_;
   std::map<Ailment, int> told_;  // the layer
+  bool inspects_ = false;        // when groups rest
   int inspections_ = 0;
   float most_rate_ = 0;
-  std::uint64_t batch_, idle_ = 0;  // samples: of a mini-batch; at a rate of 0, of late
+  std::uint64_t batch_ = 1, idle_ = 0;  // samples: of a mini-batch; at a rate of 0, of late
   StepReport last_;
 };
 

@@ -57,21 +57,21 @@ class Race {
     OMNI_CHECK(refine());
     OMNI_CHECK(try_momenta(most));
     if (!plan_.groups_first) OMNI_CHECK(try_groups());
-    return Found{fate() == Fate::learns ? champion_ : way_out_, fate()};
+    return Found{end() == TrialEnd::learns ? champion_ : way_out_, end()};
   }
 
  private:
   // The champion's own trial.
   Status open() {
     for (int cut = 0; cut <= kMostCuts; ++cut) {
-      OMNI_TRY(const Showing first, runner_.challenge(champion_, plan_.length));
+      OMNI_TRY(const TrialResult first, runner_.challenge(champion_, plan_.length));
       tried_.push_back(champion_);
-      if (first.fate != Fate::diverged || cut == kMostCuts) {
+      if (first.end != TrialEnd::diverged || cut == kMostCuts) {
         runner_.promote();
         runner_.decided("the setting to beat");
         champions_ = {{plan_.length, first}};
         way_out_ = champion_;
-        if (first.fate == Fate::diverged) break;
+        if (first.end == TrialEnd::diverged) break;
         return {};
       }
       runner_.decided("diverged: the step is cut to a tenth");
@@ -83,7 +83,7 @@ class Race {
                  "check the data, or lower --learning-rate, or add --burn-in"};
   }
 
-  Fate fate() const { return champions_.rbegin()->second.fate; }
+  TrialEnd end() const { return champions_.rbegin()->second.end; }
 
   bool pointless(const Setting& setting) const {
     const double slack = 0.99;  // not by rounding
@@ -105,10 +105,10 @@ class Race {
 
   // True: the setting is the champion now.
   Result<bool> duel(const Setting& setting) {
-    last_ = Fate::diverged;  // nothing is known of what is not tried
+    last_ = TrialEnd::diverged;  // nothing is known of what is not tried
     if (pointless(setting)) return false;
     tried_.push_back(setting);
-    std::map<std::uint64_t, Showing> own;
+    std::map<std::uint64_t, TrialResult> own;
     Comparison comparison;
     std::uint64_t length = plan_.length;
     for (int doubling = 0;; ++doubling, length *= 2) {
@@ -125,13 +125,13 @@ class Race {
     const bool tie = comparison.verdict == Verdict::tie || comparison.verdict == Verdict::unsure;
     // Ties go to the given setting, then to the larger step, but not by more than a fine one.
     const bool prefers = tie && comparison.gain > 0 && larger && !prefers_larger_ &&
-                         !(champion_ == given_) && fate() == Fate::learns &&
+                         !(champion_ == given_) && end() == TrialEnd::learns &&
                          setting.groups == champion_.groups &&
                          step_of(setting) < 1.1 * kFine * step_of(champion_);
     const bool wins = comparison.verdict == Verdict::better || prefers;
     prefers_larger_ = prefers_larger_ || prefers;
-    last_ = own[length].fate;
-    if (last_ == Fate::diverged) diverged_.push_back(setting);
+    last_ = own[length].end;
+    if (last_ == TrialEnd::diverged) diverged_.push_back(setting);
     runner_.decided(why(comparison, wins, setting));
     if (!wins) return false;
     runner_.promote();
@@ -141,7 +141,7 @@ class Race {
   }
 
   std::string why(const Comparison& comparison, bool wins, const Setting& setting) const {
-    const std::string numbers = comparison.said();
+    const std::string numbers = comparison.text();
     const std::string than =
         fmt::format("than {}", setting.groups == champion_.groups
                                    ? fmt::format("momentum {:.3g}, rate {:.3g}", champion_.momentum,
@@ -170,11 +170,11 @@ class Race {
   // them; a dead one took too large ones.
   Status find_magnitude() {
     const Setting from = champion_;
-    way_out_ = fate() == Fate::dead ? scaled(from, 1 / kCoarse) : from;
-    for (int far = 1; far <= 2 * kFarthest && fate() == Fate::dead; ++far)
+    way_out_ = end() == TrialEnd::dead ? scaled(from, 1 / kCoarse) : from;
+    for (int far = 1; far <= 2 * kFarthest && end() == TrialEnd::dead; ++far)
       OMNI_CHECK(duel(scaled(from, std::pow(kCoarse, -far))));
-    if (fate() == Fate::at_chance) OMNI_CHECK(leave_chance());
-    if (fate() != Fate::learns) return {};
+    if (end() == TrialEnd::at_chance) OMNI_CHECK(leave_chance());
+    if (end() != TrialEnd::learns) return {};
     OMNI_TRY(const bool up, climb(kCoarse));
     if (!up) OMNI_CHECK(climb(1 / kCoarse));
     return {};
@@ -183,15 +183,15 @@ class Race {
   Status leave_chance() {
     const Setting from = champion_;
     Setting largest = from;  // that is alive
-    for (int far = 1; far <= kFarthest && fate() != Fate::learns; ++far) {
+    for (int far = 1; far <= kFarthest && end() != TrialEnd::learns; ++far) {
       const Setting next = scaled(from, std::pow(kCoarse, far));
       OMNI_CHECK(duel(next));
-      if (last_ != Fate::at_chance) break;
+      if (last_ != TrialEnd::at_chance) break;
       largest = next;
     }
-    for (int far = 1; far < kFarthest && fate() != Fate::learns; ++far)
+    for (int far = 1; far < kFarthest && end() != TrialEnd::learns; ++far)
       OMNI_CHECK(duel(scaled(from, std::pow(kCoarse, -far))));
-    if (fate() != Fate::learns) OMNI_CHECK(duel(scaled(largest, kFine)));
+    if (end() != TrialEnd::learns) OMNI_CHECK(duel(scaled(largest, kFine)));
     // A step that is alive with ten times as much is safe.
     if (const Setting safe = scaled(largest, 1 / kCoarse); step_of(safe) > 2 * step_of(from))
       way_out_ = safe;
@@ -199,7 +199,7 @@ class Race {
   }
 
   Status refine() {
-    if (fate() != Fate::learns) return {};
+    if (end() != TrialEnd::learns) return {};
     // A training outgrows steps, it rarely grows into them.
     const double first = plan_.cold ? kFine : 1 / kFine;
     OMNI_TRY(const bool any, climb(first));
@@ -208,7 +208,7 @@ class Race {
   }
 
   Status try_momenta(double most) {
-    if (fate() != Fate::learns) return {};
+    if (end() != TrialEnd::learns) return {};
     for (const double momentum : {most, 0.0, given_.momentum}) {
       if (momentum > longest_momentum(plan_.length)) continue;
       const Setting same_step = with_momentum(champion_, momentum);
@@ -224,7 +224,7 @@ class Race {
   }
 
   Status try_groups() {
-    if (fate() != Fate::learns) return {};
+    if (end() != TrialEnd::learns) return {};
     // Older gradients bear smaller steps only. The most groups that win are taken, then fewer are
     // compared with them.
     for (const int groups : plan_.more_groups) {
@@ -242,10 +242,10 @@ class Race {
   Setting given_;
   SearchPlan plan_;
   TrialRunner& runner_;
-  Setting champion_, way_out_;                  // the latter where nothing learns
-  std::map<std::uint64_t, Showing> champions_;  // showings of the champion, by iterations
+  Setting champion_, way_out_;                      // the latter where nothing learns
+  std::map<std::uint64_t, TrialResult> champions_;  // showings of the champion, by iterations
   std::vector<Setting> tried_;
-  Fate last_ = Fate::diverged;  // of the last challenger
+  TrialEnd last_ = TrialEnd::diverged;  // of the last challenger
   std::vector<Setting> diverged_;
   bool prefers_larger_ = false;  // once: differences that are too small to see add up
 };
@@ -259,30 +259,31 @@ std::string describe(const Setting& setting) {
 
 double step_of(const Setting& setting) { return setting.learning_rate / (1 - setting.momentum); }
 
-double Showing::loss() const { return mean_of(losses).mean; }
+double TrialResult::loss() const { return mean_of(losses).mean; }
 
-double Showing::error() const { return mean_of(losses).error(); }
+double TrialResult::error() const { return mean_of(losses).error(); }
 
-std::string Showing::said() const {
+std::string TrialResult::text() const {
   const LossMean mean = mean_of(losses);
-  switch (fate) {
-    case Fate::diverged: return "diverged";
-    case Fate::dead: return fmt::format("loss {:.4g}, the same outputs for all images", mean.mean);
-    case Fate::at_chance: return fmt::format("loss {:.4g}, at chance", mean.mean);
-    case Fate::behind: return "given up, far behind";
-    case Fate::learns: return fmt::format("loss {:.4g} +- {:.2g}", mean.mean, mean.error());
+  switch (end) {
+    case TrialEnd::diverged: return "diverged";
+    case TrialEnd::dead:
+      return fmt::format("loss {:.4g}, the same outputs for all images", mean.mean);
+    case TrialEnd::at_chance: return fmt::format("loss {:.4g}, at chance", mean.mean);
+    case TrialEnd::behind: return "given up, far behind";
+    case TrialEnd::learns: return fmt::format("loss {:.4g} +- {:.2g}", mean.mean, mean.error());
   }
   return "";
 }
 
-Comparison compare(const Showing& challenger, const Showing& champion) {
+Comparison compare(const TrialResult& challenger, const TrialResult& champion) {
   using Verdict = Comparison::Verdict;
-  if (challenger.fate != champion.fate || challenger.fate != Fate::learns) {
-    const auto rank = [](Fate fate) { return static_cast<int>(fate); };
-    if (challenger.fate == Fate::behind) return {Verdict::worse};
-    return {rank(challenger.fate) > rank(champion.fate)   ? Verdict::better
-            : rank(challenger.fate) < rank(champion.fate) ? Verdict::worse
-                                                          : Verdict::tie};
+  if (challenger.end != champion.end || challenger.end != TrialEnd::learns) {
+    const auto rank = [](TrialEnd end) { return static_cast<int>(end); };
+    if (challenger.end == TrialEnd::behind) return {Verdict::worse};
+    return {rank(challenger.end) > rank(champion.end)   ? Verdict::better
+            : rank(challenger.end) < rank(champion.end) ? Verdict::worse
+                                                        : Verdict::tie};
   }
   std::vector<double> gains(std::min(challenger.losses.size(), champion.losses.size()));
   for (std::size_t i = 0; i < gains.size(); ++i)
@@ -297,7 +298,7 @@ Comparison compare(const Showing& challenger, const Showing& champion) {
           gain.mean, error};
 }
 
-std::string Comparison::said() const {
+std::string Comparison::text() const {
   if (gain == 0 && error == 0) return "";
   return fmt::format("{:.3g} +- {:.2g} {}", std::abs(gain), error, gain >= 0 ? "lower" : "higher");
 }

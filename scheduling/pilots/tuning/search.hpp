@@ -24,7 +24,7 @@ std::string describe(const Setting& setting);
 double step_of(const Setting& setting);
 
 // State of a trial, the worst first.
-enum class Fate {
+enum class TrialEnd {
   diverged,
   dead,       // the net says the same of all images
   at_chance,  // the loss is that of guessing
@@ -32,12 +32,12 @@ enum class Fate {
   learns,
 };
 
-struct Showing {
-  Fate fate = Fate::diverged;
+struct TrialResult {
+  TrialEnd end = TrialEnd::diverged;
   std::vector<double> losses{};  // of the same mini-batches in all trials of a search
   double loss() const;           // their mean
   double error() const;          // its standard error
-  std::string said() const;      // "loss 0.8333 +- 0.0100", "diverged"
+  std::string text() const;      // "loss 0.8333 +- 0.0100", "diverged"
 };
 
 struct Trial {
@@ -45,7 +45,7 @@ struct Trial {
   Setting setting;
   std::uint64_t iterations = 0;  // done
   double seconds = 0;
-  Showing showing{};
+  TrialResult result{};
   bool chosen = false;
   std::string reason{};  // why it was chosen, or why not
 };
@@ -56,17 +56,17 @@ struct Comparison {
   enum class Verdict { worse, tie, unsure, better };
   Verdict verdict = Verdict::tie;
   double gain = 0, error = 0;  // of loss
-  std::string said() const;    // gain, error, and the rule that gave the verdict
+  std::string text() const;    // gain, error, and the rule that gave the verdict
 };
-Comparison compare(const Showing& challenger, const Showing& champion);
+Comparison compare(const TrialResult& challenger, const TrialResult& champion);
 
 class TrialRunner {
  public:
   virtual ~TrialRunner() = default;
   // Trains from the start of the search for so many iterations. For the same setting it continues
   // up to that number. Errors other than divergence end the search.
-  virtual Result<Showing> challenge(const Setting& setting, std::uint64_t iterations) = 0;
-  virtual Result<Showing> defend(std::uint64_t iterations) = 0;  // the champion, likewise
+  virtual Result<TrialResult> challenge(const Setting& setting, std::uint64_t iterations) = 0;
+  virtual Result<TrialResult> defend(std::uint64_t iterations) = 0;  // the champion, likewise
   virtual void promote() = 0;  // makes the last challenger the champion
   virtual bool can_afford(std::uint64_t iterations) const = 0;  // of one more trial
   virtual void decided(const std::string& reason) = 0;  // what becomes of the last challenger
@@ -81,8 +81,8 @@ struct SearchPlan {
 };
 
 struct Found {
-  Setting setting;           // the champion's, unless nothing learns
-  Fate fate = Fate::learns;  // of the champion
+  Setting setting;                  // the champion's, unless nothing learns
+  TrialEnd end = TrialEnd::learns;  // of the champion
 };
 
 // ErrorKind::diverged when every trial diverges, although the rate is lowered.

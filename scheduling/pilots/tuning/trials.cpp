@@ -1,25 +1,30 @@
-// The trials of --auto: how one trains, and what it shows.
+#include "scheduling/pilots/tuning/trials.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "runtime/number_in.hpp"
 #include "scheduling/forecast/steady_seconds.hpp"
 #include "scheduling/forecast/update_forecast.hpp"
 #include "scheduling/pilots/loss_mean.hpp"
-#include "scheduling/pilots/tuning/tuned_training.hpp"
+#include "scheduling/training/metrics_log.hpp"
 
 namespace omni {
 namespace {
 
+constexpr double kMuchFaster = 1.5;           // then groups come before other steps
 constexpr std::size_t kLast = 5;              // losses by which a trial is given up
 constexpr std::size_t kPaired = 8;            // losses by which it is behind
 constexpr double kExplodes = 1.5;             // times the loss at chance, or of the start
 constexpr double kDead = 0.01;                // of the spread that outputs had
 constexpr std::uint64_t kProbesBehind = 256;  // lengths of a trial behind its start
 
-// Seconds per iteration. The first part of them fills the pipeline; of the others the fastest
-// counts, as other programs may have slowed some of them down. There are two parts or more.
+// Seconds per iteration. The first part of the iterations fills the pipeline. Of the other parts
+// the fastest counts, as other programs may have slowed some of them down. There are two parts or
+// more.
 double fastest(std::span<const double> ends, std::size_t part) {
   double least = INFINITY;
   for (std::size_t end = 2 * part; end <= ends.size(); end += part)
@@ -27,7 +32,7 @@ double fastest(std::span<const double> ends, std::size_t part) {
   return least;
 }
 
-// Every group has a turn or more in it.
+// Every group has a turn or more in a part.
 std::size_t part_for(int groups) { return std::max(8, groups); }
 
 // Whether the last losses are surely, and by more than 5 %, above those of the same mini-batches.
@@ -37,9 +42,74 @@ bool surely_above(std::span<const double> losses, std::span<const double> others
   return gap.mean > 0.05 * mean_of(others).mean && gap.mean > 4 * gap.error();
 }
 
+nlohmann::ordered_json line_of(const Trial& trial, std::uint64_t iteration) {
+  nlohmann::ordered_json line{{"iteration", iteration},
+                              {"trial", trial.number},
+                              {"groups", trial.setting.groups},
+                              {"momentum", metrics_number(trial.setting.momentum)},
+                              {"learning_rate", metrics_number(trial.setting.learning_rate)},
+                              {"iterations", trial.iterations},
+                              {"seconds", metrics_number(trial.seconds)}};
+  if (trial.result.losses.empty()) {
+    line["diverged"] = true;
+  } else {
+    line["score"] = metrics_number(trial.result.loss());
+    line["score_error"] = metrics_number(trial.result.error());
+  }
+  line["chosen"] = trial.chosen;
+  line["reason"] = trial.reason;
+  return line;
+}
+
 }  // namespace
 
-Result<Showing> TunedTraining::challenge(const Setting& setting, std::uint64_t iterations) {
+Result<Found> Trials::search(const Setting& given, SearchPlan plan, const Budget& budget) {
+  ComputeGroups& groups = training_.groups();
+  const std::uint64_t iteration = training_.state().iteration;
+  budget_ = budget;
+  plan.length = budget.length;
+  start_groups_ = given.groups;
+  start_.take(groups, training_.state());
+  trials_.clear();
+  // When all work is merged, groups gain nothing.
+  const bool several = groups.most() > 1 && groups.net().has(Net::Phase::replicated);
+  if (!plan.cold && several && timed_.timings.empty()) OMNI_CHECK(time_groups());
+  for (auto each = timed_.timings.rbegin(); each != timed_.timings.rend(); ++each)
+    if (each->groups <= timed_.groups && each->groups != given.groups)
+      plan.more_groups.push_back(each->groups);
+  if (!plan.more_groups.empty())
+    plan.groups_first = seconds_of(given.groups) > kMuchFaster * seconds_of(plan.more_groups[0]);
+  OMNI_TRY(const Probe now, probe(1));
+  spread_ = now.spread;
+  loss_at_start_ = now.losses.front();
+  start_.restore(groups);
+  Result<Found> found = omni::search(given, plan, *this);
+  for (Trial& trial : trials_) {
+    trial.chosen = found && trial.setting == found->setting;
+    if (trial.reason.empty()) trial.reason = "stopped before there was a choice";
+    training_.record(line_of(trial, iteration));
+  }
+  const Setting& chosen = found ? found->setting : given;
+  training_.use_groups(chosen.groups);
+  const bool kept = found && chosen == champion_.setting;
+  (kept ? champion_.at : start_).restore(groups);
+  if (!kept) return found;
+  lost -= std::min(lost, champion_.iterations);
+  lost_seconds -= champion_.seconds;
+  return found;
+}
+
+void Trials::keep() {
+  std::swap(start_, champion_.at);
+  champion_.at.take(training_.groups(), training_.state());
+}
+
+void Trials::go_back() {
+  start_.restore(training_.groups());
+  champion_.at = start_;
+}
+
+Result<TrialResult> Trials::challenge(const Setting& setting, std::uint64_t iterations) {
   if (trials_.empty() || !(challenger_.setting == setting) || challenger_.iterations == 0 ||
       trials_.back().setting != setting) {
     challenger_ = {.setting = setting, .at = std::move(challenger_.at), .trial = trials_.size()};
@@ -48,34 +118,30 @@ Result<Showing> TunedTraining::challenge(const Setting& setting, std::uint64_t i
   return advance(challenger_, iterations);
 }
 
-void TunedTraining::decided(const std::string& reason) {
-  // Behind promote() the last challenger is the champion.
+// After promote() the trial that was decided last is the champion's.
+void Trials::decided(const std::string& reason) {
   Trial& trial = trials_.back();
   trial.reason = reason;
-  say(fmt::format("auto: trial {}: {}: {}, {:.2f} s: {}", trial.number, describe(trial.setting),
-                  trial.showing.said(), trial.seconds, reason));
+  training_.say(fmt::format("auto: trial {}: {}: {}, {:.2f} s: {}", trial.number,
+                            describe(trial.setting), trial.result.text(), trial.seconds, reason));
 }
 
-Result<Showing> TunedTraining::advance(Entrant& entrant, std::uint64_t iterations) {
+Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
   Stopwatch time;
+  const Setting& setting = run.setting;
   // With groups that are faster, as many iterations as take the same time.
-  if (entrant.setting.groups != start_groups_)
-    iterations =
-        static_cast<std::uint64_t>(static_cast<double>(iterations) * seconds_of(start_groups_) /
-                                   seconds_of(entrant.setting.groups));
-  use(entrant.setting.groups);
-  const bool first = entrant.iterations == 0;
-  (first ? start_ : entrant.at).restore(groups_);
-  TrainingState state = (first ? start_ : entrant.at).state();
-  state.tuning->momentum = entrant.setting.momentum;
-  state.tuning->learning_rate = entrant.setting.learning_rate;
-  std::vector<double>& losses = entrant.losses;
+  if (setting.groups != start_groups_)
+    iterations = static_cast<std::uint64_t>(static_cast<double>(iterations) *
+                                            seconds_of(start_groups_) / seconds_of(setting.groups));
+  training_.use_groups(setting.groups);
+  const TrainingSnapshot& from = run.iterations == 0 ? start_ : run.at;
+  from.restore(training_.groups());
+  std::vector<double>& losses = run.losses;
   const std::size_t before = losses.size();
-  losses.resize(before + iterations - entrant.iterations);
-  const bool smaller = &entrant == &challenger_ &&
-                       entrant.setting.groups == champion_.setting.groups &&
-                       2 * step_of(entrant.setting) < step_of(champion_.setting);
-  Fate fate = Fate::diverged;
+  losses.resize(before + iterations - run.iterations);
+  const bool smaller = &run == &challenger_ && setting.groups == champion_.setting.groups &&
+                       2 * step_of(setting) < step_of(champion_.setting);
+  TrialEnd end = TrialEnd::diverged;
   const auto is_lost = [&](std::uint64_t done) {
     const auto last = [&](const std::vector<double>& all, std::size_t count) {
       return std::span(all).subspan(before + done - count, count);
@@ -87,97 +153,106 @@ Result<Showing> TunedTraining::advance(Entrant& entrant, std::uint64_t iteration
     const auto others = last(champion_.losses, kPaired);
     if (mean_of(others).mean > 0.9 * chance_ || !surely_above(last(losses, kPaired), others))
       return false;
-    fate = Fate::behind;
+    end = TrialEnd::behind;
     return true;
   };
-  const Piece piece = train_piece(state, std::span(losses).subspan(before), {}, is_lost);
-  entrant.seconds += piece.seconds;
+  const Piece piece =
+      train_piece(from.state(), std::span(losses).subspan(before),
+                  {.learning_rate = setting.learning_rate, .momentum = setting.momentum}, is_lost);
+  run.seconds += piece.seconds;
   std::uint64_t spent = piece.done;
-  Showing showing{fate};
+  TrialResult result{end};
   if (piece.ended) {
-    entrant.at.take(groups_, piece.state);
-    entrant.iterations = iterations;
-    OMNI_TRY(showing, show(piece.state, iterations, spent));
+    run.at.take(training_.groups(), piece.state);
+    run.iterations = iterations;
+    OMNI_TRY(result, evaluate(run, piece.state, iterations, spent));
   } else {
-    entrant.iterations = 0;
+    run.iterations = 0;
   }
   // The budget is meant in iterations of the training as it was.
-  lose(static_cast<std::uint64_t>(static_cast<double>(spent) * seconds_of(entrant.setting.groups) /
+  lose(static_cast<std::uint64_t>(static_cast<double>(spent) * seconds_of(setting.groups) /
                                   seconds_of(start_groups_)),
        time.seconds());
   if (!piece.ended && piece.ended.error().kind != ErrorKind::diverged) return piece.ended.error();
-  Trial& trial = trials_[entrant.trial];
+  Trial& trial = trials_[run.trial];
   trial.iterations += spent;
   trial.seconds += time.seconds();
-  trial.showing = showing;
-  return showing;
+  trial.result = result;
+  return result;
 }
 
 // Behind a cooldown, on mini-batches that no trial trains on.
-Result<Showing> TunedTraining::show(TrainingState state, std::uint64_t iterations,
-                                    std::uint64_t& spent) {
+Result<TrialResult> Trials::evaluate(const TrialRun& run, TrainingState state,
+                                     std::uint64_t iterations, std::uint64_t& spent) {
   const std::uint64_t cooldown = cooldown_of(iterations);
   std::vector<double> losses(cooldown);
-  const Piece piece = train_piece(state, losses, {.cooldown = true});
+  const Piece piece = train_piece(state, losses,
+                                  {.learning_rate = run.setting.learning_rate,
+                                   .momentum = run.setting.momentum,
+                                   .cooldown = true});
   spent += piece.done;
   if (!piece.ended) {
     if (piece.ended.error().kind != ErrorKind::diverged) return piece.ended.error();
-    return Showing{};
+    return TrialResult{};
   }
   OMNI_TRY(Probe probe, this->probe(probes()));
   spent += probes() / kProbesPerIteration;
-  state_.tuning->simulated += piece.simulated / static_cast<double>(cooldown) *
-                              static_cast<double>(probes()) / kProbesPerIteration;
-  Showing showing{Fate::learns, std::move(probe.losses)};
-  if (showing.loss() < kLearned * chance_) return showing;
-  if (!(showing.loss() < kExplodes * std::max(chance_, loss_at_start_))) return Showing{};
-  showing.fate = probe.spread < kDead * spread_ ? Fate::dead : Fate::at_chance;
-  return showing;
+  training_.state().simulated_before += piece.simulated / static_cast<double>(cooldown) *
+                                        static_cast<double>(probes()) / kProbesPerIteration;
+  TrialResult result{TrialEnd::learns, std::move(probe.losses)};
+  if (result.loss() < kLearned * chance_) return result;
+  if (!(result.loss() < kExplodes * std::max(chance_, loss_at_start_))) return TrialResult{};
+  result.end = probe.spread < kDead * spread_ ? TrialEnd::dead : TrialEnd::at_chance;
+  return result;
 }
 
 // On mini-batches far behind the start of the search.
-Result<Probe> TunedTraining::probe(std::uint64_t count) {
-  const std::uint64_t behind = start_.state().iteration + kProbesBehind * length();
-  return omni::probe(groups_.net(), train_, state_.seed, behind * groups_.net().options().batch,
-                     count);
+Result<Probe> Trials::probe(std::uint64_t count) {
+  const std::uint64_t behind = start_.state().iteration + kProbesBehind * budget_.length;
+  return omni::probe(training_.groups().net(), training_.feed(), start_.state().seed,
+                     behind * batch(), count);
 }
 
-TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
-                                                std::span<double> losses,
-                                                const PieceOptions& options,
-                                                const IsLost& is_lost) {
-  Piece piece;
-  const std::uint64_t until = state.iteration + losses.size();
-  TrainingState from = state;
-  set_clock(from);
-  const double before = clock_ ? clock_->now() : 0;
-  Trainer trainer(groups_, train_, nullptr, from,
-                  {.until = until,
-                   .trial = true,
-                   .cool_from = options.cooldown ? state.iteration : UINT64_MAX,
-                   .cool_until = until,
-                   .strategy = async(asynchrony_, options.compensation),
-                   .clock = clock_.get()},
-                  {.on_iteration =
-                       [&](const StepReport& at) {
-                         losses[at.began - state.iteration] = at.loss;
-                         piece.ends.push_back(at.seconds);
-                         ++piece.done;
-                       },
-                   .is_lost = [&](double) { return is_lost && is_lost(piece.done); }});
-  piece.ended = trainer.run();
-  piece.state = trainer.state();
-  piece.seconds = trainer.seconds();
-  piece.simulated = clock_ ? clock_->now() - before : 0;
+Trials::Piece Trials::train_piece(const TrainingState& from, std::span<double> losses,
+                                  const PieceOptions& options, const IsLost& is_lost) {
+  const std::uint64_t until = from.iteration + losses.size();
+  Piece piece{.state = from};
+  const MakeClock& make_clock = training_.options().make_clock;
+  const auto clock = make_clock ? make_clock(training_.groups().count()) : nullptr;
+  Stopwatch time;
+  const auto judge = [&](const FinishedUpdate& finished) {
+    losses[finished.batch.number - from.iteration] = finished.outcome.tally.mean_loss();
+    piece.ends.push_back(time.seconds());
+    ++piece.done;
+    return is_lost && is_lost(piece.done) ? Advice::go_back : Advice::go_on;
+  };
+  {
+    TrainingLoop loop(training_.groups(), training_.feed(), piece.state,
+                      {.solver = training_.solver(),
+                       .steering = {.momentum = options.momentum,
+                                    .learning_rate = options.learning_rate,
+                                    .cool_from = options.cooldown ? from.iteration : UINT64_MAX,
+                                    .cool_until = until},
+                       .strategy = async(asynchrony_, options.compensation),
+                       .clock = clock.get(),
+                       .last_sample = until * batch(),
+                       .traced = false,
+                       .judge = judge});
+    const double before = clock ? clock->now() : 0;
+    piece.ended = loop.train_to(until * batch());
+    loop.note();
+    piece.simulated = clock ? clock->now() - before : 0;
+  }
+  piece.seconds = time.seconds();
+  training_.state().simulated_before += piece.simulated;
   return piece;
 }
 
 // Numbers of groups, for as long as each is clearly faster than the one before.
-Status TunedTraining::time_groups() {
-  OMNI_TRY(const Saturation found, smallest_saturating(most_groups_, [this](int groups) {
-             return seconds_per_iteration(groups);
-           }));
-  timed_ = found;
+Status Trials::time_groups() {
+  ComputeGroups& groups = training_.groups();
+  OMNI_TRY(timed_, smallest_saturating(groups.most(),
+                                       [this](int count) { return seconds_per_iteration(count); }));
   // Those in use are compared with, even where they are too many.
   if (std::ranges::find(timed_.timings, start_groups_, &Saturation::Timing::groups) ==
       timed_.timings.end()) {
@@ -186,50 +261,48 @@ Status TunedTraining::time_groups() {
     std::ranges::sort(timed_.timings, {}, &Saturation::Timing::groups);
   }
   std::string times;
-  for (const auto& [groups, seconds] : timed_.timings)
-    times += fmt::format("{}{:.2f} ms with {}", times.empty() ? "" : ", ", 1e3 * seconds, groups);
-  say(fmt::format("auto: per iteration {}: trials with up to {} compute group{}", times,
-                  found.groups, found.groups == 1 ? "" : "s"));
-  if (events_.on_groups) events_.on_groups(timed_, state_.iteration);
+  for (const auto& [count, seconds] : timed_.timings)
+    times += fmt::format("{}{:.2f} ms with {}", times.empty() ? "" : ", ", 1e3 * seconds, count);
+  training_.say(fmt::format("auto: per iteration {}: trials with up to {} compute group{}", times,
+                            timed_.groups, timed_.groups == 1 ? "" : "s"));
+  for (const Saturation::Timing& timing : timed_.timings)
+    training_.record({{"iteration", training_.state().iteration},
+                      {"timed_groups", timing.groups},
+                      {"seconds_per_iteration", metrics_number(timing.seconds)},
+                      {"chosen", timing.groups == timed_.groups}});
   return {};
 }
 
 // Before numbers of groups are timed there is only one.
-double TunedTraining::seconds_of(int groups) const {
+double Trials::seconds_of(int groups) const {
   const auto timed = std::ranges::find(timed_.timings, groups, &Saturation::Timing::groups);
   return timed != timed_.timings.end() ? timed->seconds : 1;
 }
 
-// At rate 0 nothing diverges.
-Result<double> TunedTraining::seconds_per_iteration(int groups) {
-  if (make_clock_) return simulated_seconds(groups);
+// At rate 0 nothing diverges. With a virtual clock nothing needs to train.
+Result<double> Trials::seconds_per_iteration(int groups) {
+  if (const MakeClock& make_clock = training_.options().make_clock) {
+    const std::unique_ptr<VirtualClock> clock = make_clock(groups);
+    return forecast_updates(*clock, {}, batch()).seconds;
+  }
   constexpr std::size_t kParts = 3;
   const std::size_t part = part_for(groups), count = kParts * part + drained(groups);
   Stopwatch time;
-  const int before = groups_.count();
-  use(groups);
-  TrainingState state = state_;
-  state.tuning->learning_rate = state.tuning->momentum = 0;
+  const int before = training_.groups().count();
+  training_.use_groups(groups);
   std::vector<double> losses(count);
-  const Piece piece = train_piece(state, losses, {.compensation = Compensation::off});
-  use(before);
-  start_.restore(groups_);
+  const Piece piece = train_piece(training_.state(), losses, {.compensation = Compensation::off});
+  training_.use_groups(before);
+  start_.restore(training_.groups());
   lose(piece.done, time.seconds());
-  if (!piece.ended && piece.ended.error().kind == ErrorKind::interrupted) return stopped();
   OMNI_CHECK(Status(piece.ended));
   return fastest(std::span(piece.ends).first(kParts * part), part);
 }
 
-void TunedTraining::lose(std::uint64_t iterations, double seconds) {
-  state_.tuning->lost += iterations;
-  seconds_ += seconds;
-  lost_seconds_ += seconds;
-}
-
-// Per iteration.
-double TunedTraining::simulated_seconds(int groups) const {
-  const std::unique_ptr<VirtualClock> clock = make_clock_(groups);
-  return forecast_updates(*clock, {}, groups_.net().options().batch).seconds;
+void Trials::lose(std::uint64_t iterations, double seconds) {
+  lost += iterations;
+  training_.add_seconds(seconds);
+  lost_seconds += seconds;
 }
 
 }  // namespace omni

@@ -22,7 +22,7 @@ TEST_F(AutoTraining, a_snapshot_brings_everything_back) {
   make(3, "learning_rate=0.05\nmomentum=0.9\n");
   const auto go_on = [this](const TrainingState& state, std::uint64_t until) {
     Trainer trainer(*groups_, *feed_, nullptr, state,
-                    {.until = until, .strategy = async(Asynchrony::reproducible)}, {});
+                    {.iterations = until, .strategy = async(Asynchrony::reproducible)}, {});
     EXPECT_TRUE(trainer.run());
     return trainer.state();
   };
@@ -95,10 +95,9 @@ TEST_F(AutoTraining, after_a_divergence_the_next_training_works) {
   for (const Asynchrony asynchrony : {Asynchrony::free, Asynchrony::reproducible})
     for (int repeat = 0; repeat < 20; ++repeat) {
       snapshot.restore(*groups_);
-      TrainingState state{.seed = 1};
-      state.tuning = Tuning{.momentum = 0.9, .learning_rate = 1e30};
-      Trainer diverging(*groups_, *feed_, nullptr, state,
-                        {.iterations = 100, .strategy = async(asynchrony)}, {});
+      test::Steered steered({.momentum = 0.9, .learning_rate = 1e30});
+      Trainer diverging(*groups_, *feed_, nullptr, {.seed = 1},
+                        {.iterations = 100, .strategy = async(asynchrony)}, {}, {&steered});
       const Status trained = diverging.run();
       ASSERT_FALSE(trained);
       EXPECT_EQ(trained.error().kind, ErrorKind::diverged);

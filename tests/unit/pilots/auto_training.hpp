@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "layers/formats/darknet.hpp"
 #include "runtime/data/dataset.hpp"
@@ -17,7 +18,8 @@
 #include "runtime/tasks/session.hpp"
 #include "scheduling/checkpoint/training_checkpoint.hpp"
 #include "scheduling/forecast/machine/machine_file.hpp"
-#include "scheduling/pilots/tuning/tuned_training.hpp"
+#include "scheduling/pilots/tuning/tuned.hpp"
+#include "tests/support/group_training.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni {
@@ -73,35 +75,57 @@ class AutoTraining : public testing::Test {
 
   Status train(std::uint64_t iterations, TrainingState state = {.seed = 1},
                Asynchrony asynchrony = Asynchrony::free) {
-    TunedTraining training(
-        *groups_, *feed_, nullptr, std::move(state),
-        {.iterations = iterations, .checkpoint_every = checkpoint_every_}, 2,
-        {.training = {.on_iteration = [this](const StepReport& at) { drawn_.push_back(at); },
+    Tuned tuned(2, asynchrony);
+    Trainer training(*groups_, *feed_, nullptr, std::move(state),
+                     {.iterations = iterations,
+                      .checkpoint_every = checkpoint_every_,
+                      .strategy = async(asynchrony, Compensation::theory),
+                      .make_clock = make_clock_,
+                      .use_groups = [this](int count) { groups_->use(count, 2); }},
+                     {.on_iteration = [this](const StepReport& at) { drawn_.push_back(at); },
                       .on_step = [this](const StepReport& at) { reports_.push_back(at); },
-                      .on_evaluation = {},
                       .save_checkpoint =
                           [this](const TrainingState& at) {
                             saved_.push_back(at);
                             return Status();
-                          }},
-         .say =
-             [this](const std::string& line) {
-               said_.push_back(line);
-               if (stop_in_a_search_ && line.starts_with("auto: trial")) std::raise(SIGTERM);
-             },
-         .on_search =
-             [this](std::span<const Trial> trials, std::uint64_t iteration) {
-               for (const Trial& trial : trials) {
-                 trials_.push_back(trial);
-                 began_.push_back(iteration);
-               }
-             },
-         .on_return = {},
-         .on_groups = {}},
-        asynchrony, make_clock_);
+                          },
+                      .say =
+                          [this](const std::string& line) {
+                            said_.push_back(line);
+                            if (stop_in_a_search_ && line.starts_with("auto: trial"))
+                              std::raise(SIGTERM);
+                          },
+                      .record = [this](const nlohmann::ordered_json& line) { note_trial(line); }},
+                     {&tuned});
     Status status = training.run();
     state_ = training.state();
+    tuning_ = tuned.tuning();
+    lost_ = tuned.lost();
     return status;
+  }
+
+  void note_trial(const nlohmann::ordered_json& line) {
+    if (!line.contains("trial")) return;
+    trials_.push_back({.number = line["trial"],
+                       .setting = {line["groups"], line["momentum"], line["learning_rate"]},
+                       .chosen = line["chosen"],
+                       .reason = line["reason"]});
+    began_.push_back(line["iteration"]);
+  }
+
+  // As a checkpoint of iteration 100 has it.
+  static TrainingState tuned_state(const Tuning& tuning, std::uint64_t lost = 0) {
+    TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
+    state.pilots["tuned"] = {tuning.momentum,
+                             tuning.learning_rate,
+                             tuning.warm ? 1.0 : 0.0,
+                             std::min(static_cast<double>(tuning.next_search), 1e12),
+                             static_cast<double>(lost),
+                             tuning.highest_step,
+                             static_cast<double>(tuning.returns),
+                             1e30,
+                             0};
+    return state;
   }
 
   // All groups share one device, and waste time there, so several are slower than one.
@@ -145,7 +169,9 @@ class AutoTraining : public testing::Test {
   TrainingState state_;
   std::vector<TrainingState> saved_;
   bool stop_in_a_search_ = false;
-  TunedTraining::MakeClock make_clock_;
+  MakeClock make_clock_;
+  Tuning tuning_;
+  std::uint64_t lost_ = 0;
   std::uint64_t checkpoint_every_ = 0;
 };
 

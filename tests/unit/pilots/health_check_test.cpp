@@ -28,7 +28,7 @@ class Health : public test::DeterministicSession {
   struct Outcome {
     std::vector<std::string> said;
     std::optional<Finding> failure;
-    bool interrupted = false;
+    bool failed = false;
     std::vector<std::uint64_t> saved;  // iterations
     TrainingState state;
     int inspections = 0;
@@ -37,22 +37,19 @@ class Health : public test::DeterministicSession {
   static Outcome train(Run& run, std::uint64_t iterations, bool strict,
                        const TrainingState& from = {.seed = 1}, Asynchrony asynchrony = {}) {
     Outcome outcome;
-    HealthCheck health(
-        run.groups.net(), run.feed->dataset(),
-        {.strict = strict, .warn = [&](const std::string& text) { outcome.said.push_back(text); }});
-    health.take(from.health);
+    HealthCheck health({.strict = strict});
     Trainer trainer(run.groups, *run.feed, nullptr, from,
-                    {.iterations = iterations,
-                     .display = 1000,
-                     .strategy = async(asynchrony),
-                     .health = &health},
-                    {.save_checkpoint = [&](const TrainingState& state) {
-                      outcome.saved.push_back(state.iteration);
-                      return Status();
-                    }});
+                    {.iterations = iterations, .display = 1000, .strategy = async(asynchrony)},
+                    {.save_checkpoint =
+                         [&](const TrainingState& state) {
+                           outcome.saved.push_back(state.iteration);
+                           return Status();
+                         },
+                     .warn = [&](const std::string& text) { outcome.said.push_back(text); }},
+                    {&health});
     const Status trained = trainer.run();
-    outcome.interrupted = !trained && trained.error().kind == ErrorKind::interrupted;
-    EXPECT_TRUE(trained || outcome.interrupted) << trained.error().message();
+    outcome.failed = !trained;
+    EXPECT_EQ(outcome.failed, health.failure().has_value());
     outcome.failure = health.failure();
     outcome.state = trainer.state();
     outcome.inspections = health.inspections();
@@ -69,19 +66,21 @@ class Health : public test::DeterministicSession {
                           const std::string& options = "") {
     Run run(net("learning_rate=0.05\nmomentum=0.9\n" + options, "tanh"));
     Told told;
-    HealthCheck health(
-        run.groups.net(), run.feed->dataset(),
-        {.strict = strict, .warn = [&](const std::string& text) { told.said.push_back(text); }});
+    HealthCheck health({.strict = strict});
+    Trainer training(run.groups, *run.feed, nullptr, {.seed = 1}, {},
+                     {.warn = [&](const std::string& text) { told.said.push_back(text); }});
+    EXPECT_TRUE(health.begin(training, {}));
     for (std::uint64_t i = 1; i <= iterations && !health.failure(); ++i) {
       StepReport report;
       report.iteration = i;
       report.iterations = iterations;
       report.loss = loss(i);
       report.learning_rate = 0.05f;
-      if (health.note(report)) {
-        EXPECT_TRUE(health.inspect(run.groups.net(), *run.feed, 1, i * 6));
+      training.state().samples = i * 6;
+      if (health.judge(report) == Advice::rest) {
+        EXPECT_TRUE(health.rested(training));
       }
-      if (i == iterations) health.end();
+      if (i == iterations) (void)health.end(training);
       if (health.failure()) told.failed_at = i;
     }
     return told;
@@ -104,7 +103,7 @@ TEST_F(Health, says_nothing_of_nets_that_learn) {
         std::pair("leaky", "adam=1\nlearning_rate=0.003\n")}) {
     Run run(net(options, activation));
     const Outcome outcome = train(run, 1100, true);
-    EXPECT_FALSE(outcome.interrupted) << activation << options;
+    EXPECT_FALSE(outcome.failed) << activation << options;
     EXPECT_TRUE(outcome.said.empty()) << activation << options << outcome.said.front();
     EXPECT_GE(outcome.inspections, 1);
   }
@@ -115,7 +114,7 @@ TEST_F(Health, names_a_dead_layer_once) {
     Run run(net("learning_rate=0.05\nmomentum=0.5\n", "relu"), groups);
     kill_layer(run, 1);
     const Outcome outcome = train(run, 900, false);
-    EXPECT_FALSE(outcome.interrupted);
+    EXPECT_FALSE(outcome.failed);
     ASSERT_EQ(outcome.said.size(), 1u) << outcome.said.back();
     EXPECT_EQ(outcome.said.front().find("net.cfg:13: layer 1 [connected] gives the same output"),
               0u)
@@ -130,7 +129,7 @@ TEST_F(Health, strict_ends_a_dead_training_and_saves_it) {
     Run run(net("learning_rate=0.05\nmomentum=0.5\n", "relu"), groups);
     kill_layer(run, 1);
     const Outcome outcome = train(run, 5000, true, {.seed = 1}, asynchrony);
-    EXPECT_TRUE(outcome.interrupted);
+    EXPECT_TRUE(outcome.failed);
     ASSERT_TRUE(outcome.failure);
     EXPECT_EQ(outcome.failure->kind, Ailment::same_output);
     EXPECT_EQ(outcome.failure->error().kind, ErrorKind::diverged);
@@ -224,7 +223,7 @@ TEST_F(Health, tells_a_loss_that_has_risen) {
 TEST_F(Health, resumes_without_a_new_reason) {
   Run run(net("learning_rate=0.05\nmomentum=0.9\n", "tanh"));
   const Outcome first = train(run, 700, true);
-  ASSERT_FALSE(first.state.health.empty());
+  ASSERT_FALSE(first.state.pilots.at("health").empty());
   const Outcome second = train(run, 1400, true, first.state);
   EXPECT_TRUE(second.said.empty());
   EXPECT_EQ(second.inspections, 1) << "only the one of iteration 1024";
@@ -234,25 +233,31 @@ TEST_F(Health, remembers_for_how_long_it_has_been_stuck) {
   Run run(net("learning_rate=0.05\nmomentum=0.5\n", "relu"));
   kill_layer(run, 1);
   TrainingState state = train(run, 150, false).state;
-  ASSERT_FALSE(state.health.empty());
+  ASSERT_FALSE(state.pilots.at("health").empty());
   const Outcome resumed = train(run, 230, true, state);
   EXPECT_TRUE(resumed.failure) << "at iteration 200, as without a stop";
   EXPECT_LE(resumed.state.iteration, 210u);
 }
 
-TEST_F(Health, ignores_damaged_numbers) {
+TEST_F(Health, refuses_damaged_numbers) {
   Run run(net("learning_rate=0.05\n", "tanh"));
-  HealthCheck health(run.groups.net(), run.feed->dataset(), {.warn = {}});
+  Trainer training(run.groups, *run.feed, nullptr, {.seed = 1}, {}, {});
+  HealthCheck health({});
+  ASSERT_TRUE(health.begin(training, {}));
   const std::vector<double> good = health.numbers();
+  EXPECT_TRUE(health.begin(training, good));
+  std::vector<std::vector<double>> wrong{{1}, std::vector<double>(3, 1)};
   for (std::size_t i = 0; i < good.size(); ++i)
-    for (const double wrong : {std::nan(""), HUGE_VAL, -1e300}) {
-      std::vector<double> numbers = good;
-      numbers[i] = wrong;
-      health.take(numbers);
-      for (const double each : health.numbers()) EXPECT_TRUE(std::isfinite(each));
+    for (const double each : {std::nan(""), HUGE_VAL}) {
+      wrong.push_back(good);
+      wrong.back()[i] = each;
     }
-  health.take({});
-  health.take(std::vector<double>(3, 1));
+  for (const std::vector<double>& numbers : wrong) {
+    const Status begun = health.begin(training, numbers);
+    ASSERT_FALSE(begun) << testing::PrintToString(numbers);
+    EXPECT_NE(begun.error().message().find("impossible numbers of the pilot 'health'"),
+              std::string::npos);
+  }
 }
 
 }  // namespace

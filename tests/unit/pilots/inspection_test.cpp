@@ -103,12 +103,10 @@ class Inspecting : public test::DeterministicSession {
   static void expect_equal_bits(const std::function<std::unique_ptr<Run>()>& make,
                                 const std::function<TrainerOptions()>& options) {
     const auto plain = make(), inspected = make();
-    HealthCheck health(inspected->groups.net(), inspected->feed->dataset(),
-                       {.first = 1, .usual = 1, .stuck = 1000, .warn = {}});
+    HealthCheck health({.first = 1, .usual = 1, .stuck = 1000});
     plain->train(options());
-    TrainerOptions watched = options();
-    watched.health = &health;
-    inspected->train(watched);
+    inspected->pilots = {&health};
+    inspected->train(options());
     EXPECT_FALSE(health.failure());
     EXPECT_GE(health.inspections(), 1);
     EXPECT_EQ(everything_of(*inspected), everything_of(*plain));

@@ -62,12 +62,12 @@ class BowlRunner : public TrialRunner {
   explicit BowlRunner(const Bowl& bowl, std::uint64_t budget = 1000)
       : bowl_(bowl), budget_(budget), start_(bowl.start()) {}
 
-  Result<Showing> challenge(const Setting& setting, std::uint64_t iterations) override {
+  Result<TrialResult> challenge(const Setting& setting, std::uint64_t iterations) override {
     if (challenger_.setting != setting) challenger_ = {setting, start_, 0};
     tried.push_back(setting);
     return advance(challenger_, iterations);
   }
-  Result<Showing> defend(std::uint64_t iterations) override {
+  Result<TrialResult> defend(std::uint64_t iterations) override {
     return advance(champion_, iterations);
   }
   void promote() override { std::swap(champion_, challenger_); }
@@ -79,7 +79,7 @@ class BowlRunner : public TrialRunner {
   std::uint64_t spent = 0;
 
  private:
-  Showing advance(Entrant& entrant, std::uint64_t iterations) {
+  TrialResult advance(Entrant& entrant, std::uint64_t iterations) {
     for (; entrant.iterations < iterations; ++entrant.iterations, ++spent) {
       bowl_.step(entrant.at, static_cast<int>(entrant.iterations), entrant.setting.learning_rate,
                  entrant.setting.momentum);
@@ -91,14 +91,14 @@ class BowlRunner : public TrialRunner {
       bowl_.step(cooled, static_cast<int>(iterations) + i,
                  entrant.setting.learning_rate * (1 - i / (cooldown + 1.0)),
                  entrant.setting.momentum);
-    Showing showing{Fate::learns};
+    TrialResult result{TrialEnd::learns};
     for (int batch = 0; batch < 24; ++batch) {
       std::mt19937 random(static_cast<unsigned>(1'000'000 + batch));
-      showing.losses.push_back(bowl_.loss(cooled) *
-                               (1 + 0.1 * std::normal_distribution<double>()(random)));
+      result.losses.push_back(bowl_.loss(cooled) *
+                              (1 + 0.1 * std::normal_distribution<double>()(random)));
     }
-    if (showing.loss() > 0.98 * kLossAtChance) showing.fate = Fate::at_chance;
-    return showing;
+    if (result.loss() > 0.98 * kLossAtChance) result.end = TrialEnd::at_chance;
+    return result;
   }
 
   Bowl bowl_;
@@ -137,7 +137,7 @@ TEST(Search, finds_a_good_setting_from_any_start) {
           BowlRunner runner(bowl);
           const auto found = search(given, {.length = 20, .cold = true}, runner);
           ASSERT_TRUE(found) << found.error().message();
-          EXPECT_EQ(found->fate, Fate::learns);
+          EXPECT_EQ(found->end, TrialEnd::learns);
           // What a short trial cannot see is a matter for later searches.
           EXPECT_LT(trained(bowl, found->setting), 0.25 * kLossAtChance)
               << "from " << describe(given) << " to " << describe(found->setting) << ", curvature "
@@ -196,11 +196,11 @@ TEST(Search, says_that_all_trials_diverged) {
 class EqualGroups : public BowlRunner {
  public:
   explicit EqualGroups(double worse) : BowlRunner(Bowl{}), worse_(worse) {}
-  Result<Showing> challenge(const Setting& setting, std::uint64_t iterations) override {
-    OMNI_TRY(Showing showing, BowlRunner::challenge(setting, iterations));
+  Result<TrialResult> challenge(const Setting& setting, std::uint64_t iterations) override {
+    OMNI_TRY(TrialResult result, BowlRunner::challenge(setting, iterations));
     if (setting.groups > 1)
-      for (double& loss : showing.losses) loss *= worse_;
-    return showing;
+      for (double& loss : result.losses) loss *= worse_;
+    return result;
   }
 
  private:
@@ -222,16 +222,16 @@ class AtChance : public TrialRunner {
  public:
   explicit AtChance(double learns_from = INFINITY, double dead_from = INFINITY)
       : learns_from_(learns_from), dead_from_(dead_from) {}
-  Result<Showing> challenge(const Setting& setting, std::uint64_t) override {
+  Result<TrialResult> challenge(const Setting& setting, std::uint64_t) override {
     last_ = setting;
     tried.push_back(setting);
     const double step = step_of(setting);
-    return Showing{step > dead_from_     ? Fate::dead
-                   : step > learns_from_ ? Fate::learns
-                                         : Fate::at_chance,
-                   std::vector<double>(8, step > learns_from_ ? 1.0 : kLossAtChance)};
+    return TrialResult{step > dead_from_     ? TrialEnd::dead
+                       : step > learns_from_ ? TrialEnd::learns
+                                             : TrialEnd::at_chance,
+                       std::vector<double>(8, step > learns_from_ ? 1.0 : kLossAtChance)};
   }
-  Result<Showing> defend(std::uint64_t) override { return Showing{Fate::at_chance}; }
+  Result<TrialResult> defend(std::uint64_t) override { return TrialResult{TrialEnd::at_chance}; }
   void promote() override { champion = last_; }
   void decided(const std::string&) override {}
   bool can_afford(std::uint64_t) const override { return tried.size() < 20; }
@@ -247,7 +247,7 @@ TEST(Search, decides_nothing_while_losses_are_at_chance) {
   AtChance runner;
   const auto found = search({1, 0.9, 0.01}, {.length = 20, .cold = true}, runner);
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->fate, Fate::at_chance);
+  EXPECT_EQ(found->end, TrialEnd::at_chance);
   // Ten times as much was alive, too.
   EXPECT_EQ(found->setting, (Setting{1, 0.9, 1}));
 }
@@ -267,14 +267,14 @@ TEST(Search, goes_on_with_no_step_that_was_not_tried) {
 TEST(Search, a_step_that_diverges_without_momentum_is_tried_with_it) {
   class Stable : public AtChance {
    public:
-    Result<Showing> challenge(const Setting& setting, std::uint64_t) override {
+    Result<TrialResult> challenge(const Setting& setting, std::uint64_t) override {
       last = setting;
       tried.push_back(setting);
       const double step = step_of(setting);
-      if (step > (setting.momentum > 0.5 ? 5 : 0.5)) return Showing{};
-      return Showing{Fate::learns, std::vector<double>(8, 1 / step)};
+      if (step > (setting.momentum > 0.5 ? 5 : 0.5)) return TrialResult{};
+      return TrialResult{TrialEnd::learns, std::vector<double>(8, 1 / step)};
     }
-    Result<Showing> defend(std::uint64_t) override { return Showing{Fate::learns}; }
+    Result<TrialResult> defend(std::uint64_t) override { return TrialResult{TrialEnd::learns}; }
     void promote() override { champion = last; }
     Setting last;
   } runner;
@@ -305,7 +305,7 @@ TEST(Search, looks_for_larger_steps_until_one_learns) {
   AtChance runner(5);
   const auto found = search({1, 0.9, 0.001}, {.length = 20, .cold = true}, runner);
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->fate, Fate::learns);
+  EXPECT_EQ(found->end, TrialEnd::learns);
   EXPECT_GT(step_of(found->setting), 5);
 }
 
@@ -313,15 +313,15 @@ TEST(Search, looks_for_smaller_steps_when_the_given_one_kills_the_net) {
   AtChance runner(0.05, 0.5);
   const auto found = search({1, 0.9, 2}, {.length = 20, .cold = true}, runner);
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->fate, Fate::learns);
+  EXPECT_EQ(found->end, TrialEnd::learns);
   EXPECT_LT(step_of(found->setting), 0.5);
 }
 
 TEST(Compare, a_difference_is_sure_beyond_errors_and_two_percent) {
   const auto shown = [](double level, double noise) {
-    Showing showing{Fate::learns};
-    for (int i = 0; i < 16; ++i) showing.losses.push_back(level + (i % 2 == 0 ? noise : -noise));
-    return showing;
+    TrialResult result{TrialEnd::learns};
+    for (int i = 0; i < 16; ++i) result.losses.push_back(level + (i % 2 == 0 ? noise : -noise));
+    return result;
   };
   EXPECT_EQ(compare(shown(0.9, 0.1), shown(1, 0.1)).verdict, Verdict::better);
   EXPECT_EQ(compare(shown(1.1, 0.1), shown(1, 0.1)).verdict, Verdict::worse);
@@ -332,8 +332,8 @@ TEST(Compare, a_difference_is_sure_beyond_errors_and_two_percent) {
 }
 
 TEST(Compare, the_fate_comes_before_the_loss) {
-  const Showing learns{Fate::learns, {2, 2}}, chance{Fate::at_chance, {2.3, 2.3}},
-      dead{Fate::dead, {2.3, 2.3}}, diverged{}, behind{Fate::behind};
+  const TrialResult learns{TrialEnd::learns, {2, 2}}, chance{TrialEnd::at_chance, {2.3, 2.3}},
+      dead{TrialEnd::dead, {2.3, 2.3}}, diverged{}, behind{TrialEnd::behind};
   EXPECT_EQ(compare(learns, chance).verdict, Verdict::better);
   EXPECT_EQ(compare(chance, dead).verdict, Verdict::better);
   EXPECT_EQ(compare(dead, diverged).verdict, Verdict::better);

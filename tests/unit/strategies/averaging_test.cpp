@@ -231,12 +231,12 @@ TEST_F(AveragingTest, S4_after_every_meeting_all_models_are_the_same_bits) {
   const AveragingOptions options{.every = 2, .rate = 0.7, .momentum = 0.9};
   const auto run = make(3);
   for (const std::uint64_t meeting : {6u, 12u, 18u, 24u}) {
-    run->train({.iterations = 30, .until = meeting, .strategy = averaging(options)});
+    run->train({.iterations = 30, .strategy = averaging(options)}, meeting);
     run->state = run->done;
     for (int group = 0; group < 3; ++group)
       EXPECT_EQ(replicas(*run, group), masters(*run)) << meeting;
   }
-  run->train({.iterations = 30, .until = 27, .strategy = averaging(options)});
+  run->train({.iterations = 30, .strategy = averaging(options)}, 27);
   EXPECT_NE(replicas(*run, 0), replicas(*run, 1)) << "between two meetings each has its own";
 }
 
@@ -265,9 +265,8 @@ TEST_F(AveragingTest, what_is_no_drop) {
 // A learner that never meets is a training of its own on every second mini-batch.
 TEST_F(AveragingTest, S10_without_meetings_groups_train_alone) {
   auto run = make(2);
-  run->train({.iterations = 100,
-              .until = 8,
-              .strategy = averaging({.pulls = true, .every = 1000, .pull = 0.5})});
+  run->train(
+      {.iterations = 100, .strategy = averaging({.pulls = true, .every = 1000, .pull = 0.5})}, 8);
   Plain alone(2, {.pulls = true, .every = 1000, .pull = 0.5});
   alone.train(8);
   const auto fresh = make(2);
@@ -310,12 +309,12 @@ TEST_F(AveragingTest, parameters_may_be_cut) {
 // Meetings of another interval than in the checkpoint: nobody's work is thrown away.
 TEST_F(AveragingTest, a_shorter_interval_begins_anew) {
   auto run = make(2);
-  run->train({.iterations = 100, .until = 20, .strategy = averaging({.every = 100, .rate = 1})});
+  run->train({.iterations = 100, .strategy = averaging({.every = 100, .rate = 1})}, 20);
   run->state = run->done;
-  run->train({.iterations = 100, .until = 22, .strategy = averaging({.every = 4, .rate = 1})});
+  run->train({.iterations = 100, .strategy = averaging({.every = 4, .rate = 1})}, 22);
   EXPECT_EQ(run->done.strategy.numbers.front(), 0) << "one mini-batch each is no interval";
   run->state = run->done;
-  run->train({.iterations = 100, .until = 28, .strategy = averaging({.every = 4, .rate = 1})});
+  run->train({.iterations = 100, .strategy = averaging({.every = 4, .rate = 1})}, 28);
   EXPECT_EQ(run->done.strategy.numbers.front(), 1);
 }
 
@@ -323,10 +322,9 @@ TEST_F(AveragingTest, a_shorter_interval_begins_anew) {
 TEST_F(AveragingTest, another_interval_counts_no_model_twice) {
   const auto go_on = [](int every) {
     auto run = make(2);
-    run->train({.iterations = 100, .until = 7, .strategy = averaging({.every = 4, .rate = 1})});
+    run->train({.iterations = 100, .strategy = averaging({.every = 4, .rate = 1})}, 7);
     run->state = run->done;
-    run->train(
-        {.iterations = 100, .until = 11, .strategy = averaging({.every = every, .rate = 1})});
+    run->train({.iterations = 100, .strategy = averaging({.every = every, .rate = 1})}, 11);
     return run;
   };
   const auto met = go_on(2), apart = go_on(1000);
@@ -346,7 +344,7 @@ TEST_F(AveragingTest, gives_the_same_bits_in_two_pieces) {
         AveragingOptions{.every = 3, .rate = 0.7, .momentum = 0.9}}) {
     const auto whole = train(2, options, 20);
     auto pieces = make(2);
-    pieces->train({.iterations = 20, .until = 7, .strategy = averaging(options)});
+    pieces->train({.iterations = 20, .strategy = averaging(options)}, 7);
     pieces->state = pieces->done;
     pieces->train({.iterations = 20, .strategy = averaging(options)});
     EXPECT_EQ(pieces->masters(), whole->masters());

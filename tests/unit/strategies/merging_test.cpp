@@ -33,6 +33,10 @@ activation=linear
 [softmax]
 )";
 
+MakeClock made_of(const VirtualClock& clock) {
+  return [&clock](int) { return std::make_unique<VirtualClock>(clock); };
+}
+
 // ---- rules ----
 
 TEST(BatchRule, H2_moves_by_its_factor_within_the_bounds) {
@@ -256,7 +260,8 @@ TEST_F(Merging, H7_losses_by_epoch_and_by_time_come_in_the_published_order) {
     for (const GroupBatch& batch : batches) passes.push_back(static_cast<int>(batch.least));
     const auto run = make(static_cast<int>(devices.size()), false, passes);
     VirtualClock clock(*machine, {devices}, {.flops = 1e6}, 7);
-    run->train({.iterations = 60, .strategy = hogbatch(batches, rule), .clock = &clock});
+    run->train(
+        {.iterations = 60, .strategy = hogbatch(batches, rule), .make_clock = made_of(clock)});
     Trained mean;
     double samples = 0, in_time = 0;
     for (const StepReport& report : run->reports) {
@@ -286,7 +291,7 @@ TEST_F(Merging, H7_losses_by_epoch_and_by_time_come_in_the_published_order) {
 
 TEST_F(Merging, sizes_of_before_do_not_outlive_other_bounds) {
   const auto run = make(1, false, {4});
-  run->train({.iterations = 10, .until = 5, .strategy = hogbatch({{4, 4, 4}}, {})});
+  run->train({.iterations = 10, .strategy = hogbatch({{4, 4, 4}}, {})}, 5);
   run->state = run->done;
   run->train({.iterations = 10, .strategy = hogbatch({{12, 12, 12}}, {})});
   EXPECT_EQ(run->reports.back().group_samples, 12u);
@@ -315,8 +320,9 @@ TEST_F(Merging, adaptive_batches_follow_the_balance) {
   const auto sizes = [&](std::optional<BatchRule> rule) {
     const auto run = make(2, false, {1, 3});
     VirtualClock clock(*machine, {{{0}, {1}}}, {.flops = 1e6}, 7);
-    run->train(
-        {.iterations = 20, .strategy = hogbatch({{1, 1, 4}, {12, 3, 12}}, rule), .clock = &clock});
+    run->train({.iterations = 20,
+                .strategy = hogbatch({{1, 1, 4}, {12, 3, 12}}, rule),
+                .make_clock = made_of(clock)});
     std::map<int, std::uint64_t> last;  // but for what is left at the end
     for (const StepReport& report : run->reports)
       if (report.images < 20 * 12 - 24) last[report.group] = report.group_samples;
@@ -362,19 +368,20 @@ TEST_F(Merging, a_virtual_clock_gives_the_same_bits_in_two_pieces) {
       hogbatch({{12, 12, 12}, {1, 1, 4}, {1, 1, 4}}, BatchRule{.weight = 0.5});
   const auto whole = make(3, false, {12, 1, 1});
   VirtualClock one = clock();
-  whole->train({.iterations = 12, .strategy = strategy, .clock = &one});
+  whole->train({.iterations = 12, .strategy = strategy, .make_clock = made_of(one)});
 
   const auto pieces = make(3, false, {12, 1, 1});
-  VirtualClock first = clock(), second = clock();
+  const VirtualClock first = clock(), second = clock();
   // Both halves end where the whole comes to rest, too.
   const auto again = make(3, false, {12, 1, 1});
   VirtualClock halves = clock();
-  again->train({.iterations = 12, .evaluate_every = 6, .strategy = strategy, .clock = &halves});
-  pieces->train({.iterations = 12, .until = 6, .strategy = strategy, .clock = &first});
+  again->train(
+      {.iterations = 12, .evaluate_every = 6, .strategy = strategy, .make_clock = made_of(halves)});
+  pieces->train({.iterations = 12, .strategy = strategy, .make_clock = made_of(first)}, 6);
   pieces->state = pieces->done;
-  pieces->train({.iterations = 12, .strategy = strategy, .clock = &second});
+  pieces->train({.iterations = 12, .strategy = strategy, .make_clock = made_of(second)});
   EXPECT_EQ(pieces->masters(), again->masters());
-  EXPECT_EQ(second.now(), halves.now());
+  EXPECT_EQ(pieces->done.arrivals->clock.now, again->done.arrivals->clock.now);
   EXPECT_NE(whole->reports.front().simulated_seconds, std::nullopt);
 }
 

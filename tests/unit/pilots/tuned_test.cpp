@@ -28,7 +28,7 @@ TEST_F(AutoTraining, only_what_the_winners_did_remains) {
   make(1, "learning_rate=0.05\nmomentum=0.9\n");
   const Status trained = train(2400);
   ASSERT_TRUE(trained) << trained.error().message();
-  EXPECT_EQ(state_.tuning->returns, 0u) << "another training would be needed";
+  EXPECT_EQ(tuning_.returns, 0u) << "another training would be needed";
   const auto tuned = masters();
   std::vector<std::pair<std::uint64_t, Setting>> chosen;
   for (std::size_t i = 0; i < trials_.size(); ++i)
@@ -39,12 +39,13 @@ TEST_F(AutoTraining, only_what_the_winners_did_remains) {
   TrainingState state{.seed = 1};
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const Setting& setting = chosen[i].second;
-    state.tuning = Tuning{.momentum = setting.momentum, .learning_rate = setting.learning_rate};
+    test::Steered steered({.momentum = setting.momentum,
+                           .learning_rate = setting.learning_rate,
+                           .cool_from = 1800,
+                           .cool_until = 2400});
     Trainer trainer(*groups_, *feed_, nullptr, state,
-                    {.iterations = i + 1 < chosen.size() ? chosen[i + 1].first : 2400,
-                     .cool_from = 1800,
-                     .cool_until = 2400},
-                    {});
+                    {.iterations = i + 1 < chosen.size() ? chosen[i + 1].first : 2400}, {},
+                    {&steered});
     ASSERT_TRUE(trainer.run());
     state = trainer.state();
   }
@@ -56,8 +57,8 @@ TEST_F(AutoTraining, trials_cost_about_a_tenth) {
   for (const double rate : {0.05, 0.0005, 5.0}) {
     make(1, fmt::format("learning_rate={}\nmomentum=0.9\n", rate));
     ASSERT_TRUE(train(4000));
-    EXPECT_GT(state_.tuning->lost, 50u) << rate;
-    EXPECT_LT(state_.tuning->lost, 500u) << rate;
+    EXPECT_GT(lost_, 50u) << rate;
+    EXPECT_LT(lost_, 500u) << rate;
   }
 }
 
@@ -76,8 +77,7 @@ TEST_F(AutoTraining, the_rate_falls_at_the_end) {
 TEST_F(AutoTraining, a_policy_of_the_net_is_left_alone) {
   make(1, "learning_rate=0.05\nmomentum=0.9\npolicy=steps\nsteps=500\nscales=0.1\n");
   ASSERT_TRUE(train(2400));
-  EXPECT_FLOAT_EQ(reports_.back().learning_rate,
-                  0.1f * static_cast<float>(state_.tuning->learning_rate));
+  EXPECT_FLOAT_EQ(reports_.back().learning_rate, 0.1f * static_cast<float>(tuning_.learning_rate));
 }
 
 TEST_F(AutoTraining, too_few_iterations_are_trained_without_trials) {
@@ -108,13 +108,13 @@ TEST_F(AutoTraining, when_every_rate_diverges_the_error_says_so) {
 // A setting that loses the training between two searches.
 TEST_F(AutoTraining, a_training_that_is_lost_goes_back_with_smaller_steps) {
   make(1, "learning_rate=0.05\nmomentum=0.9\n");
-  TrainingState state{.seed = 1};
-  state.tuning =
-      Tuning{.momentum = 0.9, .learning_rate = 1e4, .warm = true, .next_search = UINT64_MAX};
+  TrainingState state =
+      tuned_state({.momentum = 0.9, .learning_rate = 1e4, .warm = true, .next_search = UINT64_MAX});
+  state.iteration = state.samples = 0;
   const Status trained = train(1500, state);
-  EXPECT_GT(state_.tuning->returns, 0u);
-  EXPECT_LE(state_.tuning->learning_rate, 5e3);
-  EXPECT_LE(state_.tuning->highest_step, 1e5);
+  EXPECT_GT(tuning_.returns, 0u);
+  EXPECT_LE(tuning_.learning_rate, 5e3);
+  EXPECT_LE(tuning_.highest_step, 1e5);
   // Where halving is in vain, that is an error.
   EXPECT_TRUE(trained || trained.error().kind == ErrorKind::diverged);
 }
@@ -122,8 +122,8 @@ TEST_F(AutoTraining, a_training_that_is_lost_goes_back_with_smaller_steps) {
 TEST_F(AutoTraining, goes_on_with_what_was_found) {
   make(2, "learning_rate=0.05\nmomentum=0.9\n");
   groups_->use(1, 2);
-  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
-  state.tuning = Tuning{.momentum = 0.3, .learning_rate = 0.02, .warm = true, .next_search = 1100};
+  TrainingState state =
+      tuned_state({.momentum = 0.3, .learning_rate = 0.02, .warm = true, .next_search = 1100});
   ASSERT_TRUE(train(300, state));
   EXPECT_TRUE(trials_.empty());
   EXPECT_THAT(said_, Contains("auto: goes on with 1 group, momentum 0.3, rate 0.02"));
@@ -133,8 +133,8 @@ TEST_F(AutoTraining, goes_on_with_what_was_found) {
 
 TEST_F(AutoTraining, says_who_is_in_which_group) {
   make(2, "learning_rate=0.05\nmomentum=0.9\n");
-  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
-  state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 1100};
+  TrainingState state =
+      tuned_state({.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 1100});
   ASSERT_TRUE(train(300, state));
   EXPECT_THAT(said_,
               Contains("auto: 2 compute groups on workers " + describe(spread_groups(2, 2))));
@@ -144,8 +144,8 @@ TEST_F(AutoTraining, says_who_is_in_which_group) {
 TEST_F(AutoTraining, groups_beyond_saturation_are_timed_when_they_are_in_use) {
   simulate();
   make(3, "learning_rate=0.05\nmomentum=0.9\n");
-  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
-  state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 100};
+  TrainingState state =
+      tuned_state({.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 100});
   const Status trained = train(3000, state, Asynchrony::reproducible);
   ASSERT_TRUE(trained) << trained.error().message();
   EXPECT_THAT(said_, Contains(AllOf(HasSubstr(" with 3: trials with up to 1 "))));
@@ -161,15 +161,13 @@ TEST_F(AutoTraining, groups_beyond_saturation_are_timed_when_they_are_in_use) {
 // What earlier searches found and lost is in the checkpoint.
 TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
   make(2, "learning_rate=0.05\nmomentum=0.9\n");
-  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
-  state.guard = GuardState{};
-  state.tuning = Tuning{.momentum = 0.9,
-                        .learning_rate = 0.02,
-                        .warm = true,
-                        .next_search = 100,
-                        .lost = 7,
-                        .highest_step = 0.3,
-                        .returns = 2};
+  TrainingState state = tuned_state({.momentum = 0.9,
+                                     .learning_rate = 0.02,
+                                     .warm = true,
+                                     .next_search = 100,
+                                     .highest_step = 0.3,
+                                     .returns = 2},
+                                    7);
   std::filesystem::create_directory(folder_ / "run");
   auto store = CheckpointStore::open(folder_ / "run", {});
   ASSERT_TRUE(store) << store.error().message();
@@ -179,8 +177,7 @@ TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
   ASSERT_TRUE(checkpoint) << checkpoint.error().message();
   const auto restored = restore_training(*groups_, *checkpoint, "", "async");
   ASSERT_TRUE(restored) << restored.error().message();
-  EXPECT_EQ(restored->tuning->lost, 7u);
-  EXPECT_EQ(restored->tuning->returns, 2u);
+  EXPECT_EQ(restored->pilots.at("tuned"), state.pilots.at("tuned"));
 
   groups_->use(1, 2);
   const Status trained = train(3000, *restored);
@@ -198,14 +195,14 @@ TEST_F(AutoTraining, what_a_stopped_search_lost_is_saved) {
     stop_in_a_search_ = true;
     simulate();
     make(1, "learning_rate=0.05\nmomentum=0.9\n");
-    TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
+    TrainingState state =
+        tuned_state({.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 100});
     state.arrivals = arrivals_at(5);
-    state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 100};
     const Status trained = train(3000, state);
     const bool well = !trained && trained.error().kind == ErrorKind::interrupted &&
                       saved_.size() == 1 && saved_[0].iteration == 100 &&
-                      saved_[0].tuning->lost > 0 && !saved_[0].arrivals &&
-                      saved_[0].tuning->simulated > 5;
+                      saved_[0].pilots.at("tuned")[4] > 0 && !saved_[0].arrivals &&
+                      saved_[0].simulated_before > 5;
     std::_Exit(well ? 0 : 1);  // StarPU still runs
   };
   EXPECT_EXIT(stop_in_a_search(), testing::ExitedWithCode(0), "");
@@ -215,9 +212,9 @@ TEST_F(AutoTraining, what_a_stopped_search_lost_is_saved) {
 TEST_F(AutoTraining, simulated_time_is_counted_once) {
   simulate();
   make(1, "learning_rate=0.05\nmomentum=0.9\n");
-  TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
+  TrainingState state =
+      tuned_state({.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 100});
   state.arrivals = arrivals_at(5);
-  state.tuning = Tuning{.momentum = 0.9, .learning_rate = 0.02, .warm = true, .next_search = 100};
   checkpoint_every_ = 1;
   const Status trained = train(1500, state, Asynchrony::reproducible);
   ASSERT_TRUE(trained) << trained.error().message();
@@ -225,9 +222,9 @@ TEST_F(AutoTraining, simulated_time_is_counted_once) {
   // The first one comes behind the search.
   EXPECT_GT(saved_.front().iteration, 101u);
   EXPECT_FALSE(saved_.front().arrivals);
-  EXPECT_GT(saved_.front().tuning->simulated, 5);
+  EXPECT_GT(saved_.front().simulated_before, 5);
   ASSERT_GT(saved_.size(), 1u);
-  EXPECT_EQ(saved_[1].tuning->simulated, saved_.front().tuning->simulated);
+  EXPECT_EQ(saved_[1].simulated_before, saved_.front().simulated_before);
   // The line that is drawn on a terminal has the time of the lines in a file.
   ASSERT_EQ(drawn_.size(), reports_.size());
   for (std::size_t i = 0; i < drawn_.size(); ++i)

@@ -30,9 +30,9 @@ TEST(GroupGrowth, S13_ends_at_the_last_number_that_was_worth_it) {
   EXPECT_EQ(settles_at({100}, 1), 1);
 }
 
-class GrowingTrainingTest : public testing::Test {
+class GrowingTest : public testing::Test {
  protected:
-  GrowingTrainingTest() : session_(start()) {}
+  GrowingTest() : session_(start()) {}
   Result<Session> start() {
     SessionOptions options;
     options.cpu_workers = 2;
@@ -49,12 +49,16 @@ class GrowingTrainingTest : public testing::Test {
         BuildOptions());
   }
   Status train(test::GroupTraining& run, TrainingState state, Workers workers, int least = 2,
-               std::function<bool()> is_enough = {}) {
+               std::uint64_t until = UINT64_MAX) {
     said_.clear();
-    GrowingTraining training(run.groups, *run.feed, nullptr, std::move(state),
-                             {.iterations = 2000, .strategy = (*find_strategy("sma"))->make({})},
-                             {.is_enough = std::move(is_enough)}, workers, least,
-                             [this](const std::string& line) { said_.push_back(line); });
+    Growing growing(workers, least);
+    test::StopAt stop(until);
+    Trainer training(run.groups, *run.feed, nullptr, std::move(state),
+                     {.iterations = 2000,
+                      .strategy = (*find_strategy("sma"))->make({}),
+                      .use_groups = [&](int count) { run.groups.use(count, workers); }},
+                     {.say = [this](const std::string& line) { said_.push_back(line); }},
+                     {&growing, &stop});
     Status trained = training.run();
     state_ = training.state();
     return trained;
@@ -65,7 +69,7 @@ class GrowingTrainingTest : public testing::Test {
   TrainingState state_;
 };
 
-TEST_F(GrowingTrainingTest, trains_to_its_end_and_says_what_it_found) {
+TEST_F(GrowingTest, trains_to_its_end_and_says_what_it_found) {
   const auto run = make(6);
   ASSERT_TRUE(train(*run, {.seed = 1}, {2, 0}));
   EXPECT_EQ(state_.iteration, 2000u);
@@ -76,20 +80,19 @@ TEST_F(GrowingTrainingTest, trains_to_its_end_and_says_what_it_found) {
 }
 
 // One group would be pulled to itself.
-TEST_F(GrowingTrainingTest, one_device_begins_with_two_groups) {
+TEST_F(GrowingTest, one_device_begins_with_two_groups) {
   ASSERT_TRUE(train(*make(4), {.seed = 1}, {1, 0}));
   EXPECT_THAT(said_.front(), testing::StartsWith("groups: 2 train "));
 }
 
-TEST_F(GrowingTrainingTest, more_devices_than_groups_are_told_as_groups) {
+TEST_F(GrowingTest, more_devices_than_groups_are_told_as_groups) {
   ASSERT_TRUE(train(*make(1), {.seed = 1}, {2, 0}, 1));
   EXPECT_THAT(said_.back(), testing::HasSubstr("; 1 are kept"));
 }
 
-TEST_F(GrowingTrainingTest, a_resumed_training_goes_on_growing_until_it_has_settled) {
+TEST_F(GrowingTest, a_resumed_training_goes_on_growing_until_it_has_settled) {
   const auto run = make(4);
-  int checks = 0;
-  const Status stopped = train(*run, {.seed = 1}, {1, 0}, 2, [&] { return ++checks > 10; });
+  const Status stopped = train(*run, {.seed = 1}, {1, 0}, 2, 10);
   ASSERT_FALSE(stopped);
   EXPECT_TRUE(said_.empty());
   std::filesystem::create_directory(folder_ / "run");

@@ -1,5 +1,5 @@
 // What a guarded training does when its parameters turn bad behind the losses that it sees.
-#include "scheduling/pilots/guarded_training.hpp"
+#include "scheduling/pilots/guard.hpp"
 
 #include <gtest/gtest.h>
 
@@ -42,22 +42,22 @@ class Guarded : public test::DeterministicSession {
   static Trained train(std::uint64_t iterations, std::uint64_t spoiled, float scale) {
     test::GroupTraining run(kGuardedNet, 2);
     Trained result;
-    GuardedTraining trainer(run.groups, *run.feed, nullptr, run.state,
-                            {.iterations = iterations, .strategy = async(Asynchrony::reproducible)},
-                            {.on_iteration =
-                                 [&](const StepReport& at) {
-                                   result.losses.push_back(at.loss);
-                                   if (at.iteration == iterations) result.last = run.masters();
-                                   if (at.iteration == kSnapshot)
-                                     result.at_snapshot = run.masters();
-                                   if (at.iteration != spoiled) return;
-                                   for (const Param* param : run.groups.net().params()) {
-                                     auto values = test::values(*param->master);
-                                     for (float& value : values) value *= scale;
-                                     test::set(*param->master, values);
-                                   }
-                                 }},
-                            true);
+    Guard guard;
+    Trainer trainer(run.groups, *run.feed, nullptr, run.state,
+                    {.iterations = iterations, .strategy = async(Asynchrony::reproducible)},
+                    {.on_iteration =
+                         [&](const StepReport& at) {
+                           result.losses.push_back(at.loss);
+                           if (at.iteration == iterations) result.last = run.masters();
+                           if (at.iteration == kSnapshot) result.at_snapshot = run.masters();
+                           if (at.iteration != spoiled) return;
+                           for (const Param* param : run.groups.net().params()) {
+                             auto values = test::values(*param->master);
+                             for (float& value : values) value *= scale;
+                             test::set(*param->master, values);
+                           }
+                         }},
+                    {&guard});
     const Status trained = trainer.run();
     EXPECT_TRUE(trained) << trained.error().message();
     result.end = run.masters();

@@ -1,0 +1,195 @@
+#include "scheduling/pilots/guard.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "scheduling/pilots/health/inspection.hpp"
+#include "scheduling/pilots/registry.hpp"
+#include "scheduling/pilots/saved_numbers.hpp"
+
+namespace omni {
+namespace {
+
+constexpr int kSnapshots = 3;
+// Losses that are judged together: of many samples, and of every group.
+constexpr std::uint64_t kSamples = 1024, kLosses = 16;
+// Iterations from one snapshot to the next: of windows, and of the iterations done.
+constexpr std::uint64_t kWindows = 2, kPart = 8, kTrial = 4;
+constexpr int kMostAtFirst = 8;
+constexpr std::uint64_t kProbes = 16;  // mini-batches that tell how good the result is
+// A training that does not become good with it is given up.
+constexpr double kSmallestShare = 1e-4;
+
+std::size_t window_of(const ComputeGroups& groups) {
+  const std::uint64_t batch = groups.net().options().batch;
+  return std::max({kLosses, kSamples / batch, static_cast<std::uint64_t>(groups.count())});
+}
+
+const PilotRegistration guard_registration(
+    {.name = "guard",
+     .counts_iterations = true,
+     .without = "--guard off",
+     .make = [](const PilotOptions& options) -> std::unique_ptr<Pilot> {
+       const bool wanted = options.guard && options.groups > 1 && !options.automatic;
+       return wanted ? std::make_unique<Guard>() : nullptr;
+     }});
+
+}  // namespace
+
+double Guard::first_share(int groups) { return 1.0 / std::min(groups, kMostAtFirst); }
+
+std::size_t Guard::bytes(ComputeGroups& groups) const {
+  return kSnapshots * TrainingSnapshot::bytes(groups, false);
+}
+
+Status Guard::begin(Trainer& training, std::span<const double> saved) {
+  return training.groups().count() > 1 ? watch(training, saved) : Status();
+}
+
+Status Guard::watch(Trainer& training, std::span<const double> saved) {
+  const ComputeGroups& groups = training.groups();
+  window_ = window_of(groups);
+  LossWatch watch(window_, std::log(groups.net().classes()));
+  share_ = first_share(groups.count());
+  if (!saved.empty()) {
+    SavedNumbers read(saved);
+    share_ = read.between(0, 1);
+    patience_ = read.count();
+    wait_ = read.count();
+    next_ = read.count();
+    watch.restore(read.losses());
+    OMNI_CHECK(read.status(name()));
+  }
+  watch_ = watch;
+  latest_ = {.snapshot = {}, .watch = watch};
+  keep(training);
+  sure_ = latest_;
+  if (next_ <= training.state().iteration) rest_later(training.state().iteration);
+  return {};
+}
+
+std::vector<double> Guard::numbers() const {
+  if (!watch_) return {};
+  std::vector<double> all{share_, static_cast<double>(patience_), static_cast<double>(wait_),
+                          static_cast<double>(next_)};
+  append_losses(all, watch_->state());
+  return all;
+}
+
+std::uint64_t Guard::stretch(std::uint64_t iteration) const {
+  return std::max<std::uint64_t>(kWindows * window_, iteration / kPart);
+}
+
+void Guard::keep(Trainer& training) {
+  watch_->expect_falling();
+  latest_->snapshot.take(training.groups(), training.state(), false);
+  latest_->watch = *watch_;
+  latest_->level.reset();
+  returned_ = false;
+}
+
+Advice Guard::judge(const StepReport& at) {
+  if (!watch_) return Advice::go_on;
+  watch_->note(at.loss);
+  const bool known = latest_->level.has_value();
+  if (!known) latest_->level = watch_->first();
+  return watch_->lost() || (!known && is_worse()) ? Advice::go_back : Advice::go_on;
+}
+
+Status Guard::rested(Trainer& training) {
+  const std::uint64_t iteration = training.state().iteration;
+  if (!watch_) return begin(training, {});
+  if (iteration < next_) return {};
+  if (watch_->good()) {
+    std::swap(sure_, latest_);
+    keep(training);
+    // Not at the end, when nothing would show what comes of it.
+    const std::uint64_t end = training.options().iterations;
+    const bool lasts = end == 0 || iteration + kTrial * stretch(iteration) < end;
+    if (wait_ > 0) --wait_;
+    if (share_ < 1 && wait_ == 0 && lasts) {
+      share_ = std::min(1.0, 2 * share_);
+      wait_ = patience_;
+    }
+  } else if (share_ > kSmallestShare) {
+    halve();
+  }
+  rest_later(iteration);
+  return {};
+}
+
+// The next doubling waits twice as long as the last.
+void Guard::halve() {
+  share_ /= 2;
+  patience_ *= 2;
+  wait_ = patience_;
+}
+
+Result<bool> Guard::go_back(Trainer& training, const Error& why) {
+  if (!watch_ || share_ < kSmallestShare) return false;
+  if (returned_ || !latest_->level || is_worse()) {
+    // Its level was measured at a higher rate: it may not be compared with itself.
+    sure_->level.reset();
+    latest_ = sure_;
+  }
+  returned_ = true;
+  latest_->snapshot.restore(training.groups());
+  latest_->level.reset();
+  watch_ = latest_->watch;
+  watch_->forget_recent();
+  const TrainingState& at = latest_->snapshot.state();
+  TrainingState& state = training.state();
+  state.average_loss = at.average_loss;
+  state.average_accuracy = at.average_accuracy;
+  halve();
+  training.warn(
+      fmt::format("{}: back to the parameters of iteration {}, with {:.2g} of the "
+                  "learning rate",
+                  why.what, at.iteration, share_));
+  rest_later(state.iteration);
+  return true;
+}
+
+Result<LossMean> Guard::level_now(Trainer& training) const {
+  const std::uint64_t batch = training.groups().net().options().batch;
+  const TrainingState& state = training.state();
+  OMNI_TRY(const Probe now,
+           probe(training.groups().net(), training.feed(), state.seed,
+                 (state.samples / batch + 1) * batch, std::min<std::uint64_t>(window_, kProbes)));
+  return mean_of(now.losses);
+}
+
+// The last losses tell of older parameters. Over several ranks no rank has all parameters: there
+// the losses are believed.
+Status Guard::end(Trainer& training) {
+  if (!watch_) return {};
+  ComputeGroups& groups = training.groups();
+  bool rises = !watch_->ends_well();
+  const TrainingSnapshot* best = &latest_->snapshot;
+  TrainingSnapshot last;
+  if (!groups.on_several_ranks()) {
+    OMNI_TRY(LossMean lowest, level_now(training));
+    rises = rises || watch_->surely_above(lowest, watch_->recent());
+    if (rises) last.take(groups, training.state(), false);
+    best = &last;
+    for (const Kept* kept : {&*latest_, &*sure_}) {
+      if (!rises) break;
+      kept->snapshot.restore(groups);
+      OMNI_TRY(const LossMean level, level_now(training));
+      if (!watch_->surely_above(lowest, level)) continue;
+      best = &kept->snapshot;
+      lowest = level;
+    }
+  }
+  if (!rises) return {};
+  best->restore(groups);
+  if (best == &last) return {};
+  training.warn(fmt::format("the loss rises at the end: the parameters are those of iteration {}",
+                            best->state().iteration));
+  training.state().saved_at.reset();
+  return {};
+}
+
+}  // namespace omni

@@ -1,0 +1,64 @@
+// Reads the numbers of a pilot from a checkpoint, one after another. What is impossible is
+// remembered as an error, and read as 0.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runtime/result.hpp"
+#include "scheduling/pilots/loss_watch.hpp"
+
+namespace omni {
+
+class SavedNumbers {
+ public:
+  // Far beyond any training, far below what sums and products can hold.
+  static constexpr double kMostIterations = 1e12, kLargest = 1e30;
+
+  explicit SavedNumbers(std::span<const double> numbers) : left_(numbers) {}
+
+  double between(double low, double high) {
+    const double number = left_.empty() ? NAN : left_.front();
+    if (!left_.empty()) left_ = left_.subspan(1);
+    if (number >= low && number <= high) return number;
+    sound_ = false;
+    return 0;
+  }
+  std::uint64_t count() { return static_cast<std::uint64_t>(between(0, kMostIterations)); }
+
+  // What append_losses() wrote, up to the end.
+  LossWatch::State losses() {
+    LossWatch::State state;
+    state.lowest = between(-kLargest, kLargest);
+    state.above = count();
+    while (!left_.empty()) state.recent.push_back(between(-kLargest, kLargest));
+    return state;
+  }
+
+  Status status(std::string_view pilot) const {
+    return sound_ && left_.empty() ? Status() : impossible(pilot);
+  }
+  static Error impossible(std::string_view pilot) {
+    return {ErrorKind::data, "--resume",
+            fmt::format("the checkpoint has impossible numbers of the pilot '{}'", pilot),
+            "use another checkpoint"};
+  }
+
+ private:
+  std::span<const double> left_;
+  bool sound_ = true;
+};
+
+inline void append_losses(std::vector<double>& numbers, const LossWatch::State& losses) {
+  numbers.push_back(std::min(losses.lowest, SavedNumbers::kLargest));
+  numbers.push_back(static_cast<double>(losses.above));
+  numbers.insert(numbers.end(), losses.recent.begin(), losses.recent.end());
+}
+
+}  // namespace omni
