@@ -21,7 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Whoever holds the lock owns these names; what a dead run left under them goes at the next save.
-constexpr std::string_view kUnfinished = ".unfinished", kDoomed = ".doomed";
+constexpr std::string_view kUnfinished = ".unfinished", kDoomed = ".doomed", kBest = "best",
+                           kNextBest = ".best";
 
 Status remove_folder(const fs::path& folder) {
   std::error_code code;
@@ -104,6 +105,20 @@ Result<fs::path> CheckpointStore::save(const Snapshot& snapshot) {
   return folder;
 }
 
+Status CheckpointStore::mark_best() {
+  OMNI_TRY(const auto folders, list_checkpoints(directory_));
+  if (folders.empty()) return {};
+  const fs::path next = directory_ / kNextBest;
+  std::error_code code;
+  fs::remove(next, code);
+  fs::create_symlink(folders.front().path.filename(), next, code);
+  if (code)
+    return Error{ErrorKind::failed, next.string(), "cannot make the link: " + code.message(),
+                 "does the file system have symbolic links?"};
+  OMNI_CHECK(rename_durably(next, directory_ / kBest));
+  return prune();
+}
+
 Status CheckpointStore::write_checkpoint(const fs::path& folder, const Snapshot& snapshot) const {
   CheckpointFields fields = snapshot.fields;
   fields.set("step", snapshot.step);
@@ -126,13 +141,15 @@ Status CheckpointStore::write_checkpoint(const fs::path& folder, const Snapshot&
 
 Status CheckpointStore::prune() {
   OMNI_TRY(const auto folders, list_checkpoints(directory_));
+  std::error_code no_best;
+  const fs::path best = fs::read_symlink(directory_ / kBest, no_best);
   int kept = 0;
   for (const CheckpointFolder& folder : folders) {
     const bool known = verified_.contains(folder.path);
     // What does not verify is evidence, and counts for nothing.
     if (!verify_checkpoint(folder.path, !known)) continue;
     verified_.insert(folder.path);
-    if (kept++ < options_.keep) continue;
+    if (kept++ < options_.keep || folder.path.filename() == best) continue;
     // Moved out of sight first: half a checkpoint must not keep a checkpoint's name.
     const fs::path doomed = directory_ / kDoomed;
     OMNI_CHECK(rename_durably(folder.path, doomed));

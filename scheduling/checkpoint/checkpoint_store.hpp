@@ -34,6 +34,8 @@ class CheckpointStore {
   // The folder of the new checkpoint. Values that are not finite are refused. An error leaves the
   // earlier checkpoints as they were. Not for two threads at once.
   Result<std::filesystem::path> save(const Snapshot& snapshot);
+  // The newest one stays until another is marked: `best` in the directory is a link to it.
+  Status mark_best();
 
  private:
   CheckpointStore(std::filesystem::path directory, Options options, RunLock lock)

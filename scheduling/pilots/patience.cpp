@@ -1,0 +1,62 @@
+// --patience-tests N: a training is complete when the test accuracy has not risen for N tests.
+#include <fmt/format.h>
+
+#include "scheduling/pilots/registry.hpp"
+#include "scheduling/pilots/saved_numbers.hpp"
+#include "scheduling/training/trainer.hpp"
+
+namespace omni {
+namespace {
+
+class Patience : public Pilot {
+ public:
+  explicit Patience(std::uint64_t tests) : tests_(tests) {}
+
+  std::string_view name() const override { return "patience"; }
+
+  Status begin(Trainer& training, std::span<const double> saved) override {
+    if (saved.empty()) return {};
+    SavedNumbers read(saved);
+    best_ = read.between(-1, 1);
+    in_vain_ = read.count();
+    OMNI_CHECK(read.status(name()));
+    return end_if_due(training);
+  }
+
+  Status tested(Trainer& training, const EvaluationReport& of) override {
+    const bool better = of.tally.accuracy() > best_;
+    if (better) best_ = of.tally.accuracy();
+    in_vain_ = better ? 0 : in_vain_ + 1;
+    return end_if_due(training);
+  }
+
+  std::vector<double> numbers() const override { return {best_, static_cast<double>(in_vain_)}; }
+
+ private:
+  Status end_if_due(Trainer& training) const {
+    if (in_vain_ < tests_) return {};
+    training.say(
+        fmt::format("patience: the test accuracy has not risen above {:.2f} % for {} tests",
+                    100 * best_, in_vain_));
+    training.end_here();
+    return {};
+  }
+
+  std::uint64_t tests_;
+  double best_ = -1;           // accuracy; -1: none yet
+  std::uint64_t in_vain_ = 0;  // tests since then
+};
+
+constexpr std::string_view kPatienceTests = "--patience-tests";
+
+const PilotRegistration patience_registration(
+    {.name = "patience",
+     .options = {{.name = kPatienceTests, .value = "N", .least = 1}},
+     .needs_tests = true,
+     .make = [](const PilotOptions& options) -> std::unique_ptr<Pilot> {
+       const auto tests = options.own.find(kPatienceTests);
+       return tests == options.own.end() ? nullptr : std::make_unique<Patience>(tests->second);
+     }});
+
+}  // namespace
+}  // namespace omni

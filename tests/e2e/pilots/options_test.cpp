@@ -1,0 +1,72 @@
+// Options that pilots add: when a training is complete, and which checkpoints stay.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "scheduling/checkpoint/checkpoint_store.hpp"
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PilotOptionsTest : public testing::Test {
+ protected:
+  Finished train(std::vector<std::string> more) {
+    std::vector<std::string> all{"--net", "lenet",  "--batch",      "8",     "--test-every",
+                                 "2",     "--data", "synthetic:40", "--out", run_};
+    all.insert(all.end(), more.begin(), more.end());
+    return omni_run(all);
+  }
+  TemporaryDirectory folder_;
+  const fs::path run_ = folder_ / "run";
+};
+
+// At rate 0 the first test is the best: two more are in vain.
+TEST_F(PilotOptionsTest, PatienceEndsATrainingInOrder) {
+  const std::vector<std::string> words{"--max-batches",    "40", "--learning-rate", "1e-30",
+                                       "--patience-tests", "2",  "--resume",        "auto"};
+  const Finished first = train(words);
+  EXPECT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_NE(first.errors.find("for 2 tests"), std::string::npos) << first.errors;
+  const auto saved = load_latest_checkpoint(run_);
+  ASSERT_TRUE(saved && *saved);
+  EXPECT_EQ((*saved)->step, 6u);
+  const Finished again = train(words);
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_EQ((*load_latest_checkpoint(run_))->step, 6u) << "it was complete";
+}
+
+TEST_F(PilotOptionsTest, TheBestCheckpointStays) {
+  const Finished run = train({"--max-batches", "12", "--learning-rate", "1e-30", "--keep-best",
+                              "--checkpoint-every", "4"});
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  ASSERT_TRUE(fs::is_symlink(run_ / "best"));
+  const auto best = load_checkpoint(run_ / "best");
+  ASSERT_TRUE(best) << best.error().message();
+  EXPECT_EQ(best->step, 2u) << "the first of equal ones";
+  int saved = 0;
+  for (const auto& entry : fs::directory_iterator(run_))
+    saved += entry.path().filename().string().starts_with("save-");
+  EXPECT_EQ(saved, 3) << "the best, and the newest two";
+  const Finished tested =
+      omni_run({"valid", "--net", "lenet", "--data", "synthetic:40", "--weights", run_ / "best"});
+  EXPECT_EQ(tested.exit_code, 0) << tested.errors;
+}
+
+TEST_F(PilotOptionsTest, WithoutTestsTheyAreRefused) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--keep-best"}, {"--patience-tests", "3"}}) {
+    const Finished run =
+        omni_run({"--net", "lenet", "--batch", "8", "--data", "synthetic:40", "--max-batches", "2",
+                  "--no-test", words[0], words.size() > 1 ? words[1] : "-q"});
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_NE(run.errors.find(words[0] + ": there is no test set"), std::string::npos)
+        << run.errors;
+  }
+  EXPECT_EQ(train({"--patience-tests", "0"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace omni::test
