@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "runtime/shown_name.hpp"
+#include "runtime/nearest.hpp"
 
 namespace omni {
 namespace {

@@ -20,6 +20,7 @@
 #include "layers/options.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/checkpoint/training_checkpoint.hpp"
 

@@ -9,6 +9,7 @@
 
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/lower_case.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/session.hpp"
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "runtime/files.hpp"
-#include "runtime/shown_name.hpp"
+#include "runtime/json_text.hpp"
 
 namespace omni::perf {
 namespace {

@@ -13,7 +13,7 @@
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
 #include "perf/analysis/summary.hpp"
-#include "runtime/shown_name.hpp"
+#include "runtime/json_text.hpp"
 
 // Records that the page has as they are.
 namespace omni::trace {

@@ -22,6 +22,7 @@
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/data/sources.hpp"
 #include "runtime/files.hpp"
+#include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"

@@ -10,6 +10,7 @@
 #include "apps/omni-run/arguments.hpp"
 #include "perf/report/reports.hpp"
 #include "runtime/files.hpp"
+#include "runtime/json_text.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/shown_name.hpp"
 

@@ -12,7 +12,7 @@
 
 #include "runtime/data/images/orientation.hpp"
 #include "runtime/files.hpp"
-#include "runtime/shown_name.hpp"
+#include "runtime/lower_case.hpp"
 
 namespace omni {
 namespace {

@@ -13,6 +13,7 @@
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/data/sources.hpp"
 #include "runtime/log.hpp"
+#include "runtime/lower_case.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "perf/report/reports.hpp"
-#include "runtime/shown_name.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni::perf {
