@@ -9,7 +9,9 @@
 
 #include "codelets/convolution/convolution_shape.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 

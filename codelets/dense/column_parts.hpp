@@ -9,6 +9,8 @@
 #include <span>
 
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
+#include "runtime/tasks/access.hpp"
 
 namespace omni {
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "codelets/convolution/convolution.hpp"
+#include "runtime/tasks/access.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 

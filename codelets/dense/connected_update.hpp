@@ -8,6 +8,8 @@
 
 #include "codelets/dense/connected.hpp"
 #include "codelets/elementwise/exchange.hpp"
+#include "runtime/tasks/access.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 

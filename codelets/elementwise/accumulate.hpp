@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 

@@ -7,7 +7,9 @@
 #include <cstdint>
 
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 

@@ -31,7 +31,9 @@
 #include <type_traits>
 
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 

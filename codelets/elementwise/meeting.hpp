@@ -13,7 +13,9 @@
 #include <optional>
 
 #include "runtime/bf16/bf16.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 

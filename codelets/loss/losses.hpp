@@ -8,6 +8,7 @@
 #include "codelets/elementwise/activation_functors.hpp"
 #include "runtime/tasks/kernel.hpp"
 #include "runtime/tasks/slices.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 

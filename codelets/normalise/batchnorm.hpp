@@ -22,7 +22,9 @@
 
 #include "codelets/elementwise/activation.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 

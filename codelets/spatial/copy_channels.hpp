@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 

@@ -7,6 +7,7 @@
 
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/tasks/access.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 

@@ -15,9 +15,11 @@
 #include "runtime/tasks/calls/codelet_call.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/recorder.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
+#include "runtime/tasks/worker_set.hpp"
 
 namespace omni {
 namespace {

@@ -15,8 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/device_context.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/tensor.hpp"
 
 namespace omni {

@@ -6,7 +6,6 @@
 #include <span>
 
 #include "runtime/bf16/bf16.hpp"
-#include "runtime/tasks/access.hpp"
 
 namespace omni {
 

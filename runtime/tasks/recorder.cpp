@@ -18,6 +18,7 @@
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/trace/file.hpp"
 #include "runtime/trace/records.hpp"
 

@@ -11,6 +11,7 @@
 
 #include "runtime/result.hpp"
 #include "runtime/tasks/access.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/trace/records.hpp"
 
 struct starpu_task;

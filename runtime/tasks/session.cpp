@@ -17,11 +17,11 @@
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/shown_name.hpp"
-#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/device_context.hpp"
 #include "runtime/tasks/models/machine_model.hpp"
 #include "runtime/tasks/models/model_folder.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/worker_set.hpp"
 #include "runtime/threads.hpp"
 
 namespace omni {

@@ -10,6 +10,7 @@
 
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/device_context.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/tensor.hpp"
 
 struct starpu_task;

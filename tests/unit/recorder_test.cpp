@@ -12,7 +12,9 @@
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/session.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/worker_set.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni {

@@ -13,6 +13,7 @@
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/recorder.hpp"
+#include "runtime/tasks/worker_set.hpp"
 
 namespace omni {
 

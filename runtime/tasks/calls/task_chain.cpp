@@ -15,6 +15,8 @@
 
 #ifdef OMNI_CUDA
 #include "runtime/cuda/check.hpp"
+#include "runtime/tasks/submission.hpp"
+#include "runtime/tasks/worker_set.hpp"
 #endif
 
 namespace omni {

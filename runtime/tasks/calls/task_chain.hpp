@@ -13,6 +13,7 @@
 
 #include "runtime/tasks/calls/codelet_call.hpp"
 #include "runtime/tasks/calls/kept_on_gpu.hpp"
+#include "runtime/tasks/worker_set.hpp"
 
 namespace omni {
 
