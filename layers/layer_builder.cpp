@@ -6,6 +6,7 @@
 #include <array>
 
 #include "runtime/nearest.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 namespace {

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "runtime/tasks/tensor_pool.hpp"
+
 namespace omni {
 namespace {
 

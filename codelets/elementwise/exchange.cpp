@@ -6,6 +6,7 @@
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/tensor.hpp"
+#include "runtime/tasks/when_ready.hpp"
 
 namespace omni {
 

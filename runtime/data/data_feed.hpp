@@ -19,6 +19,7 @@
 #include "runtime/rng.hpp"
 #include "runtime/tasks/slices.hpp"
 #include "runtime/tasks/tensor.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 

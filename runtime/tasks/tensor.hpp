@@ -1,22 +1,17 @@
-// A block of numbers that StarPU moves and guards. Declared first (name and size, so that memory is
-// known before anything is allocated), allocated later, unregistered by its destructor. It may be
-// cut into parts, which tasks then use independently of each other: each has its own handle. For
-// the host it stays one piece. Or it may share another one's memory, and handle.
+// A tensor: a block of numbers that StarPU moves between memories and guards. It is declared first,
+// so that memory is known before anything is allocated, and its destructor unregisters it. A tensor
+// may be cut into parts with a StarPU handle each, which tasks use independently of each other; in
+// main memory the parts stay side by side. It may also be an alias of another tensor's memory.
 #pragma once
 
 #include <atomic>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <memory>
-#include <span>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
-#include "runtime/bf16/bf16.hpp"
 #include "runtime/result.hpp"
 #include "runtime/tasks/access.hpp"
 
@@ -95,63 +90,5 @@ class Tensor {
   // kKept.
   mutable std::atomic<std::uint64_t> last_chain_{0};
 };
-
-// The calling thread's access to a tensor's values; waits for the tasks that use it. Never inside a
-// task.
-class HostAccess {
- public:
-  enum class Mode { read, write };
-  HostAccess(const Tensor& tensor, Mode mode);
-  ~HostAccess();
-  HostAccess(const HostAccess&) = delete;
-  HostAccess& operator=(const HostAccess&) = delete;
-
-  std::span<float> f32() const { return view<float>(DataType::f32); }
-  std::span<Bf16> bf16() const { return view<Bf16>(DataType::bf16); }
-  std::span<std::int32_t> i32() const { return view<std::int32_t>(DataType::i32); }
-  std::vector<float> values() const;  // a copy, of f32 or bf16
-
- private:
-  template <class T>
-  std::span<T> view([[maybe_unused]] DataType expected) const {
-    assert(tensor_.type() == expected);
-    return {static_cast<T*>(memory_), tensor_.count()};
-  }
-  const Tensor& tensor_;
-  Mode mode_;
-  void* memory_;
-};
-
-// What allocate() takes for one, or for one of its parts.
-struct TensorSize {
-  std::size_t bytes = 0;
-  bool is_transient = false;
-};
-
-// Owns the tensors of a net: addresses are stable, the total is known before allocation.
-class TensorPool {
- public:
-  Tensor& declare(std::string name, std::size_t count, DataType type = DataType::f32);
-  // Removes a tensor that is not needed; returns its bytes.
-  std::size_t leave_out(const Tensor& tensor);
-  // See Tensor::place_in(); both are of this pool.
-  void place(Tensor& tensor, const Tensor& storage);
-  Tensor& last() { return tensors_.back(); }
-  std::deque<Tensor>& all() { return tensors_; }
-  std::size_t count() const { return tensors_.size(); }
-  std::size_t bytes() const { return bytes_; }
-  std::vector<TensorSize> sizes() const;
-  Status allocate();
-
- private:
-  std::deque<Tensor> tensors_;
-  std::unordered_set<const Tensor*> left_out_;
-  std::size_t bytes_ = 0;
-};
-
-// Calls `then` once, when all tasks submitted so far that write these tensors are done: in a
-// worker's thread, or at once in this one. Moves no data. It must not wait for anything.
-void when_ready(std::span<Tensor* const> tensors, std::function<void()> then);
-void when_ready(TensorPart part, std::function<void()> then);
 
 }  // namespace omni

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "scheduling/strategies/registry.hpp"
 

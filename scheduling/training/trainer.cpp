@@ -10,6 +10,7 @@
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/pilots/health/health_check.hpp"

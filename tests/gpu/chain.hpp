@@ -18,6 +18,7 @@
 #include "runtime/cuda/worker.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/support/temporary_directory.hpp"

@@ -4,6 +4,7 @@
 
 #include "codelets/spatial/copy_channels.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 

@@ -2,8 +2,10 @@
 // the kernels expect. On one memory node a wrong access mode cannot be seen. (Batch normalisation
 // has its own such test; whole nets run the others: net/net_test.cpp, tests/e2e.)
 #include "codelets/loss/losses.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 #include "tests/gradcheck/harness.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/support/temporary_directory.hpp"

@@ -11,6 +11,7 @@
 #include "runtime/log.hpp"
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_errors.hpp"

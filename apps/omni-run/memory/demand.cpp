@@ -10,6 +10,7 @@
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 #include "scheduling/training/trainer.hpp"
 
 namespace omni {

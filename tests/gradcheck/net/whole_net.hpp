@@ -12,8 +12,10 @@
 #include "layers/formats/darknet.hpp"
 #include "layers/net.hpp"
 #include "runtime/rng.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 

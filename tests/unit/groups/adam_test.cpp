@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "tests/support/group_training.hpp"
 #include "tests/support/temporary_directory.hpp"

@@ -14,6 +14,7 @@
 #include "layers/formats/darknet.hpp"
 #include "layers/net.hpp"
 #include "runtime/tasks/task_capture.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 namespace {

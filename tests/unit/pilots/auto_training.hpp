@@ -14,6 +14,7 @@
 #include "runtime/data/dataset.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/checkpoint/training_checkpoint.hpp"
 #include "scheduling/forecast/machine/machine_file.hpp"
