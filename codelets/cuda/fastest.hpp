@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/timed_event.hpp"
 #include "runtime/cuda/worker.hpp"
 
 namespace omni {

@@ -14,6 +14,7 @@
 #include "codelets/cuda/choice_table.hpp"
 #include "codelets/cuda/fastest.hpp"
 #include "codelets/cuda/plans.hpp"
+#include "runtime/cuda/first_launch.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {

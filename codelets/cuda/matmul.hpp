@@ -8,6 +8,7 @@
 
 #include "codelets/dense/gemm.hpp"
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/first_launch.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/tasks/codelet.hpp"
 

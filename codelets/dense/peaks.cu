@@ -5,6 +5,7 @@
 
 #include "codelets/cuda/matmul.hpp"
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/timed_event.hpp"
 #include "runtime/rng.hpp"
 
 namespace omni {

@@ -2,6 +2,7 @@
 #include "codelets/elementwise/meeting.hpp"
 
 #include "codelets/cuda/map.cuh"
+#include "runtime/cuda/first_launch.hpp"
 
 namespace omni {
 namespace {

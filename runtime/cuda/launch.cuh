@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/first_launch.hpp"
 
 namespace omni {
 

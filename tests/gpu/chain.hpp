@@ -15,6 +15,7 @@
 
 #include "codelets/elementwise/accumulate.hpp"
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/first_launch.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/codelet.hpp"

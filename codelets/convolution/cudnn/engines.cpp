@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "runtime/cuda/check.hpp"
+#include "runtime/cuda/first_launch.hpp"
 
 namespace omni::cudnn {
 namespace {

@@ -14,7 +14,8 @@
 #include "runtime/tasks/task_times.hpp"
 
 #ifdef OMNI_CUDA
-#include "runtime/cuda/check.hpp"
+#include "runtime/cuda/first_launch.hpp"
+#include "runtime/cuda/timed_event.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/worker_set.hpp"
 #endif
