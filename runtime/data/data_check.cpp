@@ -10,7 +10,7 @@
 #include <iterator>
 #include <mutex>
 
-#include "runtime/data/sources.hpp"
+#include "runtime/data/synthetic.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/threads.hpp"
 

@@ -12,10 +12,14 @@
 #include <string_view>
 
 #include "runtime/data/augment.hpp"
+#include "runtime/data/cifar_files.hpp"
 #include "runtime/data/dataset.hpp"
+#include "runtime/data/idx_files.hpp"
 #include "runtime/data/images/image_list.hpp"
-#include "runtime/data/sources.hpp"
+#include "runtime/data/images/image_sources.hpp"
 #include "runtime/data/subset.hpp"
+#include "runtime/data/synthetic.hpp"
+#include "runtime/data/vectors/libsvm.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {

@@ -1,5 +1,4 @@
-// Textures, spots and clouds, computed from the number of a sample.
-#include "runtime/data/sources.hpp"
+#include "runtime/data/synthetic.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "runtime/data/images/image_list.hpp"
-#include "runtime/data/sources.hpp"
+#include "runtime/data/images/image_sources.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/data/sources.hpp"
+#include "runtime/data/synthetic.hpp"
 
 namespace omni {
 namespace {

@@ -20,7 +20,7 @@
 #include "apps/output_file.hpp"
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/data/images/image_list.hpp"
-#include "runtime/data/sources.hpp"
+#include "runtime/data/images/image_sources.hpp"
 #include "runtime/files.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/log.hpp"

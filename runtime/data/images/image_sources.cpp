@@ -1,4 +1,5 @@
-// Folders of images, and Darknet's .data files.
+#include "runtime/data/images/image_sources.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 
 #include "runtime/data/images/image.hpp"
 #include "runtime/data/images/image_list.hpp"
-#include "runtime/data/sources.hpp"
 #include "runtime/log.hpp"
 #include "runtime/lower_case.hpp"
 #include "runtime/number_in.hpp"

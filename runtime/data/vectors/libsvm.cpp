@@ -1,5 +1,4 @@
-// LIBSVM's text files, held as written.
-#include "runtime/data/sources.hpp"
+#include "runtime/data/vectors/libsvm.hpp"
 
 #include <algorithm>
 #include <cmath>
