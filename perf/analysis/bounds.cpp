@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "perf/common/statistics.hpp"
+#include "perf/common/task_class.hpp"
 
 namespace omni::perf {
 namespace {

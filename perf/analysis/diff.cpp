@@ -14,6 +14,7 @@
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
 #include "perf/common/statistics.hpp"
+#include "perf/common/task_class.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni::perf {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "perf/analysis/iterations.hpp"
+#include "perf/common/task_class.hpp"
 
 namespace omni::perf {
 namespace {

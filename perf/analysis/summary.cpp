@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 
+#include "perf/common/intervals.hpp"
 #include "perf/common/statistics.hpp"
 
 namespace omni::perf {
