@@ -1,5 +1,4 @@
-// A trace in the Trace Event Format.
-#include "perf/report/reports.hpp"
+#include "perf/report/chrome_export.hpp"
 
 #include <fmt/compile.h>
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
-// A trace as one HTML file.
-#include "perf/report/reports.hpp"
+#include "perf/report/html_report.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -13,6 +12,8 @@
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
 #include "perf/analysis/summary.hpp"
+#include "perf/report/packed_column.hpp"
+#include "perf/report/page.hpp"
 #include "runtime/json_text.hpp"
 
 // Records that the page has as they are.
@@ -267,61 +268,7 @@ PageJson page_data(const Trace& trace, const Dependencies& dependencies,
   return json;
 }
 
-// Inside a script element only "<" can end it or begin a comment; in JSON it occurs in strings
-// alone, where it may be written like this.
-std::string for_script(std::string_view json) {
-  std::string text;
-  text.reserve(json.size() + 64);
-  for (const char letter : json)
-    if (letter == '<')
-      text += "\\u003c";
-    else
-      text += letter;
-  return text;
-}
-
 }  // namespace
-
-void PackedColumn::add(std::int64_t value) {
-  const std::uint64_t bits = value;
-  std::uint64_t rest = value < 0 ? ~(bits << 1) : bits << 1;
-  for (; rest >= 0x80; rest >>= 7) bytes_.push_back(static_cast<char>(rest | 0x80));
-  bytes_.push_back(static_cast<char>(rest));
-}
-
-std::string PackedColumn::text() const {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes_.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes_.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = i; j < i + 3; ++j)
-      group = group << 8 | (j < bytes_.size() ? static_cast<std::uint8_t>(bytes_[j]) : 0U);
-    for (int j = 0; j < 4; ++j) text.push_back(kDigits[group >> (18 - 6 * j) & 63]);
-  }
-  if (bytes_.size() % 3 != 0)
-    text.replace(text.size() - (3 - bytes_.size() % 3), 3, 3 - bytes_.size() % 3, '=');
-  return text;
-}
-
-std::string filled_page(std::string_view page_template, std::string_view json,
-                        std::string_view script) {
-  const std::string data = for_script(json);
-  std::string page;
-  page.reserve(data.size() + (1 << 18));
-  // The template says where the other parts go: a line with {{name}} alone.
-  std::string_view rest = page_template;
-  for (;;) {
-    const std::size_t mark = rest.find("{{");
-    page += rest.substr(0, mark);
-    if (mark == std::string_view::npos) return page;
-    rest.remove_prefix(mark + 2);
-    const std::string_view name = rest.substr(0, rest.find("}}"));
-    page += name == "data" ? std::string_view(data) : name == "style" ? kPageStyle : script;
-    rest.remove_prefix(name.size() + 2);
-  }
-}
 
 std::string html_report(const Trace& trace, const Dependencies& dependencies,
                         const std::vector<MetricsLine>& metrics) {

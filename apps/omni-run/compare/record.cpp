@@ -8,7 +8,7 @@
 
 #include "apps/omni-perf/document.hpp"
 #include "apps/omni-run/arguments.hpp"
-#include "perf/report/reports.hpp"
+#include "perf/report/page.hpp"
 #include "runtime/files.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/own_command.hpp"
