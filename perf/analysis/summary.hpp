@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "perf/analysis/data.hpp"
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
+#include "perf/analysis/memory.hpp"
 #include "perf/trace/dependencies.hpp"
 #include "perf/trace/trace.hpp"
 

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "perf/analysis/bounds.hpp"
-#include "perf/analysis/data.hpp"
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
 #include "perf/analysis/summary.hpp"
+#include "perf/analysis/transfers.hpp"
 #include "perf/report/packed_column.hpp"
 #include "perf/report/page.hpp"
 #include "runtime/json_text.hpp"

@@ -7,11 +7,11 @@
 #include <numeric>
 
 #include "perf/analysis/bounds.hpp"
-#include "perf/analysis/data.hpp"
 #include "perf/analysis/diff.hpp"
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
 #include "perf/analysis/summary.hpp"
+#include "perf/analysis/transfers.hpp"
 #include "perf/report/chrome_export.hpp"
 #include "perf/report/html_report.hpp"
 #include "perf/trace/trace.hpp"
