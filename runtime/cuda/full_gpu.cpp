@@ -11,6 +11,7 @@
 
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/cuda_error.hpp"
+#include "runtime/cuda/gpu_tensors.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {

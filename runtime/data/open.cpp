@@ -1,4 +1,5 @@
-// What a user's --data means.
+#include "runtime/data/open.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "runtime/data/cifar_files.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/idx_files.hpp"
+#include "runtime/data/images/file_dataset.hpp"
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/data/images/image_sources.hpp"
 #include "runtime/data/subset.hpp"

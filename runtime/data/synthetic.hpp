@@ -15,8 +15,8 @@ struct SyntheticOptions {
   std::size_t size = 50'000;
   Extent extent{32, 32, 3};
   int classes = 10;
-  std::uint64_t seed = 0;  // draws other samples of the same classes
-  bool training = true;    // the two splits share no sample
+  std::uint64_t seed = 0;  // another seed draws other samples of the same classes
+  bool training = true;    // training set and test set share no sample
 };
 
 class ComputedDataset : public Dataset {
@@ -32,7 +32,7 @@ class ComputedDataset : public Dataset {
   }
 
  protected:
-  // A sample's number in the random stream.
+  // Returns the sample's number in the random stream.
   std::uint64_t number(std::size_t index) const {
     return 2 * std::uint64_t{index} + (options_.training ? 0 : 1);
   }
@@ -40,10 +40,10 @@ class ComputedDataset : public Dataset {
   Philox philox_;
 };
 
-// An image's class has a texture (a grating with its own orientation, frequency and colour) and a
-// soft spot at its own place; phase, contrast, brightness, position and noise vary from image to
-// image. Nets with global pooling can use the texture, linear models the spot; single pixels carry
-// little information.
+// A class of images has a texture and a soft spot at a place of its own. The texture is a grating
+// with the class's orientation, frequency and colour. Phase, contrast, brightness, position and
+// noise vary from image to image. Nets with global pooling can use the texture, linear models the
+// spot. Single pixels carry little information.
 class SyntheticDataset : public ComputedDataset {
  public:
   using ComputedDataset::ComputedDataset;
@@ -51,8 +51,9 @@ class SyntheticDataset : public ComputedDataset {
   std::string description() const override;
 };
 
-// A class is two clouds about a centre of its own, on either side of it, among noise. A linear
-// model tells the centres apart, which is a part of the truth; a net can learn the clouds.
+// A class of vectors is two clouds of points, on either side of its centre, with noise. A
+// linear model can only tell centres apart, which gives a part of the classes; a net can learn the
+// clouds.
 class SyntheticVectors : public ComputedDataset {
  public:
   using ComputedDataset::ComputedDataset;

@@ -9,7 +9,7 @@
 #include "runtime/tasks/calls/kept_on_gpu.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/host_access.hpp"
-#include "runtime/tasks/models/machine_model.hpp"
+#include "runtime/tasks/models/page_placement.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/tensor_pool.hpp"
@@ -25,7 +25,7 @@ struct Waiting {
   std::function<void()> then;
 };
 
-// What `then` sees is the data's turn, so it comes before the release.
+// `then` is called before the release, while no later task has the data.
 void arrived(void* argument) {
   const std::unique_ptr<Waiting> waiting(static_cast<Waiting*>(argument));
   waiting->then();

@@ -15,7 +15,7 @@
 #include "runtime/result.hpp"
 #include "runtime/tasks/access.hpp"
 
-struct _starpu_data_state;  // StarPU's handle; starpu.h itself stays inside runtime and codelets
+struct _starpu_data_state;  // what StarPU's handles point to; this header does not include starpu.h
 
 namespace omni {
 
@@ -36,37 +36,37 @@ class Tensor {
   std::size_t bytes() const { return count_ * bytes_of(type_); }
   DataType type() const { return type_; }
 
-  // Cuts the tensor into consecutive parts of `part_count` values; the last may be shorter. Before
-  // allocate(). May be repeated with the same count.
+  // Cuts the tensor into consecutive parts of `part_count` values; the last may be shorter. Call it
+  // before allocate(). It may be repeated with the same count.
   void cut(std::size_t part_count);
   std::size_t parts() const { return ids_.size(); }
   std::size_t count_of(std::size_t part) const;
-  // Makes this tensor an alias of the memory of another one, which is as large or larger, not an
-  // alias itself, and lives as long. Before allocate(); neither is cut. StarPU sees one datum: a
-  // task that uses one waits for tasks that used the other.
+  // Makes this tensor an alias of `storage`, which is at least as large, lives as long, and is no
+  // alias itself. Call it before allocate(); neither tensor is cut. For StarPU they are one datum:
+  // a task that uses one waits for tasks that use the other.
   void place_in(const Tensor& storage);
-  const Tensor& storage() const { return *storage_; }  // itself, unless it was placed
-  // Marks a tensor that every pass overwrites before it is read. Where only GPUs compute it takes
-  // no main memory. Before allocate(), not cut.
-  void make_fleeting() { transient_ = true; }
+  const Tensor& storage() const { return *storage_; }  // the tensor itself unless it is an alias
+  // Marks a tensor that every pass overwrites before it is read. Where only GPUs compute, it takes
+  // no main memory. Call it before allocate(); the tensor is not cut.
+  void make_transient() { transient_ = true; }
   bool is_transient() const { return transient_; }
-  // Gives the tensor, which is not cut, a copy in bf16 for the products of GPUs. It is made again
-  // when the host has written the tensor; a task that writes the tensor also writes the copy.
+  // Gives the tensor, which is not cut, a copy in bf16 for matrix products on GPUs. HostAccess
+  // updates the copy when the host has written the tensor. A task that writes the tensor writes the
+  // copy, too.
   void round_into(const Tensor& copy) { rounded_ = &copy; }
-  const Tensor* rounded() const;  // null: there is none, or cores compute, too
+  const Tensor* rounded() const;  // the copy; null if there is none, or if cores compute, too
   const Tensor& for_products() const { return rounded() != nullptr ? *rounded_ : *this; }
-  // For any use but a chain's of a whole iteration (see KeptOnGpu).
+  // Every use of a tensor gets the handle here, except chains of whole iterations (see KeptOnGpu).
   DataHandle handle(std::size_t part = 0) const {
     if (storage_->last_chain_ != 0) storage_->leave_chains();
     return storage_->handles_[part];
   }
-  // Unique in this process; the same for aliases of one memory.
+  // The id is unique in this process. Aliases have the id of their storage.
   std::uint32_t id(std::size_t part = 0) const { return storage_->ids_[part]; }
 
-  Status allocate();  // zeroed, registered with StarPU; needs a running Session
-  // Starts a copy to the memory of the only GPU, if that GPU alone computes. Otherwise the task
-  // would fetch the tensor only after it has waited for other tasks. No task may write the tensor
-  // meanwhile.
+  Status allocate();  // memory with zeros, known to StarPU; needs a running Session
+  // Starts a copy to the GPU if a single GPU computes, and no core. A task would fetch the tensor
+  // only after it has waited for other tasks. No task may write the tensor meanwhile.
   void send_to_lone_gpu() const;
 
  private:
@@ -82,12 +82,12 @@ class Tensor {
   const Tensor* storage_ = this;
   const Tensor* rounded_ = nullptr;
   bool transient_ = false;
-  std::shared_ptr<void> starpu_;  // see hold_starpu()
+  std::shared_ptr<void> starpu_;  // from hold_starpu()
   void* memory_ = nullptr;
   std::vector<std::uint32_t> ids_;   // by part
   std::vector<DataHandle> handles_;  // empty until allocated
-  // The number of the last chain of a whole iteration that used it, and nobody since; or 0, or
-  // kKept.
+  // If a chain of a whole iteration was the last to use the tensor: that chain's number. kKept: the
+  // tensor is kept on the GPU. 0: neither.
   mutable std::atomic<std::uint64_t> last_chain_{0};
 };
 

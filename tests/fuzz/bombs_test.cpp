@@ -17,6 +17,7 @@
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/idx_files.hpp"
 #include "runtime/data/images/image.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/training/metrics_log.hpp"
 #include "tests/fuzz/seeds.hpp"

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "runtime/data/images/file_dataset.hpp"
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/data/images/image_sources.hpp"
 #include "tests/fuzz/fuzz_target.hpp"

@@ -109,7 +109,7 @@ TEST_F(KeptOnGpuTest, lets_chains_begin_to_write_what_they_read) {
 
 TEST_F(KeptOnGpuTest, keeps_what_each_chain_writes_first) {
   Tensor between("between", kValues);
-  between.make_fleeting();
+  between.make_transient();
   ASSERT_TRUE(between.allocate());
   for (int i = 0; i < 4; ++i)
     iteration([&] {

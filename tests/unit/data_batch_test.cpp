@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/data/sampler.hpp"
 #include "runtime/data/synthetic.hpp"
 
 namespace omni {

@@ -8,6 +8,7 @@
 
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/idx_files.hpp"
+#include "runtime/data/open.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni {

@@ -19,6 +19,7 @@
 #include "apps/omni-run/setup.hpp"
 #include "apps/output_file.hpp"
 #include "runtime/data/damaged_images.hpp"
+#include "runtime/data/images/file_dataset.hpp"
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/data/images/image_sources.hpp"
 #include "runtime/files.hpp"

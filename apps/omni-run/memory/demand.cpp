@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "runtime/cuda/full_gpu.hpp"
+#include "runtime/cuda/gpu_tensors.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_errors.hpp"

@@ -107,7 +107,7 @@ void BatchnormBlock::add_levels(const std::function<Tensor*()>& sums) {
     images[owner] += size;
     slices.push_back({owner == own ? partials_[at - slices_.first] : nullptr, owner, size});
   }
-  if (slices_.alike) {
+  if (slices_.as_one_rank) {
     add(slices, total_);
     return;
   }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "runtime/data/images/file_dataset.hpp"
 #include "runtime/data/images/image.hpp"
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/log.hpp"

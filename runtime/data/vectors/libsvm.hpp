@@ -9,18 +9,21 @@
 
 namespace omni {
 
-// A line names the features that are not 0. They are held as written: memory follows the files.
+// A line names the features that are not 0. Only they take memory.
 struct LibsvmRequest {
-  std::filesystem::path train, test = {};  // test: empty for none
-  int features = 0;                        // at least; the largest index of `train` counts, too
-  bool scale = false;  // (x - min) / (max - min), of the training vectors; constant features: 0
+  std::filesystem::path train, test = {};  // `test` empty: there is none
+  int features = 0;                        // the least number; more if `train` has larger indices
+  // True: features become (x - min) / (max - min) over the training vectors; constant ones become
+  // 0.
+  bool scale = false;
   std::uint64_t limit = physical_memory() / 4;  // bytes that the vectors of a file may take
 };
 
-// By the name, *.svm or *.libsvm (maybe .gz), or by the first vector: its last word begins like 7:
+// Decides by the name, *.svm or *.libsvm (maybe .gz), or by the first line: its last word begins
+// with a number and a colon.
 bool is_libsvm(const std::filesystem::path& file);
 
-// Labels are integers; the sorted ones of `train` are the classes.
+// Labels are integers. The sorted labels of `train` are the classes.
 Result<DatasetPair> open_libsvm(const LibsvmRequest& request);
 
 }  // namespace omni

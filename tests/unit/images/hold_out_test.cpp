@@ -12,6 +12,7 @@
 
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/data/memory_dataset.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/data/subset.hpp"
 #include "runtime/tasks/slices.hpp"
 #include "tests/support/images/image_folder.hpp"

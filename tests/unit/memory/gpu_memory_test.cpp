@@ -3,7 +3,7 @@
 
 #include "apps/omni-run/memory/demand.hpp"
 #include "layers/formats/darknet.hpp"
-#include "runtime/cuda/full_gpu.hpp"
+#include "runtime/cuda/gpu_tensors.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_errors.hpp"

@@ -12,6 +12,7 @@
 
 #include "layers/formats/darknet.hpp"
 #include "runtime/data/dataset.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/tasks/host_access.hpp"

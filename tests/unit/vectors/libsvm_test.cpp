@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/data/data_feed.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/data/vectors/libsvm.hpp"
 #include "tests/fuzz/seeds.hpp"
 #include "tests/support/temporary_directory.hpp"

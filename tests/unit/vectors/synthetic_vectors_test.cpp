@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/data/open.hpp"
 #include "runtime/data/synthetic.hpp"
 
 namespace omni {
