@@ -3,6 +3,7 @@
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/memory.hpp"
+#include "perf/analysis/staleness.hpp"
 #include "perf/analysis/transfers.hpp"
 
 namespace omni::perf {

@@ -1,5 +1,5 @@
-// Lets the libraries of CPU kernels load and generate their code before memory is planned: then it
-// is measured with the process, on whatever machine.
+// Makes the libraries of CPU kernels load and generate their code before memory is planned. Then
+// the memory of that code is measured as a part of the process.
 #pragma once
 
 namespace omni {

@@ -119,8 +119,8 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
   ExchangeTaskArgs together;
   std::vector<Access> accesses;
   const auto submit = [&] {
-    if (together.params > 0) exchange.submit(together, accesses, tag);
-    together.params = 0;
+    if (together.count > 0) exchange.submit(together, accesses, tag);
+    together.count = 0;
     accesses.clear();
   };
   const bool chained = TaskChain::open() != nullptr;  // one after another, whatever they are
@@ -140,7 +140,7 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
       const TensorPart part = only.value_or(TensorPart(tensors.master, number)).of(tensors.master);
       if (part.part != number) continue;
       args.count = static_cast<std::int64_t>(part.count());
-      together.each[together.params++] = args;
+      together.params[together.count++] = args;
       const TensorPart diff = part.of(tensors.diff);
       accesses.insert(accesses.end(), {update_of(part), args.clears ? read_write(diff) : read(diff),
                                        update_of(part.of(tensors.velocity))});
@@ -150,7 +150,7 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
         accesses.insert(accesses.end(),
                         {read(part.of(*tensors.centre)), update_of(part.of(*tensors.change))});
       if (args.rounds) accesses.push_back(write(*tensors.master.rounded()));
-      if (!joins || together.params == most) submit();
+      if (!joins || together.count == most) submit();
       args.leave_uncounted();
     }
   }

@@ -3,7 +3,10 @@
 
 #include <stdexcept>
 
-#include "codelets/loss/losses.hpp"
+#include "codelets/loss/cost_loss.hpp"
+#include "codelets/loss/label_metrics.hpp"
+#include "codelets/loss/logistic_loss.hpp"
+#include "codelets/loss/softmax.hpp"
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {

@@ -2,7 +2,10 @@
 #include <limits>
 
 #include "codelets/cuda/elements.cuh"
-#include "codelets/loss/losses.hpp"
+#include "codelets/loss/cost_loss.hpp"
+#include "codelets/loss/label_metrics.hpp"
+#include "codelets/loss/logistic_loss.hpp"
+#include "codelets/loss/softmax.hpp"
 
 namespace omni {
 namespace {

@@ -1,5 +1,4 @@
-// Batch normalisation of a mini-batch that is one slice, in one task each way.
-#include "codelets/normalise/batchnorm.hpp"
+#include "codelets/normalise/batchnorm_whole.hpp"
 
 #include <array>
 #include <initializer_list>

@@ -1,7 +1,9 @@
 // Operations that only move pixels, on a GPU.
 #include "codelets/cuda/map.cuh"
 #include "codelets/cuda/rows.cuh"
-#include "codelets/spatial/resampling.hpp"
+#include "codelets/spatial/crop_mirror.hpp"
+#include "codelets/spatial/reorg.hpp"
+#include "codelets/spatial/upsample.hpp"
 
 namespace omni {
 namespace {

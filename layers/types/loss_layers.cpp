@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include "codelets/elementwise/activation.hpp"
-#include "codelets/loss/losses.hpp"
+#include "codelets/loss/cost_loss.hpp"
+#include "codelets/loss/label_metrics.hpp"
+#include "codelets/loss/logistic_loss.hpp"
+#include "codelets/loss/softmax.hpp"
 #include "layers/layer_builder.hpp"
 
 namespace omni {

@@ -4,8 +4,10 @@
 // otherwise. [upsample] repeats every pixel, [reorg] trades space for depth.
 #include <fmt/format.h>
 
+#include "codelets/spatial/crop_mirror.hpp"
 #include "codelets/spatial/pooling.hpp"
-#include "codelets/spatial/resampling.hpp"
+#include "codelets/spatial/reorg.hpp"
+#include "codelets/spatial/upsample.hpp"
 #include "layers/layer_builder.hpp"
 #include "layers/types/filter_shape.hpp"
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "perf/analysis/critical_path.hpp"
 #include "perf/common/statistics.hpp"
 #include "perf/common/task_class.hpp"
 

@@ -1,5 +1,4 @@
-// The longest chain of dependent tasks, and replays of the run.
-#include "perf/analysis/bounds.hpp"
+#include "perf/analysis/critical_path.hpp"
 
 #include <algorithm>
 #include <functional>

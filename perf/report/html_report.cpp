@@ -8,8 +8,11 @@
 #include <utility>
 
 #include "perf/analysis/bounds.hpp"
+#include "perf/analysis/critical_path.hpp"
+#include "perf/analysis/idle.hpp"
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
+#include "perf/analysis/staleness.hpp"
 #include "perf/analysis/summary.hpp"
 #include "perf/analysis/transfers.hpp"
 #include "perf/report/packed_column.hpp"

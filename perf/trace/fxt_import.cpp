@@ -1,5 +1,4 @@
-// From tasks.rec to a trace.
-#include "perf/trace/trace.hpp"
+#include "perf/trace/fxt_import.hpp"
 
 #include <fmt/format.h>
 #include <system_error>
@@ -15,6 +14,7 @@
 
 #include "runtime/files.hpp"
 #include "runtime/number_in.hpp"
+#include "runtime/trace/records.hpp"
 
 namespace omni::perf {
 namespace {

@@ -7,9 +7,13 @@
 #include <numeric>
 
 #include "perf/analysis/bounds.hpp"
+#include "perf/analysis/critical_path.hpp"
 #include "perf/analysis/diff.hpp"
+#include "perf/analysis/idle.hpp"
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
+#include "perf/analysis/models.hpp"
+#include "perf/analysis/staleness.hpp"
 #include "perf/analysis/summary.hpp"
 #include "perf/analysis/transfers.hpp"
 #include "perf/report/chrome_export.hpp"

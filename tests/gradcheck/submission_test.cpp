@@ -1,7 +1,9 @@
 // Submit functions against their codelets: the tasks StarPU runs get the buffers in the order that
 // the kernels expect. On one memory node a wrong access mode cannot be seen. (Batch normalisation
 // has its own such test; whole nets run the others: net/net_test.cpp, tests/e2e.)
-#include "codelets/loss/losses.hpp"
+#include "codelets/loss/cost_loss.hpp"
+#include "codelets/loss/label_metrics.hpp"
+#include "codelets/loss/softmax.hpp"
 #include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"

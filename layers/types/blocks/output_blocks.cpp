@@ -7,6 +7,7 @@
 #include "codelets/elementwise/activation.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "codelets/normalise/batchnorm.hpp"
+#include "codelets/normalise/batchnorm_whole.hpp"
 #include "layers/slice_choice.hpp"
 #include "runtime/communicator/transfers.hpp"
 

@@ -11,6 +11,7 @@
 #include "codelets/elementwise/dropout.hpp"
 #include "codelets/elementwise/shortcut_add.hpp"
 #include "codelets/normalise/batchnorm.hpp"
+#include "codelets/normalise/batchnorm_whole.hpp"
 #include "codelets/normalise/lrn.hpp"
 #include "codelets/spatial/copy_channels.hpp"
 #include "codelets/spatial/pooling.hpp"
