@@ -11,7 +11,7 @@
 namespace omni {
 namespace {
 
-// Insertions, deletions, replacements and swaps of neighbours.
+// Counts insertions, deletions, replacements and swaps of neighbouring letters.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), std::size_t{0});
@@ -34,7 +34,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
   constexpr std::size_t kLongest = 64;  // nothing longer is a misspelt key; bounds the time
   if (word.size() > kLongest) return "";
-  // One slip in three characters is a slip; more, or more than three, makes it another word.
+  // A misspelt word may have one error per three letters, and at most three.
   std::size_t best = std::min<std::size_t>((word.size() + 1) / 3, 3) + 1;
   std::string_view found;
   for (std::string_view candidate : candidates) {

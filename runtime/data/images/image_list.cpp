@@ -49,8 +49,8 @@ LabelFinder::LabelFinder(const std::vector<std::string>& labels) {
   lengths_.assign(lengths.begin(), lengths.end());
 }
 
-// Every part of the path that is as long as a label is looked up: with a thousand labels of one
-// length that is a thousand times faster than a search for each.
+// Looks up every part of the path that is as long as a label. With a thousand labels of one length
+// that is a thousand times as fast as a search for each label.
 Result<int> LabelFinder::find(std::string_view path, const std::string& where) const {
   std::set<int> anywhere, folders;
   for (const std::size_t length : lengths_)
