@@ -1,4 +1,4 @@
-// What groups do with their models at a meeting, on a GPU.
+// The operations of a meeting on a GPU.
 #include "codelets/elementwise/meeting.hpp"
 
 #include "codelets/cuda/map.cuh"

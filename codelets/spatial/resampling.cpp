@@ -1,4 +1,4 @@
-// Operations that only move pixels, on a CPU by their references.
+// Crop, upsample and reorg on cores, which run the references.
 #include "codelets/spatial/crop_mirror.hpp"
 #include "codelets/spatial/reorg.hpp"
 #include "codelets/spatial/upsample.hpp"
