@@ -12,13 +12,13 @@
 namespace omni::perf {
 namespace {
 
-// From `at` to the next cause, a worker of this process without work is idle for this reason.
+// From `at` to the next Cause, workers of a process that run nothing are idle for this reason.
 struct Cause {
   Nanoseconds at;
   Part part;
 };
 
-// How many of a kind of interval hold the present instant.
+// A sweep over intervals of one kind. It says whether any of them holds the present instant.
 class Sweep {
  public:
   void add(Nanoseconds from, Nanoseconds to) {
@@ -30,7 +30,7 @@ class Sweep {
     std::ranges::sort(starts_);
     std::ranges::sort(ends_);
   }
-  // The next instant at which the count may change; `last` if there is none.
+  // Returns the next instant at which an interval begins or ends; `last` if there is none.
   Nanoseconds next(Nanoseconds last) const {
     if (end_ == ends_.size()) return last;
     return start_ < starts_.size() ? std::min(starts_[start_], ends_[end_]) : ends_[end_];
@@ -46,7 +46,7 @@ class Sweep {
   std::size_t start_ = 0, end_ = 0;  // passed
 };
 
-// Whether a worker may run the tasks with these ids of eligible workers.
+// Returns for every set in Trace::eligible whether the worker is in it.
 std::vector<bool> may_run(const Trace& trace, std::uint32_t worker) {
   std::vector<bool> may;
   for (const std::vector<bool>& eligible : trace.eligible)
@@ -69,7 +69,8 @@ std::vector<Cause> causes_of(const Trace& trace, std::int32_t rank, const std::v
     if (each.rank == rank && each.from_rank >= 0) awaited.add(each.from, each.to);
   for (const trace::Wait& wait : trace.waits)
     if (wait.rank == rank) waiting.add(wait.from, wait.to);
-  // What measures peaks, connects ranks and opens files before training is no late submission.
+  // The time before training, in which peaks are measured, ranks connected and files opened, is
+  // start_up.
   std::optional<Nanoseconds> begun;
   for (const trace::IterationStart& iteration : trace.iterations)
     if (iteration.rank == rank) begun = std::min(begun.value_or(iteration.at), iteration.at);
@@ -115,7 +116,7 @@ WorkerTime split(const Trace& trace, std::uint32_t worker, std::span<const std::
   const auto part = [&time](Part which) -> Nanoseconds& {
     return time.parts[static_cast<std::size_t>(which)];
   };
-  // Each set holds the one before, so that the earlier part wins where tasks overlap.
+  // Each set contains the one before, so the earlier part counts where tasks overlap.
   std::vector<Interval> intervals;
   const auto include = [&](auto from, auto to) {
     for (const std::uint32_t task : tasks) {

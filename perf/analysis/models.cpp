@@ -18,7 +18,7 @@ constexpr std::size_t kSmallestClass = 8;
 constexpr double kMads = 5;
 constexpr double kSmallestMad = 0.01;  // of the median
 
-// Keeps the tasks that are farthest off, in time.
+// Keeps the tasks that are farthest off in seconds.
 void keep_farthest(std::vector<OddTask>& tasks) {
   const auto off = [](const OddTask& task) { return std::abs(task.actual - task.expected); };
   std::ranges::sort(tasks, [&](const OddTask& a, const OddTask& b) {

@@ -14,7 +14,7 @@ namespace omni::perf {
 namespace {
 
 constexpr double kWorthSaying = 0.01;
-// The codelets of runtime/data/.
+// The codelets of runtime/data/, which decode images.
 constexpr std::array<std::string_view, 5> kDecoding = {
     "decode_batch", "read_image_files", "copy_image_pixels", "read_image_labels", "unpack_batch"};
 constexpr double kFree = 0.05;  // of the workers' time; with less, decoding delays training
@@ -30,14 +30,14 @@ constexpr std::array<const char*, kPartCount> kCauses = {
     "the message of another rank has not arrived",
     "the first iteration has not begun: the program still measures, connects, or reads"};
 
-// Causes that lie within compute.
+// Texts for the losses that are parts of compute.
 constexpr const char *kDecodes = "workers that compute also decode images",
                      *kDisturbed =
                          "tasks took longer than the median of their like, as when others used "
                          "the machine (omni-perf models)";
 
-// A late feed costs what its readers wait for it: a part of this loss, and nothing where there is
-// none. How often nothing was decoded ahead is no loss by itself.
+// Returns a remark on the feed for the loss of tasks that wait for others. A late feed is a part of
+// that loss. It is no loss by itself that no mini-batch was decoded ahead.
 std::string suspect_feed(const Summary& summary) {
   for (const CounterRow& feed : summary.memory.feed)
     if (feed.name == "feed.decoded" && feed.zero_share >= kWorthSaying)
@@ -46,7 +46,7 @@ std::string suspect_feed(const Summary& summary) {
   return "";
 }
 
-// In which workers had nothing to do, and could have decoded.
+// Returns the share of time in which workers had nothing to do, and could have decoded.
 double free_share(const Idle& idle) {
   double share = 0;
   for (const Part part :

@@ -19,7 +19,7 @@ Node receiver(const Any& one) {
   return {one.rank, one.from_rank < 0 ? one.to_node : -1};
 }
 
-// When at least one worker of the node computed; only of nodes that receive.
+// Returns for every node that receives when at least one of its workers computed.
 std::map<Node, std::vector<Interval>> computing(const Trace& trace) {
   std::map<Node, std::vector<Interval>> nodes;
   for (const trace::Transfer& transfer : trace.transfers) nodes[receiver(transfer)];

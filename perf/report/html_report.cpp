@@ -19,7 +19,7 @@
 #include "perf/report/page.hpp"
 #include "runtime/json_text.hpp"
 
-// Records that the page has as they are.
+// Records whose JSON has all their members.
 namespace omni::trace {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Header, rank, started, host, command, starpu, scheduler, net,
                                    batch)
@@ -33,7 +33,7 @@ namespace {
 
 using PageJson = nlohmann::json;
 
-// Columns by name; those whose names end in + hold differences to the row before.
+// Packed columns by name. Columns whose names end in + hold differences to the row before.
 class Columns {
  public:
   Columns(std::initializer_list<std::string_view> names) : names_(names), columns_(names.size()) {}
@@ -56,7 +56,8 @@ class Columns {
   std::vector<PackedColumn> columns_;
 };
 
-// Tasks in the order of the trace. Every time is relative to the one before it in a task's life.
+// Writes tasks in the order of the trace. A time is the difference to the time before it in the
+// task's life.
 PageJson tasks(const Trace& trace, const Dependencies& dependencies) {
   Columns columns{"kind",  "worker",    "slice",     "group",       "iteration+", "submitted+",
                   "ready", "pop_start", "popped",    "fetch_start", "fetch_end",  "start",
@@ -236,7 +237,7 @@ PageJson limits(const Trace& trace, const Dependencies& dependencies) {
           {"path", path.text()}};
 }
 
-// Only as many lines as a curve has use for.
+// Writes as many lines as a curve can show, and all lines with evaluations.
 PageJson curves(const std::vector<MetricsLine>& lines) {
   constexpr std::size_t kLines = 10'000;
   const std::size_t step = lines.size() / kLines + 1;
@@ -252,7 +253,7 @@ PageJson curves(const std::vector<MetricsLine>& lines) {
   return {{"every", step}, {"lines", json}};
 }
 
-// What the page knows of a trace: see perf/report/page/decode.js.
+// Writes the data that perf/report/page/decode.js reads.
 PageJson page_data(const Trace& trace, const Dependencies& dependencies,
                    const std::vector<MetricsLine>& metrics) {
   PageJson json = what_ran(trace);

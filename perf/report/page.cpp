@@ -3,8 +3,8 @@
 namespace omni::perf {
 namespace {
 
-// Inside a script element only "<" can end it or begin a comment; in JSON it occurs in strings
-// alone, where it may be written like this.
+// Makes JSON safe in a script element: only "<" can end the element or begin a comment. JSON has
+// "<" only in strings, where it may be escaped.
 std::string for_script(std::string_view json) {
   std::string text;
   text.reserve(json.size() + 64);
@@ -23,7 +23,7 @@ std::string filled_page(std::string_view page_template, std::string_view json,
   const std::string data = for_script(json);
   std::string page;
   page.reserve(data.size() + (1 << 18));
-  // The template says where the other parts go: a line with {{name}} alone.
+  // The template has a line {{name}} where another part goes.
   std::string_view rest = page_template;
   for (;;) {
     const std::size_t mark = rest.find("{{");

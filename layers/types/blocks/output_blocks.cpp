@@ -91,8 +91,9 @@ std::int64_t BatchnormBlock::rows(int slice) const {
   return std::int64_t{slices_.sizes[slice]} * extent_.h * extent_.w;
 }
 
-// Each rank exchanges its total with the ranks of its row, then the row's with those of its column.
-// Where all ranks are to have the bits of one, each exchanges the partials of its slices with all.
+// Each rank exchanges its total with the ranks of its row, then the row's total with the ranks of
+// its column. If results must have the bits of one rank, each rank exchanges the partial results of
+// its slices with all ranks.
 void BatchnormBlock::add_levels(const std::function<Tensor*()>& sums) {
   const auto add = [&](std::vector<Share> shares, Tensor* total) {
     for (Share& each : shares)
