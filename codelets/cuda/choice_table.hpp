@@ -51,7 +51,7 @@ class ChoiceTable {
   Library library_;
   std::mutex mutex_;
   std::map<std::string, Numbers> choices_;
-  bool told_ = false;  // true: it has warned that the file cannot be written
+  bool warned_ = false;  // true: it has warned that the file cannot be written
 };
 
 }  // namespace omni

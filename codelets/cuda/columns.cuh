@@ -95,9 +95,9 @@ __global__ void column_totals_kernel(std::int64_t rows, int columns, std::int64_
     if (self == 0) count = 0;
     own = {};
     if (column < columns)
-      for (unsigned each = first + threadIdx.y; each < last; each += blockDim.y)
+      for (unsigned member = first + threadIdx.y; member < last; member += blockDim.y)
 #pragma unroll
-        for (int i = 0; i < kLanes; ++i) own[i].add(of_column[std::int64_t{each} * columns + i]);
+        for (int i = 0; i < kLanes; ++i) own[i].add(of_column[std::int64_t{member} * columns + i]);
     partial += std::int64_t{blocks} * columns;
     arrived += gridDim.x * groups;
     blocks = groups;

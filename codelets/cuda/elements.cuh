@@ -24,14 +24,14 @@ inline dim3 blocks_for(const CudaWorker& worker, std::int64_t count) {
 // Returns how many blocks of kThreads the device runs at the same time.
 template <auto kernel>
 int resident_blocks(const CudaWorker& worker) {
-  thread_local const int each = [] {
+  thread_local const int per_multiprocessor = [] {
     int blocks = 1;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
               &blocks, reinterpret_cast<const void*>(kernel), kThreads, 0),
           "asking how many blocks fit");
     return blocks;
   }();
-  return each * worker.multiprocessors();
+  return per_multiprocessor * worker.multiprocessors();
 }
 
 template <class Use>

@@ -270,7 +270,7 @@ void Service::look_for_notices() {
 
 void Service::leave_as_other() {
   if (!left_at_) return;
-  if (!std::exchange(told_, true)) {
+  if (!std::exchange(told_errors_, true)) {
     std::fflush(nullptr);
     goodbyes_[0] = transport_->send(&own_, sizeof own_, 0, kNotice);
   }

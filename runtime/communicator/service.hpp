@@ -90,7 +90,7 @@ class Service {
   std::vector<Transport::Ticket> awaited_;
   std::vector<Transport::Ticket> goodbyes_;
   Notice own_;
-  bool told_ = false;
+  bool told_errors_ = false;
   char go_ = 0;
   std::optional<Seconds> left_at_, failed_at_, gone_at_;
 };

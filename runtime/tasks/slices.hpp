@@ -37,14 +37,14 @@ struct Slices {
   static Slices cut_share(int batch, int slice_size, int rank, int ranks) {
     Slices share;
     std::vector<int> all;
-    for (int each = 0; each < ranks; ++each) {
-      const auto from = static_cast<int>(std::int64_t{batch} * each / ranks);
-      const auto to = static_cast<int>(std::int64_t{batch} * (each + 1) / ranks);
+    for (int other = 0; other < ranks; ++other) {
+      const auto from = static_cast<int>(std::int64_t{batch} * other / ranks);
+      const auto to = static_cast<int>(std::int64_t{batch} * (other + 1) / ranks);
       const int slices_before = static_cast<int>(all.size());
       Slices own = cut(to - from, slice_size);
       all.insert(all.end(), own.sizes.begin(), own.sizes.end());
-      share.owners.insert(share.owners.end(), own.sizes.size(), each);
-      if (each != rank) continue;
+      share.owners.insert(share.owners.end(), own.sizes.size(), other);
+      if (other != rank) continue;
       share.sizes = std::move(own.sizes);
       share.offsets = std::move(own.offsets);
       share.before = from;
