@@ -19,8 +19,8 @@ constexpr Gemm kProduct = gemm;
 
 #ifdef OMNI_ONEDNN
 // oneDNN's kernels first copy what a 1x1 filter with a stride reads. If there are fewer channels
-// than in a register, they write beyond the end of their scratchpad (seen with 2.6.3, on AVX2 with
-// fewer than 8, on AVX-512 with fewer than 16). This does not happen with every size, padding or
+// than in a register, they write beyond the end of their scratchpad. (2.6.3 does so on AVX2 with
+// fewer than 8, on AVX-512 with fewer than 16.) This does not happen with every size, padding or
 // group, but the shapes refused without need are rare.
 bool is_safe_in_onednn(const auto& args) {
   const ConvShape& s = args.shape;

@@ -116,8 +116,8 @@ void total_columns(CudaWorker& worker, std::int64_t rows, int columns, Collect c
   while (across < 32 && across < threads_of_row) across *= 2;
   const unsigned tiles = (threads_of_row + across - 1) / across;
   const dim3 block(across, kThreads / across);
-  // As many blocks as the device can run, so that enough loads are under way. But each has enough
-  // rows to be worth its partial total, and all but the last have the same number.
+  // There are as many blocks as the device can run, so that enough loads are under way. But each
+  // has enough rows to be worth its partial total, and all but the last have the same number.
   constexpr auto kKernel = column_totals_kernel<kThreads, Collect, Use>;
   const std::int64_t together = std::int64_t{2 * kRowsTogether} * block.y;
   const std::int64_t wanted = std::max<std::int64_t>(1, resident_blocks<kKernel>(worker) / tiles);

@@ -5,7 +5,7 @@
 namespace omni {
 
 // Computes a small convolution, forward and backward, by all fast implementations, which include
-// matrix products. Takes some milliseconds; what the libraries keep stays in the process.
+// matrix products. Takes some milliseconds. The libraries' memory stays in the process.
 void load_library_code();
 
 }  // namespace omni

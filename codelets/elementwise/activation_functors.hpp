@@ -206,8 +206,8 @@ struct Swish {
   }
 };
 
-// x t, where t = tanh(log(1 + e^x)). With u = e^-x it is (1 + 2u) / (1 + 2u + 2u^2), written so
-// that u^2 is not computed; t' is (1 - t^2) s(x).
+// x t, where t = tanh(log(1 + e^x)). With u = e^-x, t is (1 + 2u) / (1 + 2u + 2u^2), but computed
+// without u^2. The derivative of t is (1 - t^2) s(x).
 struct Mish {
   static OMNI_HD auto slope(auto u) { return 1 / (1 + u * (2 * u / (1 + 2 * u))); }
   OMNI_HD auto operator()(auto x) const {
@@ -233,8 +233,8 @@ struct HardMish {
   }
 };
 
-// In the form with tanh: x/2 (1 + tanh(k (x + c x^3))), where k = sqrt(2 / pi); that is x s(2k (x +
-// c x^3)).
+// The form with tanh: x/2 (1 + tanh(k (x + c x^3))), where k = sqrt(2 / pi). It is the same as
+// x s(2k (x + c x^3)).
 struct Gelu {
   static constexpr double kTwice = 1.5957691216057308, kCubic = 0.044715;
   // The factor of x. |x| is at most 10, where the factor is 0 or 1.

@@ -1,5 +1,6 @@
-// What every loss tells of a slice besides the gradient: the sum of losses, and how many images are
-// right. A place with the label kNoLabel has no image: no loss, no gradient, no count.
+// The metrics of a slice, which every loss computes besides the gradient: the sum of losses, and
+// how many images are right. A place with the label kNoLabel has no image: no loss, no gradient, no
+// count.
 #pragma once
 
 #include <algorithm>

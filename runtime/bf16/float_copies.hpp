@@ -53,11 +53,11 @@ class FloatCopies {
   std::array<Copy, kMostBuffers> copies_;
 };
 
-// On a GPU, in the worker's stream.
+// The functions for GPUs work in the worker's stream.
 namespace gpu {
 
 void round(CudaWorker& worker, std::int64_t count, const float* from, Bf16* to);
-// `adds`: adds to the values of `to`, instead of overwriting them.
+// `adds` means that the values are added to those of `to`.
 void widen(CudaWorker& worker, std::int64_t count, const Bf16* from, float* to, bool adds = false);
 
 }  // namespace gpu

@@ -1,4 +1,5 @@
-// What a task is submitted with, besides arguments and accesses, for the scheduler and the trace.
+// The properties that a task is submitted with, besides arguments and accesses, for the scheduler
+// and the trace.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // A tensor: a block of numbers that StarPU moves between memories and guards. It is declared first,
 // so that memory is known before anything is allocated, and its destructor unregisters it. A tensor
-// may be cut into parts with a StarPU handle each, which tasks use independently of each other; in
-// main memory the parts stay side by side. It may also be an alias of another tensor's memory.
+// may be cut into parts, which tasks use independently of each other. Every part has a StarPU
+// handle; in main memory the parts stay side by side. A tensor may also be an alias of another
+// tensor's memory.
 #pragma once
 
 #include <atomic>

@@ -311,7 +311,7 @@ void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
           [&] { return take_fastest(worker, target, tensors); });
 }
 
-// What distinguishes measurements on a device.
+// Returns what distinguishes measurements on one kind of device.
 std::string ConvolutionPlan::description() const {
   const ConvShape& s = task_.shape;
   return fmt::format(

@@ -49,8 +49,8 @@ class ActivationBlock {
 };
 
 // Batch normalisation and the activation after it, as a part of a layer. It has the statistics,
-// scale and shift, and submits the tasks that make them exact over all slices; for a single slice
-// it submits one task. It is used by [batchnorm], and by [convolutional] and [connected] with
+// scale and shift. It submits the tasks that make them exact over all slices; for a single slice it
+// submits one task. [batchnorm] uses it, and [convolutional] and [connected] with
 // batch_normalize=1.
 class BatchnormBlock {
  public:
@@ -68,10 +68,11 @@ class BatchnormBlock {
                 const std::vector<Tensor*>& diff_src, TaskTag tag,
                 const std::function<void(int)>& then);
 
-  // As Layer's. From then on dst.diff includes the gradient of the relu. False: there is no relu.
+  // Does what Layer's function does. From then on dst.diff includes the gradient of the relu.
+  // False: there is no relu.
   bool leave_relu_gradient();
-  // As Layer's. From then on dst = activation(normalised + addend). False: the block has an
-  // activation.
+  // Does what Layer's function does. From then on dst = activation(normalised + addend). False: the
+  // block has an activation.
   bool absorb_sum(const Input& addend, Activation activation);
 
   std::string in_one_task() const;  // as Layer's

@@ -36,7 +36,7 @@ struct Vectors {
   }
 };
 
-// What the training file decides, for the test file, too.
+// The space of features, which the training file decides for the test file, too.
 struct FeatureSpace {
   int features = 0;
   std::vector<std::string> class_names = {};
