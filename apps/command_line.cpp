@@ -16,6 +16,7 @@
 #include <new>
 
 #include "runtime/log.hpp"
+#include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {

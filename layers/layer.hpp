@@ -13,6 +13,7 @@
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/slices.hpp"
 #include "runtime/tasks/tensor.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 

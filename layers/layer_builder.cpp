@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "runtime/shown_name.hpp"
+#include "runtime/nearest.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 namespace {

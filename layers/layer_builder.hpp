@@ -15,6 +15,7 @@
 #include "layers/layer.hpp"
 #include "layers/options.hpp"
 #include "runtime/tasks/tensor.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 

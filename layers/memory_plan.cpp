@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "runtime/tasks/tensor_pool.hpp"
+
 namespace omni {
 namespace {
 
@@ -142,7 +144,7 @@ void place_tensors(TensorPool& tensors, std::span<const CapturedTask> tasks,
     const auto found = uses.find(&tensor);
     if (found == uses.end() || found->second.remembers || tensor.parts() > 1) continue;
     movable.push_back(&tensor);
-    tensor.make_fleeting();
+    tensor.make_transient();
     buffers.push_back({tensor.bytes(), found->second.slice, std::move(found->second.lifetimes)});
   }
   if (!share) return;

@@ -8,6 +8,7 @@
 
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/tensor.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 

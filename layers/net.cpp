@@ -13,6 +13,7 @@
 #include "runtime/communicator/transfers.hpp"
 #include "runtime/log.hpp"
 #include "runtime/rng.hpp"
+#include "runtime/tasks/host_access.hpp"
 
 namespace omni {
 namespace {

@@ -10,6 +10,7 @@
 #include "layers/layer_builder.hpp"
 #include "layers/net_options.hpp"
 #include "runtime/tasks/task_capture.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 

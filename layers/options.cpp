@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "runtime/log.hpp"
+#include "runtime/nearest.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 

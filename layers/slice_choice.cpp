@@ -91,7 +91,7 @@ Result<Slices> share_slices(int batch, int slice, int rank, int ranks, bool alik
     return Error{ErrorKind::usage, "", fmt::format("{} ranks cannot share {} images", ranks, batch),
                  "raise batch, or start fewer ranks"};
   Slices slices = Slices::cut_share(batch, slice, rank, ranks);
-  slices.alike = alike;
+  slices.as_one_rank = alike;
   if (alike && slices.all_sizes != Slices::cut(batch, slice).sizes)
     return Error{
         ErrorKind::usage, "--deterministic",

@@ -1,4 +1,4 @@
-// XXH3-64 of bytes as they pass by, and its text form.
+// XXH3-64 checksums: of bytes that arrive piece by piece, or of a whole text.
 #pragma once
 
 #include <fmt/format.h>
@@ -30,7 +30,6 @@ class Checksum {
 
 inline std::string checksum_text(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
-// Checksum of a whole text, such as a cfg file.
 inline std::string checksum_of(std::string_view text) {
   return checksum_text(XXH3_64bits(text.data(), text.size()));
 }

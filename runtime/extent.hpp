@@ -1,4 +1,4 @@
-// The size of one image or activation, channels last, and arithmetic on sizes that never wraps.
+// The size of an image or an activation, and checks that sizes do not overflow.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace omni {
 struct Extent {
   int h = 0, w = 0, c = 0;
   std::size_t count() const { return static_cast<std::size_t>(h) * w * c; }
-  // Sides and values that an int counts with room for strides and padding. A layer's output is
-  // (LayerBuilder::blob sees to it), so that layers and codelets may calculate in int.
+  // Whether an int can count the values, and the sides together with strides and padding.
+  // LayerBuilder::blob() refuses other outputs of layers, so layers and codelets calculate in int.
   bool countable() const {
     constexpr int kMaxSide = 1 << 24;
     constexpr std::uint64_t kMaxValues = 0x7FFFFFFF;
@@ -21,7 +21,7 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-// False (and *product untouched) when a*b does not fit; for sizes that come from files.
+// Returns false if the product does not fit. Meant for sizes that come from files.
 inline bool checked_multiply(std::uint64_t a, std::uint64_t b, std::uint64_t* product) {
   return !__builtin_mul_overflow(a, b, product);
 }

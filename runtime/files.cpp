@@ -48,7 +48,7 @@ Error system_error(ErrorKind kind, const fs::path& where, std::string_view doing
           hint_for(code)};
 }
 
-// Wrong paths are the user's to correct; anything else is the disk's fault.
+// Tells wrong paths, which the user can correct, from failures of the disk.
 ErrorKind creation_error_kind(int code) {
   switch (code) {
     case EACCES:
@@ -62,7 +62,7 @@ ErrorKind creation_error_kind(int code) {
   }
 }
 
-// What the process or the machine lacks is no fault of the file.
+// Tells errors of the file from a lack of memory or descriptors.
 ErrorKind reading_error_kind(int code) {
   switch (code) {
     case EMFILE:
@@ -166,13 +166,14 @@ Result<AtomicFile> AtomicFile::create(const fs::path& path) {
   static std::atomic<unsigned> counter{0};
   OMNI_TRY(const fs::path target, final_target(path));
   for (;;) {
-    // Short, so that every name the file system accepts as a target has room for a temporary.
+    // The suffix is short, so that the file system accepts the temporary name of any target.
     const fs::path temporary =
         folder_of(target) / fmt::format(".omni-{}-{}.tmp", ::getpid(), counter++);
     const int descriptor = retry_interrupted(
         [&] { return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
     if (descriptor >= 0) return AtomicFile(target, temporary, descriptor);
-    // A name can be taken by a dead process, or by one of another machine on a shared disk.
+    // A dead process, or one of another machine on a shared disk, may have left a file of this
+    // name.
     if (errno != EEXIST)
       return system_error(creation_error_kind(errno), path, "cannot create", errno);
   }
@@ -193,7 +194,7 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count =
         retry_interrupted([&] { return ::write(descriptor_, bytes.data(), bytes.size()); });
-    // Zero is no progress and no reason either; waiting for more would be waiting for ever.
+    // A write of 0 bytes gives no reason; repeating it might go on for ever.
     if (count <= 0) {
       const int code = count < 0 ? errno : EIO;
       discard();
@@ -214,7 +215,7 @@ Status AtomicFile::commit() {
     discard();
     return system_error(ErrorKind::failed, target_, "cannot flush to disk", code);
   }
-  // Network file systems report a full disk as late as here; the descriptor is gone either way.
+  // Network file systems may report a full disk only here. The descriptor is closed in any case.
   if (::close(descriptor_.release()) != 0 && errno != EINTR) {
     const int code = errno;
     ::unlink(temporary_.c_str());
@@ -231,7 +232,8 @@ Status try_writing(const fs::path& path, std::uint64_t bytes) {
   if (retry_interrupted([&] { return ::fallocate(file.descriptor_, 0, 0, length); }) == 0)
     return {};
   const int code = errno;
-  // Where a file system cannot reserve, a byte shows at least a disk that is full already.
+  // If the file system cannot reserve space, a byte at least shows whether the disk is full
+  // already.
   if (code == EOPNOTSUPP || code == ENOSYS) return file.write("x");
   return system_error(ErrorKind::usage, path, fmt::format("has no room for {} bytes", bytes), code);
 }

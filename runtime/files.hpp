@@ -1,5 +1,5 @@
-// Files: read with bounds, whole or line by line; written so that they survive a crash, whole or
-// absent, never half written.
+// Reading and writing of files. Reading is bounded. A file that is written appears whole or not at
+// all, also after a crash.
 #pragma once
 
 #include <unistd.h>
@@ -19,40 +19,40 @@
 
 namespace omni {
 
-// A file descriptor, closed when its owner goes.
+// The owner of a file descriptor; its destructor closes it.
 class Descriptor {
  public:
-  explicit Descriptor(int number) : number_(number) {}  // negative: of nothing
+  explicit Descriptor(int number) : number_(number) {}  // negative: no file
   Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
   Descriptor& operator=(Descriptor&&) = delete;
   ~Descriptor() {
     if (number_ >= 0) ::close(number_);
   }
   operator int() const { return number_; }
-  int release() { return std::exchange(number_, -1); }  // to be closed by the caller
+  int release() { return std::exchange(number_, -1); }  // the caller closes it
 
  private:
   int number_;
 };
 
-// Whether the last part of a path may be a symbolic link: not where others may put one.
+// Whether the last part of a path may be a symbolic link. It may not where other users can write.
 enum class Links { followed, refused };
 
-// The whole file; refuses more than `limit` bytes, directories and special files. Problems of
-// reading are ErrorKind::data.
+// Returns the contents of a file. Refuses more than `limit` bytes, directories and special files.
+// Errors are ErrorKind::data.
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit,
                               Links links = Links::followed);
 
-// What the command line names must be there (ErrorKind::usage): wrong contents are another error.
+// Returns ErrorKind::usage if nothing is at a path that the command line names.
 Status require_there(const std::filesystem::path& path);
 
 // A regular file read from front to back.
 class InputFile {
  public:
   static Result<InputFile> open(const std::filesystem::path& path, Links links = Links::followed);
-  std::uint64_t size() const { return size_; }     // when it was opened
-  int release() { return descriptor_.release(); }  // to be closed by the caller
-  Status read(std::span<std::byte> bytes);         // all of them, or an error
+  std::uint64_t size() const { return size_; }     // bytes, when the file was opened
+  int release() { return descriptor_.release(); }  // the caller closes it
+  Status read(std::span<std::byte> bytes);         // fills the span, or fails
 
  private:
   InputFile(std::filesystem::path path, int descriptor, std::uint64_t size);
@@ -61,9 +61,8 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
-// A file written beside its final place, then fsync'ed and renamed onto it by commit(). Without
-// commit() the destructor removes it. Short writes and EINTR are retried, other failures
-// reported; after a failure nothing more is written. A path that cannot be created is
+// A file that is written beside its final place; commit() renames it there. Without commit() the
+// destructor removes it. After a failure nothing more is written. A path that cannot be created is
 // ErrorKind::usage, a failing disk ErrorKind::failed. A symbolic link is followed; devices and
 // folders are refused.
 class AtomicFile {
@@ -85,46 +84,48 @@ class AtomicFile {
   Descriptor descriptor_;
 };
 
-// Whether a file of so many bytes could be written there now. Changes nothing.
+// Fails if a file of so many bytes could not be written at `path` now. Changes nothing.
 Status try_writing(const std::filesystem::path& path, std::uint64_t bytes);
 
-// The same in the folder that an option names, or in the first one above it that is there. Makes
-// none: it would be in the way of runs that start at the same time.
+// Fails if such a file could not be written in the folder that an option names, or in the first
+// existing folder above it. Makes no folder: runs that start at the same time would collide.
 Status try_folder(const std::filesystem::path& folder, std::uint64_t bytes,
                   std::string_view option);
 
 Status write_file_atomically(const std::filesystem::path& path, std::string_view contents);
 
-// Renames a file or a folder and makes the new name survive a power cut.
+// Renames a file or a folder; the new name survives a power cut.
 Status rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 
-// ---- folders of temporary files: a process holds a lock on its own, so that others can tell which
-// ones were left by processes that were killed ----
+// ---- folders of temporary files ----
+// A process holds a lock on its folder. A folder without a lock was left by a killed process.
+
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 
-// The lock on a folder of this user; -1 while another process has it.
+// Locks a folder of this user. Returns the lock's descriptor, or -1 if another process has it.
 int lock_folder(const std::filesystem::path& folder);
 
-// Deletes the folders in `parent` whose names begin so and that nobody has locked, but none that
-// was changed in the last minute: its owner may not have its lock yet.
+// Deletes the folders in `parent` whose names begin with `prefix` and that no process has locked.
+// Keeps those changed in the last minute, whose owners may not have their locks yet.
 void delete_unlocked_folders(const std::filesystem::path& parent, const std::string& prefix);
 
-// The lines of a text of any length, out of a buffer of fixed length.
+// The lines of a text of any length; the buffer has a fixed length.
 class LineSource {
  public:
-  // Fills the bytes from the front and returns their number; fewer than asked for only at the end.
+  // Fills the span from the front and returns how many characters there were. Fewer than the span
+  // holds mean the end.
   using Read = std::function<Result<std::size_t>(std::span<char>)>;
   explicit LineSource(Read read);
 
   struct Line {
     std::string_view text;  // without the line end; valid until the next call
     bool ended = true;      // false: the text stops here, without a line end
-    bool too_long = false;  // only the beginning is in `text`
+    bool too_long = false;  // `text` has only the beginning
   };
-  Result<std::optional<Line>> next();  // nothing: the end
+  Result<std::optional<Line>> next();  // nullopt: the end
 
   static constexpr std::size_t kLongest = std::size_t{1} << 20;
-  // Readable bytes after every line, for parsers that look ahead.
+  // So many bytes after every line may be read, for parsers that look ahead.
   static constexpr std::size_t kPadding = 64;
 
  private:
@@ -134,7 +135,6 @@ class LineSource {
   bool exhausted_ = false;
 };
 
-// The lines of a regular file.
 Result<LineSource> open_lines(const std::filesystem::path& path);
 
 }  // namespace omni

@@ -45,13 +45,13 @@ void result_text(std::string_view text) {
   std::fflush(stdout);  // who is asked to stop leaves at once
 }
 void warn_line(std::string_view text) {
-  const std::string said = "warning: " + std::string(text);
+  const std::string warning = "warning: " + std::string(text);
   if (holds_warnings) {
     const std::lock_guard lock(mutex);
-    warnings += said + '\n';
+    warnings += warning + '\n';
     if (!is_first) return;
   }
-  write(is_first ? said : own_name + ": " + said);
+  write(is_first ? warning : own_name + ": " + warning);
 }
 void error_line(const std::string& text) {
   {

@@ -1,6 +1,5 @@
-// All that users are told: progress and diagnostics on stderr, one flushed line per call; results
-// on stdout. Whatever a terminal would take as a command is escaped here, so that no caller can
-// forget it.
+// Everything that the programs print: progress and diagnostics on stderr, results on stdout. A call
+// prints one line and flushes it. Control characters are escaped here, so no caller can forget it.
 #pragma once
 
 #include <fmt/core.h>
@@ -17,8 +16,8 @@ enum class Level { quiet, normal };
 void set_level(Level level);
 Level level();
 
-void line(std::string_view text);         // always, even under --quiet; may hold line ends
-void result_text(std::string_view text);  // to stdout, as it is
+void line(std::string_view text);         // also under --quiet; `text` may have line ends
+void result_text(std::string_view text);  // to stdout, without a line end of its own
 void warn_line(std::string_view text);
 void error_line(const std::string& text);
 void warn_once_line(const std::string& text);
@@ -31,7 +30,7 @@ template <class... T>
 void warn(fmt::format_string<T...> format, T&&... values) {
   warn_line(one_line(fmt::format(format, std::forward<T>(values)...)));
 }
-// For remarks on a net's description, since a net is built several times.
+// For warnings about a net's description: a net is built several times.
 template <class... T>
 void warn_once(fmt::format_string<T...> format, T&&... values) {
   warn_once_line(one_line(fmt::format(format, std::forward<T>(values)...)));
@@ -40,22 +39,22 @@ template <class... T>
 void error(fmt::format_string<T...> format, T&&... values) {
   error_line(one_line(fmt::format(format, std::forward<T>(values)...)));
 }
-// Results, with their line ends.
+// Prints to stdout. The format has the line ends.
 template <class... T>
 void result(fmt::format_string<T...> format, T&&... values) {
   result_text(fmt::format(format, std::forward<T>(values)...));
 }
 
-// Over several ranks only the first one prints. Other ranks' lines are dropped. Their warnings are
-// held until the first rank's are known; new ones are printed with the rank's name. Their last
-// error is kept for the first rank to print.
+// With several ranks only the first rank prints lines; those of other ranks are dropped. Other
+// ranks hold their warnings until the first rank's are known, then print new ones with their name.
+// Their last error is kept for the first rank to print.
 void speak_as(int rank, const std::string& name);
 std::string warnings_so_far();
 void tell_warnings_unless_in(const std::string& warnings);
 std::string last_error();
-void urgent(std::string_view text);  // by whichever rank
+void urgent(std::string_view text);  // any rank prints it
 
-// While set, warnings are collected instead of printed (tests ask what was said).
+// While it lives, lines for stderr are collected instead of printed, for tests.
 class Capture {
  public:
   Capture();

@@ -1,4 +1,4 @@
-// Numbers from texts and for texts.
+// Numbers that are read from text, and floats that are written with few digits.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,8 @@
 
 namespace omni {
 
-// A number that is all of a text: nothing before it, nothing after it, and it fits its type.
+// Returns the number that `text` is; nullopt if there is anything else in it, or if the number does
+// not fit its type.
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
   Number value{};
@@ -19,11 +20,11 @@ std::optional<Number> number_in(std::string_view text) {
   return value;
 }
 
-// Where numbers are doubles: the double nearest to the decimal number that the float was read from,
-// or would be written as: 0.1, not 0.10000000149011612.
+// Returns the double that is nearest to the float's shortest decimal form: 0.1 for 0.1f, where a
+// conversion gives 0.10000000149011612.
 inline double shortest_decimal(float value) { return std::stod(fmt::format("{}", value)); }
 
-// For JSON that people read: a mean of floats with the digits of a float.
+// For JSON that people read: a mean of floats is written with the digits of a float.
 inline double shown_single(double value) { return shortest_decimal(static_cast<float>(value)); }
 
 }  // namespace omni

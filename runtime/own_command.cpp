@@ -17,7 +17,7 @@
 namespace omni {
 namespace {
 
-// What is printed is escaped (runtime/log.hpp), so a control character is written as bash reads it.
+// Quotes a word with control characters as bash reads it: log.hpp would escape them in another way.
 std::string ansi_quoted(const std::string& word) {
   std::string text = "$'";
   for (const char c : word) {
@@ -30,7 +30,8 @@ std::string ansi_quoted(const std::string& word) {
   return text + '\'';
 }
 
-// What ansi_quoted() wrote after its beginning. The place of the last quote.
+// Appends what ansi_quoted() wrote, from after its opening quote on. Returns the place of the
+// closing quote.
 std::size_t append_ansi(std::string_view line, std::size_t at, std::string& word) {
   for (; at < line.size() && line[at] != '\''; ++at) {
     const bool escaped = line[at] == '\\';

@@ -1,5 +1,5 @@
-// Host name, environment and command line of this process, and the quoting of any command line for
-// a shell.
+// The command that runs this process: its words, host and environment, and how a shell is given it
+// again.
 #pragma once
 
 #include <cstdlib>
@@ -10,19 +10,21 @@
 
 namespace omni {
 
-std::string own_host();                             // by name; "": unknown
+std::string own_host();                             // the host's name; "": unknown
 inline std::string environment(const char* name) {  // "": not set
   const char* text = std::getenv(name);
   return text == nullptr ? "" : text;
 }
 std::vector<std::string> own_words();
-// Without these options and their values, whether a value follows as a word or after a '='.
+// Returns `words` without these options and their values. A value is the next word, or follows '='.
 std::vector<std::string> words_without(const std::vector<std::string>& options,
                                        const std::vector<std::string>& words);
-// Control characters are escaped as bash, zsh and ksh read them: $'a\x0ab'.
+// Quotes a command line for a shell. Control characters are escaped as bash, zsh and ksh read them:
+// $'a\x0ab'.
 std::string for_shell(const std::vector<std::string>& words);
-std::vector<std::string> from_shell(std::string_view line);  // what for_shell() wrote
-// What follows an option where it stands last, as a word or after a '='; nothing: it is not there.
+std::vector<std::string> from_shell(std::string_view line);  // the inverse of for_shell()
+// Returns the value of an option (the next word, or what follows '='); of several the last one.
+// nullopt: the words do not have the option.
 std::optional<std::string> value_of(std::string_view option, const std::vector<std::string>& words);
 
 }  // namespace omni

@@ -1,5 +1,5 @@
-// Errors as values. A fallible function returns Result<T> (or Status): what went wrong, where, and
-// what the user can do about it. Only `main` turns an ErrorKind into an exit code.
+// Errors as values. A function that can fail returns Result<T> or Status. An error says what went
+// wrong, where, and what the user can do. Only `main` turns an ErrorKind into an exit code.
 #pragma once
 
 #include <concepts>
@@ -17,7 +17,6 @@ struct Error {
   std::string what;
   std::string hint;  // what to do; may be empty
 
-  // "where: what (hint)"
   std::string message() const {
     std::string text = where.empty() ? what : where + ": " + what;
     return hint.empty() ? text : text + " (" + hint + ")";
@@ -50,14 +49,14 @@ using Status = Result<std::monostate>;
 #define OMNI_CONCAT_(a, b) a##b
 #define OMNI_CONCAT(a, b) OMNI_CONCAT_(a, b)
 
-// Leaves the enclosing function with the error, or goes on.
+// Returns the error from the enclosing function, if there is one.
 #define OMNI_CHECK(expression)                                                                \
   do {                                                                                        \
     if (auto omni_status = (expression); !omni_status) return std::move(omni_status.error()); \
   } while (false)
 
-// OMNI_TRY(auto spec, parse(path)): binds the value, or leaves the enclosing function with the
-// error.
+// OMNI_TRY(auto spec, parse(path)) declares `spec` with the value, or returns the error from the
+// enclosing function.
 #define OMNI_TRY(declaration, expression) \
   OMNI_TRY_(OMNI_CONCAT(omni_result_, __LINE__), declaration, expression)
 #define OMNI_TRY_(result, declaration, expression) \

@@ -1,5 +1,5 @@
-// Counter-based random numbers (Philox4x32-10). The value depends only on the key and the counter,
-// never on which worker asked, in what order, or whether the run was interrupted before.
+// Counter-based random numbers (Philox4x32-10). A number depends only on key and counter. So it
+// does not matter which worker asks, in which order, or whether the run was interrupted before.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace omni {
 
-// Which part of the program draws; keeps streams apart that share seed, epoch and sample.
+// The part of the program that draws. Parts with the same seed and counter draw different numbers.
 enum class RandomStream : std::uint32_t {
   init = 1,
   shuffle,
@@ -31,7 +31,6 @@ class Philox {
         key1_(static_cast<std::uint32_t>(seed >> 32) ^
               (static_cast<std::uint32_t>(stream) * 0x85EBCA6Bu)) {}
 
-  // Four 32-bit values for a 128-bit counter.
   constexpr Block operator()(std::uint64_t high, std::uint64_t low) const {
     Block x{static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(low >> 32),
             static_cast<std::uint32_t>(high), static_cast<std::uint32_t>(high >> 32)};
@@ -51,10 +50,10 @@ class Philox {
   std::uint32_t key0_, key1_;
 };
 
-// [0, 1), with all 24 bits that a float can hold.
+// Maps bits to [0, 1), with all 24 bits that a float can hold.
 constexpr float to_unit(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
-// A sequence of draws out of one Philox stream: draws(sample), then uniform(), uniform(), ...
+// A sequence of numbers from one Philox stream. `high`, often a sample's number, selects it.
 class Draws {
  public:
   constexpr Draws(const Philox& philox, std::uint64_t high) : philox_(philox), high_(high) {}
@@ -71,8 +70,7 @@ class Draws {
   }
   float uniform() { return to_unit(bits()); }
   float uniform(float low, float high) { return low + (high - low) * uniform(); }
-  // Box-Muller; one value per two draws keeps the sequence position independent of the caller's
-  // past.
+  // Box-Muller. Each call takes two numbers of the sequence and keeps nothing for the next call.
   float normal() {
     const float radius = std::sqrt(-2.0f * std::log(1.0f - uniform()));
     return radius * std::cos(2.0f * std::numbers::pi_v<float> * uniform());

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <iterator>
-#include <numeric>
 #include <string>
-#include <vector>
+
+#include "runtime/json_text.hpp"
 
 namespace omni {
 namespace {
@@ -60,24 +59,6 @@ std::string escaped(std::string_view text, Kind kind) {
   return safe;
 }
 
-// Insertions, deletions, replacements and swaps of neighbours.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
-  std::iota(last.begin(), last.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      std::size_t replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replaced});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = std::min(row[j], before[j - 2] + 1);
-    }
-    before = std::move(last);
-    last = row;
-  }
-  return last[b.size()];
-}
-
 }  // namespace
 
 std::size_t utf8_sequence(std::string_view text) { return first_letter(text).bytes; }
@@ -98,28 +79,6 @@ std::string shown_name(std::string_view name) {
     text += letter == "\\" ? "\\x5c" : letter == "'" ? "\\x27" : one_line(letter);
   }
   return text + "'";
-}
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
-
-std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
-  constexpr std::size_t kLongest = 64;  // nothing longer is a misspelt key; bounds the time
-  if (word.size() > kLongest) return "";
-  // One slip in three characters is a slip; more, or more than three, makes it another word.
-  std::size_t best = std::min<std::size_t>((word.size() + 1) / 3, 3) + 1;
-  std::string_view found;
-  for (std::string_view candidate : candidates) {
-    std::size_t distance = edit_distance(lower_case(word), lower_case(candidate));
-    if (distance < best && distance < candidate.size()) {
-      best = distance;
-      found = candidate;
-    }
-  }
-  return found;
 }
 
 }  // namespace omni

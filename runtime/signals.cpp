@@ -34,7 +34,7 @@ std::atomic<bool> in_order{false}, requested{false};
 std::atomic<time_t> requested_at{0};
 static_assert(std::atomic<time_t>::is_always_lock_free);
 
-// Only what is async-signal-safe. A message that cannot be written changes nothing.
+// Calls only async-signal-safe functions. A message that cannot be written is dropped.
 void say(std::string_view message) {
   if (silent) return;
   const int error = errno;
@@ -73,7 +73,8 @@ extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
 
 int early_failure = 0;
 
-// MPI calls it later, as the handler before its own of SIGUSR1, and gives no more than the number.
+// MPI's handler of SIGUSR1 calls this one later, as the handler before its own. It passes only the
+// number.
 extern "C" void on_early_request(int number, siginfo_t* info, void*) {
   if (farewell_text != nullptr) return;
   if (number == SIGINT && info->si_pid == getpid()) {  // OpenBLAS raises it
@@ -105,7 +106,7 @@ void listen_early(int code, int failed) {
 void install_stop_signals(const std::string& farewell, int code) {
   on_terminal = isatty(STDERR_FILENO) != 0;
   farewell_code = code;
-  // All that were ever said, to the end of the process: a handler may be reading one.
+  // Keeps all farewells to the end of the process, because a handler may be reading one.
   static auto& texts = *std::make_unique<std::deque<std::string>>().release();
   if (farewell_text.exchange(texts.emplace_back(farewell).c_str()) != nullptr) return;
   struct sigaction action {};

@@ -1,32 +1,35 @@
-// Requests to stop: SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM. While there is
-// nothing to save, one ends the process at once. After stop_in_order() a request prints what
-// happens, and sets a flag that the trainer polls between iterations. A second request some seconds
-// later ends the process at once, with 128 + its number (launchers send the first one twice).
-// SIGALRM, which the process sends itself, counts neither as the first nor as the second. StarPU's
-// own handlers are off (Session). A handler that was installed before is called first: MPICH has
-// one for SIGUSR1.
+// Signals that ask this process to stop: SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and
+// SIGALRM. While there is nothing to save, the first one ends the process at once.
+//
+// After stop_in_order() the first signal prints what happens, and sets a flag that the trainer
+// polls between iterations. A second signal, some seconds later, ends the process at once with 128
+// + its number. (Launchers send the first one twice.) SIGALRM, which the process sends itself,
+// counts neither as the first nor as the second.
+//
+// A handler that was installed before is called first: MPICH has one for SIGUSR1. StarPU's own
+// handlers are off (Session).
 #pragma once
 
 #include <string>
 
 namespace omni {
 
-// For a program's .preinit_array: before the libraries that it begins with, some of which take
-// long. Until install_stop_signals() a request prints "stopped" and ends the process with `code`.
-// A library that begins and cannot start its threads ends it with `failed`.
+// Listens before the libraries are initialised, which takes some of them long: a program calls it
+// from its .preinit_array. Until install_stop_signals() a signal prints "stopped" and ends the
+// process with `code`. If a library cannot start its threads, the process ends with `failed`.
 void listen_early(int code, int failed);
 
-// Until stop_in_order() a request prints `farewell` and ends the process with `code`. May be called
+// Until stop_in_order() a signal prints `farewell` and ends the process with `code`. May be called
 // again, with another farewell.
 void install_stop_signals(const std::string& farewell, int code);
 void stop_in_order();
-void stop_without_words();  // another process prints the message
+void stop_without_words();  // prints nothing: another process prints the message
 bool stop_requested();
-bool ignores_interrupts();  // SIGINT: as a script starts its background jobs
+bool ignores_interrupts();  // SIGINT is ignored, as in background jobs of a script
 
-// Writing into a closed pipe, or beyond the limit of file sizes, fails instead of ending the
-// process. If descriptor 0, 1 or 2 is closed, opens /dev/null for reading there. Otherwise the next
-// opened file would get the number and the printed text.
+// After this call, writing to a closed pipe, or beyond the limit of file sizes, fails instead of
+// ending the process. If descriptor 0, 1 or 2 is closed, /dev/null is opened for reading there.
+// Otherwise the next opened file would get the number, and the printed text.
 void make_writes_fail();
 
 }  // namespace omni

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kStack = 16 << 20;  // twice what the C library takes by default
 
-// The system has one error for both.
+// Starts a thread. The system has one error for a lack of memory and for too many threads.
 std::thread started(std::function<void()> work) {
   try {
     return std::thread([work = std::move(work)]() noexcept { work(); });

@@ -8,6 +8,7 @@
 #include "apps/command_line.hpp"
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/bounds.hpp"
+#include "perf/analysis/critical_path.hpp"
 #include "perf/common/statistics.hpp"
 
 namespace omni::perf {

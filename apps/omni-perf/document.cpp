@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/json_text.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni::perf {

@@ -2,6 +2,7 @@
 // is from what the machine can do, and from what was predicted.
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/kernels.hpp"
+#include "perf/analysis/models.hpp"
 
 namespace omni::perf {
 namespace {

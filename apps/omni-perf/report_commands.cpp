@@ -8,7 +8,9 @@
 
 #include "apps/omni-perf/commands.hpp"
 #include "apps/output_file.hpp"
-#include "perf/report/reports.hpp"
+#include "perf/report/chrome_export.hpp"
+#include "perf/report/html_report.hpp"
+#include "perf/trace/fxt_import.hpp"
 #include "perf/trace/trace.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "apps/omni-perf/commands.hpp"
+#include "perf/analysis/idle.hpp"
 #include "perf/analysis/summary.hpp"
 #include "perf/common/statistics.hpp"
 

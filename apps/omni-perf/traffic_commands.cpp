@@ -1,8 +1,10 @@
 // omni-perf transfers, memory and async: what moved between memory nodes and ranks, what was held
 // over the run, and how the groups shared what they learnt.
 #include "apps/omni-perf/commands.hpp"
-#include "perf/analysis/data.hpp"
 #include "perf/analysis/iterations.hpp"
+#include "perf/analysis/memory.hpp"
+#include "perf/analysis/staleness.hpp"
+#include "perf/analysis/transfers.hpp"
 
 namespace omni::perf {
 namespace {

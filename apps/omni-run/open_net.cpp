@@ -20,7 +20,9 @@
 #include "layers/options.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "scheduling/checkpoint/training_checkpoint.hpp"
 
 namespace omni {

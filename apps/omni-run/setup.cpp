@@ -17,6 +17,7 @@
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/cuda/full_gpu.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"

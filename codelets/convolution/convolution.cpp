@@ -18,10 +18,10 @@ constexpr Gemm kProduct = gemm;
 // ---- oneDNN ----
 
 #ifdef OMNI_ONEDNN
-// Its kernels first copy what a 1x1 filter with a stride reads, and where that is less than a
-// register of channels they write beyond the end of their scratchpad (seen with 2.6.3, on AVX2
-// with fewer than 8, on AVX-512 with fewer than 16). Not with every size, padding or group: what is
-// refused in vain is rare.
+// oneDNN's kernels first copy what a 1x1 filter with a stride reads. If there are fewer channels
+// than in a register, they write beyond the end of their scratchpad. (2.6.3 does so on AVX2 with
+// fewer than 8, on AVX-512 with fewer than 16.) This does not happen with every size, padding or
+// group, but the shapes refused without need are rare.
 bool is_safe_in_onednn(const auto& args) {
   const ConvShape& s = args.shape;
   return s.kernel_h > 1 || s.kernel_w > 1 || (s.stride_h == 1 && s.stride_w == 1) ||
@@ -36,7 +36,8 @@ void by_lowering(const Args& args, const Buffers& buffers, DeviceContext& contex
   lowering::run({product}, args, buffers, context);
 }
 
-// Below four channels or filters per group, packing the matrices costs more than multiplying them.
+// With fewer than four channels or filters per group, packing the matrices takes longer than
+// multiplying them.
 bool worth_lowering(const auto& args) {
   const ConvShape& s = args.shape;
   return s.groups == 1 || (s.group_c() >= 4 && s.group_filters() >= 4);
@@ -63,7 +64,8 @@ void by_winograd(const Args& args, const Buffers& buffers, DeviceContext& contex
   winograd::run({tile_in, kProduct}, args, buffers, context);
 }
 
-// Of a kernel that adds to the gradient of the weights, if it is one of these.
+// Makes a kernel that overwrites the gradient of the weights, if args.adds is false, of one that
+// always adds to it.
 template <class Args, Kernel<Args> kernel>
 void overwriting(const Args& args, const Buffers& buffers, DeviceContext& context) {
   if constexpr (Args::kPass == Pass::backward_weights)
@@ -71,7 +73,8 @@ void overwriting(const Args& args, const Buffers& buffers, DeviceContext& contex
   kernel(args, buffers, context);
 }
 
-// in_bf16: the buffers that oneDNN takes so. last: the reference, and the GPU's.
+// Lists the implementations. `in_bf16` are the buffers that oneDNN takes in bf16; `last` are those
+// of the reference and of the GPU.
 template <class Args>
 std::vector<Implementation<Args>> conv_implementations(
     [[maybe_unused]] BufferSet in_bf16, const std::vector<Implementation<Args>>& last) {
@@ -94,7 +97,7 @@ std::vector<Implementation<Args>> conv_implementations(
 
 // ---- cost and footprint ----
 
-// The three passes multiply the same pairs and touch tensors of the same sizes.
+// All three passes multiply the same pairs, and access tensors of the same sizes.
 Cost convolution_cost(const auto& args) {
   const ConvShape& s = args.shape;
   return {.flops = 2.0 * static_cast<double>(s.dst_count()) * s.taps(),

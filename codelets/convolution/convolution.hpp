@@ -1,6 +1,6 @@
-// Convolution of a slice of images, channels last: forward with bias and activation, and the
-// gradients of weights, bias and data. Backward expects the activation's gradient already in
-// diff_dst.
+// The convolution of a slice of images, channels last: forward with bias and activation, and the
+// gradients of weights, bias and data. Backward expects a diff_dst that has been multiplied by the
+// activation's gradient.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,9 @@
 
 #include "codelets/convolution/convolution_shape.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 
@@ -27,8 +29,8 @@ struct ConvForwardArgs {
 struct ConvWeightsArgs {
   static constexpr Pass kPass = Pass::backward_weights;
   ConvShape shape;
-  bool adds = true;       // to diff_weights; to diff_bias always
-  bool has_bias = false;  // set by the submit function
+  bool adds = true;       // true: adds to diff_weights; to diff_bias it always adds
+  bool has_bias = false;  // the submit function sets it
 
   auto operator<=>(const ConvWeightsArgs&) const = default;
 };
@@ -36,7 +38,7 @@ struct ConvWeightsArgs {
 struct ConvDataArgs {
   static constexpr Pass kPass = Pass::backward_data;
   ConvShape shape;
-  bool adds = false;  // to diff_src
+  bool adds = false;  // true: adds to diff_src
 
   auto operator<=>(const ConvDataArgs&) const = default;
 };
@@ -64,7 +66,7 @@ void for_each_product(const ConvShape& s, auto visit) {
             }
 }
 
-// bias: read only with has_bias.
+// `bias` is read only if has_bias.
 template <class T>
 void conv_forward(const ConvForwardArgs& args, const T* src, const T* weights, T* dst,
                   const T* bias) {
@@ -107,24 +109,24 @@ OMNI_CODELET(ConvDataArgs, conv_backward_data);  // {diff_dst R, weights R, diff
 
 namespace gpu {
 
-// Without cuDNN, for what it refuses: lowered to matrix products of cuBLAS.
+// The passes that cuDNN refuses, lowered to matrix products of cuBLAS.
 KernelFunction<ConvForwardArgs> conv_forward_lowered;
 KernelFunction<ConvWeightsArgs> conv_backward_weights_lowered;
 KernelFunction<ConvDataArgs> conv_backward_data_lowered;
 
 }  // namespace gpu
 
-// The oneDNN kernels, for the Args of any of the three passes.
+// The oneDNN kernel of a pass; Args are those of any of the three.
 template <class Args>
 void conv_onednn(const Args& args, const Buffers& buffers, DeviceContext& context);
-// What a task takes: that of the plan, which is made, since only oneDNN knows what it works with.
+// The memory that a task takes. It makes the plan, since only oneDNN knows how much that needs.
 template <class Args>
 WorkingFloats conv_onednn_floats(const Args& args, bool bf16_tensors);
 
-// bias: null for none.
+// `bias` is null if there is none.
 void submit_conv_forward(ConvForwardArgs args, const Tensor& src, const Tensor& weights,
                          const Tensor* bias, const Tensor& dst, TaskTag tag = {});
-// diff_bias: null for none.
+// `diff_bias` is null if there is none.
 void submit_conv_backward_weights(ConvWeightsArgs args, const Tensor& src, const Tensor& diff_dst,
                                   const Tensor& diff_weights, const Tensor* diff_bias,
                                   TaskTag tag = {});

@@ -1,6 +1,6 @@
-// Direct convolution with oneDNN. Activations are channels last, as ours; weights are copied once
-// per task into the layout that oneDNN prefers for the shape, and weight gradients are added back
-// from it. In bf16 weights are rounded with that, and tensors that are not in bf16, too.
+// Direct convolution by oneDNN. It takes our activations, channels last. Weights are copied once
+// per task to the layout that oneDNN prefers for the shape, and gradients of weights are added back
+// from it. With --precision bf16 these copies round, and tensors that hold floats are copied, too.
 #include "codelets/convolution/convolution.hpp"
 
 #include <cassert>
@@ -18,7 +18,7 @@ using Arguments = std::unordered_map<int, memory>;
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-// Our tensors, and as the primitives multiply them.
+// Our tensors, and how the primitives take them.
 struct Geometry {
   Geometry(const ConvShape& s, memory::data_type values)
       : src(channels_last({s.n, s.c, s.h, s.w}, values)),
@@ -107,7 +107,8 @@ class Plan<ConvForwardArgs> {
 template <>
 class Plan<ConvWeightsArgs> {
  public:
-  // oneDNN would sum up the bias's gradient from what it multiplies, so only where that is ours.
+  // oneDNN sums the bias's gradient from the diff_dst that it gets. It may do so only if that is
+  // ours and no rounded copy.
   Plan(const dnnl::engine& engine, const ConvWeightsArgs& args, memory::data_type values)
       : geometry_(args.shape, values),
         with_bias_(args.has_bias && geometry_.dst == geometry_.dst_factor &&
@@ -218,7 +219,7 @@ class Plan<ConvDataArgs> {
   std::size_t scratchpad_at_, product_at_;
 };
 
-// Tensors are in bf16 only where factors are.
+// Tensors hold bf16 only if factors are in bf16, too.
 template <class Args>
 const Plan<Args>& plan_for(const Args& args, DeviceContext& context, bool bf16_tensors) {
   assert(!bf16_tensors || in_bf16());

@@ -6,7 +6,7 @@
 
 namespace omni {
 
-// What is computed of a convolution. Tables are in this order.
+// The passes of a convolution. Tables have them in this order.
 enum class Pass { forward, backward_weights, backward_data };
 
 struct ConvShape {
@@ -14,7 +14,7 @@ struct ConvShape {
   int filters = 1, kernel_h = 1, kernel_w = 1;
   int stride_h = 1, stride_w = 1;
   int pad_h = 0, pad_w = 0;            // on each side
-  int dilation_h = 1, dilation_w = 1;  // 1: dense
+  int dilation_h = 1, dilation_w = 1;  // 1: the kernel has no gaps
   int groups = 1;
 
   constexpr int out_h() const {
@@ -25,16 +25,14 @@ struct ConvShape {
   }
   constexpr int group_c() const { return c / groups; }
   constexpr int group_filters() const { return filters / groups; }
-  constexpr int taps() const {
-    return kernel_h * kernel_w * group_c();
-  }  // products in one output value
+  // Products in one output value.
+  constexpr int taps() const { return kernel_h * kernel_w * group_c(); }
 
   constexpr std::int64_t src_count() const { return std::int64_t{n} * h * w * c; }
   constexpr std::int64_t dst_count() const { return pixels() * filters; }
   constexpr std::int64_t weights_count() const { return std::int64_t{filters} * taps(); }
-  constexpr std::int64_t pixels() const {
-    return std::int64_t{n} * out_h() * out_w();
-  }  // of the output
+  // Pixels of the output.
+  constexpr std::int64_t pixels() const { return std::int64_t{n} * out_h() * out_w(); }
 
   auto operator<=>(const ConvShape&) const = default;
 };

@@ -7,7 +7,7 @@
 namespace omni {
 namespace {
 
-// The part [first, last) of a kernel's taps that lies inside the image, when tap 0 is at `start`.
+// The taps [first, last) of a kernel that lie inside the image, if tap 0 lies at `start`.
 struct TapRange {
   int first, last;
   TapRange(int start, int extent, int taps, int dilation)
@@ -15,8 +15,8 @@ struct TapRange {
         last(std::clamp((extent - start + dilation - 1) / dilation, first, taps)) {}
 };
 
-// Walks the lowered matrix of a band in order. inside(offset in src, values) for runs that are
-// contiguous in src, outside(values) for runs of padding.
+// Goes through the lowered matrix of a band in order. Calls inside(offset in src, values) for
+// values that are contiguous in src, and outside(values) for padding.
 void for_each_run(const ConvShape& s, int group, RowBand band, auto inside, auto outside) {
   const int out_h = s.out_h(), out_w = s.out_w(), group_c = s.group_c();
   const bool dense = s.groups == 1 && s.dilation_w == 1;
@@ -74,14 +74,15 @@ void col2im(const ConvShape& shape, int group, RowBand band, const float* column
 namespace lowering {
 namespace {
 
-// True where src is its own lowered matrix.
+// Whether src is its own lowered matrix.
 bool lowers_to_itself(const ConvShape& shape) {
   return shape.kernel_h == 1 && shape.kernel_w == 1 && shape.stride_h == 1 && shape.stride_w == 1 &&
          shape.pad_h == 0 && shape.pad_w == 0;
 }
 
-// A band's matrices should stay in the second-level cache, but the weights are packed anew for
-// every band: below so many pixels that costs more than the cache gives.
+// The matrices of a band should stay in the second-level cache, which holds kBandFloats of them.
+// But weights are packed anew for every band: with fewer than kBandPixels pixels that takes longer
+// than the cache saves.
 constexpr std::int64_t kBandFloats = 1 << 18, kBandPixels = 192;
 
 struct Band {
@@ -108,7 +109,7 @@ void for_each_band(const Method& method, const ConvShape& s, auto use) {
   }
 }
 
-// The lowered matrix of a band and group: src itself, or a copy in `columns`.
+// Returns the lowered matrix of a band and a group: src itself, or a copy in `columns`.
 MatrixView lower(const ConvShape& s, const Band& band, int group, const float* src,
                  float* columns) {
   if (lowers_to_itself(s))

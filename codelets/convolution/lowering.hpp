@@ -1,7 +1,7 @@
-// Convolution as a matrix product: im2col copies the values under each position of the kernel into
-// one row of a matrix, col2im adds such rows back. Works on bands of output rows, which may begin
-// and end anywhere in the slice: several images make one matrix, and a large image needs no large
-// matrix.
+// Lowering: convolution as a matrix product. im2col copies the values under each position of the
+// kernel into a row of a matrix; col2im adds such rows back. They work on bands of output rows. A
+// band may begin and end anywhere in the slice, so several images make one matrix, and a large
+// image no large matrix.
 #pragma once
 
 #include <cstddef>
@@ -18,21 +18,21 @@ struct RowBand {
   std::int64_t first = 0, count = 0;
 };
 
-// columns: count * out_w rows of taps() values, those of one group.
+// `columns` gets count * out_w rows of taps() values, which are those of one group.
 void im2col(const ConvShape& shape, int group, RowBand band, const float* src, float* columns);
 
 // Adds to diff_src.
 void col2im(const ConvShape& shape, int group, RowBand band, const float* columns, float* diff_src);
 
-// The three passes of convolution: one matrix product per band of output rows.
+// The three passes of a convolution, by one matrix product per band of output rows.
 namespace lowering {
 
 struct Method {
   Gemm product = gemm;
-  int band_rows = 0;  // output rows of a product; 0: as many as fit the cache
+  int band_rows = 0;  // output rows per product; 0: as many as fit the cache
 };
 
-// Floats of the context's scratch memory that a pass takes.
+// Returns how many floats of the context's scratch memory a pass takes.
 std::size_t scratch_floats(const Method& method, const ConvShape& shape);
 
 void run(const Method& method, const ConvForwardArgs& args, const Buffers& buffers,

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "codelets/convolution/winograd_folded.hpp"
 #include "codelets/convolution/winograd_tiles.hpp"
 #include "codelets/convolution/winograd_transforms.hpp"
 #include "codelets/dense/onednn_support.hpp"
@@ -15,7 +16,7 @@ namespace {
 
 // ---- a slice, cut into tiles ----
 
-// What is convolved with what, and where everything is.
+// A convolution, and where its pixels are in memory.
 struct Grid : Convolved {
   explicit Grid(const Convolved& what)
       : Convolved(what),
@@ -43,21 +44,22 @@ Convolved turned(const Convolved& what) {
           what.tile_in, what.tile};
 }
 
-template <class Visit>  // visit(number of the tile in the block, its row and column)
+// Calls visit(number of the tile in the block, its row, its column).
+template <class Visit>
 void for_each_tile(const Grid& grid, Block block, Visit visit) {
   int tile = 0;
   for (int row = block.first; row < block.first + block.rows; ++row)
     for (int column = 0; column < grid.mosaic.columns; ++column, ++tile) visit(tile, row, column);
 }
 
-// A value's place in a plane.
+// Returns where a value is in plane number `plane`; `step` is the distance of two planes.
 template <class T>
 T* in_plane(T* first, std::size_t plane, std::int64_t step) {
   return first + static_cast<std::int64_t>(plane) * step;
 }
 
-// Transforms what a block's tiles read. A tile's pixels lie in many places, so most of the time
-// would go to waiting for memory: while one is transformed, those of its neighbour are fetched.
+// Transforms the inputs of a block's tiles. The pixels of a tile lie in many places, and waiting
+// for memory would take most of the time. So the next tile's pixels are fetched meanwhile.
 template <int in, class Space>
 void transform_inputs(const Grid& grid, const Space& space, Block block, const float* src) {
   const float* const zeros = space.zeros;
@@ -74,9 +76,9 @@ void transform_inputs(const Grid& grid, const Space& space, Block block, const f
   });
 }
 
-// For all tiles of a panel of `count` channels: visit(where its first channels are in the planes,
-// and in the image, so many channels further) for all channels, then finish(where they are in the
-// image).
+// Calls visit(planes, at, k) for every tile and every vector of a panel of `count` channels. k is
+// the first channel of the vector, and `planes` points to it in the first plane. `at` points to the
+// panel's first channel in each pixel of the image. After a tile's last vector, calls finish(at).
 template <class Tile, class Space, class T, class Visit, class Finish>
 void for_each_output(const Grid& grid, const Space& space, Block block, int count, T* panel,
                      T* outside, Visit visit, Finish finish) {
@@ -124,7 +126,7 @@ class ProductsPlan {
     b_ = {{args.planes, args.k, args.n}, kBf16, dnnl::memory::dims{args.b_plane, args.n, 1}};
     result_ = {
         {args.planes, args.m, args.n}, kFloat, dnnl::memory::dims{args.result_plane, args.n, 1}};
-    // Its working memory, if any, is its own: the context's is full of planes.
+    // oneDNN allocates its own working memory, if any: the context's scratch is full of planes.
     dnnl::primitive_attr attributes;
     if (args.adds) onednn::append_sum(attributes);
     matmul_ = dnnl::matmul({{a_, b_, result_}, attributes, engine});
@@ -156,14 +158,15 @@ void multiply(const ProductsArgs&, Gemm, const Bf16*, const Bf16*, float*, Devic
 
 enum class Direction { forward, backward };
 
-// What becomes of the sums.
+// What follows the products: the sums are added or stored, with a bias and an activation.
 struct Ending {
-  bool adds = false;  // to what is there
+  bool adds = false;  // to the values that dst has
   const float* bias = nullptr;
   Activation activation = Activation::linear;
 };
 
-// Kernels of the output channels [first, first + count): in each plane a row per input channel.
+// Transforms the kernels of the output channels [first, first + count). In each plane the result
+// has a row per input channel.
 template <class Tile, class Space>
 void transform_kernels(const Grid& grid, const Space& space, Direction direction, int first,
                        int count, const float* weights) {
@@ -173,7 +176,7 @@ void transform_kernels(const Grid& grid, const Space& space, Direction direction
           values);
   };
   if (direction == Direction::backward) {
-    // The stored weights have a row per input channel, and are to be turned by 180 degrees.
+    // The stored weights have a row per input channel; each kernel is turned by 180 degrees.
     for (int row = 0; row < grid.in.c; ++row)
       for (int k = 0; k < count; k += kLanes) {
         const float* const from = weights + std::int64_t{row} * kSize * grid.out.c + first + k;
@@ -185,7 +188,7 @@ void transform_kernels(const Grid& grid, const Space& space, Direction direction
       }
     return;
   }
-  // They have a row per output channel: turned over in squares.
+  // The stored weights have a row per output channel; they are transposed in squares.
   float square[kSize][kLanes][kLanes];
   for (int k = 0; k < count; k += kLanes)
     for (int row = 0; row < grid.in.c; row += kLanes) {
@@ -264,7 +267,7 @@ void add_kernel_gradients(const Grid& grid, const Method& method, const float* s
                 });
           },
           [](const auto&) {});
-      // With one panel the sums of all blocks stay; otherwise every block adds its own.
+      // With one panel, the sums of all blocks are kept and transformed once, at the end.
       multiply({.planes = grid.planes(),
                 .m = count,
                 .n = channels,
@@ -292,7 +295,7 @@ void add_kernel_gradients(const Grid& grid, const Method& method, const float* s
   });
 }
 
-// Where a group begins in its tensors.
+// The offsets at which a group begins in its tensors.
 struct Offsets {
   std::int64_t src, weights, dst;
 };
@@ -303,12 +306,12 @@ struct Tile {
   using Value = T;  // of what is multiplied
 };
 
-// Large tiles round too much for it.
+// 8x8 tiles amplify rounding errors too much for bf16.
 bool multiplies_in_bf16(int tile_in) {
   return tile_in == 6 && in_bf16() && bf16_in_vain() == nullptr;
 }
 
-// use(tile, where it begins) for every group.
+// Calls use(tile, offsets) for every group of channels.
 void for_each_group(const ConvShape& s, int tile_in, auto use) {
   for (int group = 0; group < s.groups; ++group) {
     const Offsets at{std::int64_t{group} * s.group_c(),

@@ -1,19 +1,19 @@
-// Winograd's convolution of folded tensors.
+#include "codelets/convolution/winograd_folded.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "codelets/convolution/folding.hpp"
-#include "codelets/convolution/winograd.hpp"
 #include "codelets/convolution/winograd_transforms.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 
 namespace omni::winograd::folded {
 namespace {
 
-// A convolution's folded tensors, in the context's scratch, with what their convolution needs
-// behind them.
+// The folded tensors of a convolution, in the context's scratch. Behind them lies the scratch of
+// the convolution of folded tensors.
 class Tensors {
  public:
   Tensors(const Method& method, const ConvShape& shape, Pass pass, DeviceContext& context)

@@ -12,7 +12,7 @@ constexpr std::int64_t kNowhere = std::int64_t{1} << 60;
 
 auto divide_up(auto a, decltype(a) b) { return (a + b - 1) / b; }
 
-// Offsets of `count` positions from `first` on, in a line of images of `size`.
+// Returns the offsets of `count` positions from `first` on, in a line of images of `size`.
 std::vector<std::int64_t> offsets(int first, int count, int images, int pitch, int size,
                                   std::int64_t image_step, std::int64_t step) {
   std::vector<std::int64_t> result(count, kNowhere);
@@ -23,14 +23,14 @@ std::vector<std::int64_t> offsets(int first, int count, int images, int pitch, i
   return result;
 }
 
-// A panel's transformed kernels should stay in the cache. Only one panel that has all output
-// channels can serve several blocks, which is worth a larger one if there are some; otherwise
+// The transformed kernels of a panel should stay in the cache. Only a panel with all output
+// channels serves several blocks, which is worth a larger panel if there are several. Otherwise
 // blocks are large.
 constexpr std::int64_t kPanelValues = 1 << 20, kSharedPanelValues = 1 << 22, kBlockValues = 1 << 19,
                        kLargeBlockValues = 1 << 22,
                        kBlockTiles = 96;  // fewer make thin matrix products
 
-// The size of the parts when `count` is cut into equal ones of at most `most`, or of one.
+// Returns the size of equal parts of `count`, which is at most `most`, but at least 1.
 int part(std::int64_t count, std::int64_t most) {
   return static_cast<int>(divide_up(count, divide_up(count, std::max<std::int64_t>(most, 1))));
 }
@@ -72,7 +72,7 @@ PixelMap::PixelMap(const Convolved& what, const Mosaic& mosaic, const Image& ima
       end_(what.n * image.values()),
       rows_(offsets(-pad_h, mosaic.rows * what.tile + what.tile_in, mosaic.down, mosaic.pitch_h,
                     image.h, mosaic.across * image.values(), std::int64_t{image.w} * image.stride)),
-      // One column of tiles more than there are: the neighbours of the last.
+      // There is one column of tiles more than in the mosaic, for prefetching beside the last.
       columns_(offsets(-pad_w, (mosaic.columns + 1) * what.tile + what.tile_in, mosaic.across,
                        mosaic.pitch_w, image.w, image.values(), image.stride)) {}
 
@@ -91,7 +91,7 @@ Blocking::Blocking(const Convolved& what, const Mosaic& mosaic, const ValueSizes
                   : kLargeBlockValues / (planes * channels);
   block_rows = part(rows, tiles / columns);
   const std::int64_t block_tiles = std::int64_t{block_rows} * columns;
-  // Strides that are no power of two, or all planes would meet in the same places of a cache.
+  // Strides are no power of two, because all planes would map to the same lines of a cache.
   in_plane = block_tiles * channels + kLanes;
   out_plane = block_tiles * panel + kLanes;
   kernel_plane = std::int64_t{panel} * channels + kLanes;

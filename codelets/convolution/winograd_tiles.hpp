@@ -1,6 +1,6 @@
-// How Winograd's convolution cuts a slice into tiles, and where their pixels lie; how it cuts the
-// tiles into blocks and the output channels into panels, and the scratch memory for a block and a
-// panel: planes that have a row per tile, or per filter.
+// The tiles of Winograd's convolution. A slice is cut into tiles, the tiles into blocks, and the
+// output channels into panels. The scratch memory for a block and a panel is made of planes, which
+// have a row per tile or per filter.
 #pragma once
 
 #include <algorithm>
@@ -13,44 +13,44 @@
 
 namespace omni::winograd {
 
-// One group's part of an image.
+// The channels of one group in an image.
 struct Image {
   int h, w, c;
-  int stride;  // from pixel to pixel: the channels of all groups
+  int stride;  // values from pixel to pixel: the channels of all groups
   std::int64_t values() const { return std::int64_t{h} * w * stride; }
 };
 
-// What is convolved with what; backward_data is a convolution too, from diff_dst to diff_src.
+// A convolution from `in` to `out`. backward_data is one, too, from diff_dst to diff_src.
 struct Convolved {
   int n;
   Image in, out;
   int pad_h, pad_w;
   int tile_in, tile;  // inputs and outputs of a tile across
 
-  int planes() const { return tile_in * tile_in; }  // a position of a transformed tile each
+  int planes() const { return tile_in * tile_in; }  // one per position in a transformed tile
 };
 
-// Images side by side, as far apart as padding keeps them: where they are no multiple of a tile,
-// tiles that reach over their edges save others. (Of 13 x 13 outputs, 4 images take 7 x 7 tiles
-// instead of 8 x 8.) More only where they save enough: rounding errors and NaN of an image reach
-// the edges of those whose tiles it shares, as they reach its own pixels of a tile.
+// A mosaic puts images side by side, with the padding between them. Where their size is no multiple
+// of a tile, fewer tiles are needed, because tiles reach over edges. 4 images with 13 x 13 outputs
+// take 7 x 7 tiles instead of 8 x 8. A tile shares rounding errors and NaN among its images, so a
+// mosaic has several images only if that saves enough.
 struct Mosaic {
-  int across = 1, down = 1;      // images
-  int pitch_h = 0, pitch_w = 0;  // from image to image
-  int columns = 0, rows = 0;     // tiles
+  int across = 1, down = 1;      // number of images in each direction
+  int pitch_h = 0, pitch_w = 0;  // pixels from image to image
+  int columns = 0, rows = 0;     // of tiles
 
   int images() const { return across * down; }
 };
 Mosaic mosaic_of(const Convolved& what);
 
-// Where the pixels of the images of a mosaic are, by row and column.
+// Where the pixels of a mosaic's images are in memory, by row and column of the mosaic.
 class PixelMap {
  public:
-  // image: what.in, whose tiles begin outside by the padding, or what.out.
+  // `image` is what.in, whose first tiles begin in the padding, or what.out.
   PixelMap(const Convolved& what, const Mosaic& mosaic, const Image& image, int pad_h, int pad_w);
 
-  // The pixels of a tile of `size`; those that are nowhere lie `outside`. Rows go on through all
-  // mosaics of the slice.
+  // Returns pointers to the pixels of a tile, which is `size` across. Pixels that are in no image
+  // point to `outside`. `row` counts the rows of tiles of all mosaics in the slice.
   template <int size, class T>
   std::array<T*, size * size> tile_at(T* slice, int row, int column, T* outside) const {
     const std::int64_t mosaic = row / rows_of_mosaic_ * values_of_mosaic_;
@@ -68,15 +68,15 @@ class PixelMap {
  private:
   int tile_, rows_of_mosaic_;
   std::int64_t values_of_mosaic_, end_;
-  std::vector<std::int64_t> rows_, columns_;  // beyond the end for what is between images
+  std::vector<std::int64_t> rows_, columns_;  // offsets; between images they are beyond the end
 };
 
-// A run of rows of tiles.
+// Consecutive rows of tiles.
 struct Block {
   int first, rows;
 };
 
-// Bytes of a value in the planes of inputs, outputs and kernels.
+// The size in bytes of a value in the planes of inputs, outputs and kernels.
 struct ValueSizes {
   std::size_t in, out, kernel;
 };
@@ -88,22 +88,23 @@ struct Blocking {
     for (int first = 0; first < rows; first += block_rows)
       visit(Block{first, std::min(block_rows, rows - first)});
   }
-  template <class Visit>  // visit(first output channel, how many)
+  // Calls visit(first output channel, number of channels).
+  template <class Visit>
   void for_each_panel(Visit visit) const {
     for (int first = 0; first < filters; first += panel)
       visit(first, std::min(panel, filters - first));
   }
   bool one_panel() const { return panel == filters; }
 
-  int rows, filters;  // of tiles, of all mosaics; output channels
-  int panel, block_rows;
+  int rows, filters;      // rows of tiles in all mosaics; output channels
+  int panel, block_rows;  // output channels of a panel; rows of tiles of a block
   std::int64_t in_plane, out_plane, kernel_plane;             // values from plane to plane
-  std::size_t out_at, kernel_at, zeros_at, spare_at, floats;  // of the scratch memory
+  std::size_t out_at, kernel_at, zeros_at, spare_at, floats;  // offsets and size of scratch memory
 };
 
 template <class In, class Out, class Kernel>
 struct Workspace : Blocking {
-  // scratch: null for the context's.
+  // `scratch` is null for the context's scratch memory.
   Workspace(const Convolved& what, const Mosaic& mosaic, float* scratch, DeviceContext& context)
       : Blocking(what, mosaic, {sizeof(In), sizeof(Out), sizeof(Kernel)}) {
     if (scratch == nullptr) scratch = context.scratch(floats);
@@ -118,7 +119,7 @@ struct Workspace : Blocking {
   In* in;
   Out* out;
   Kernel* kernel;
-  float *zeros, *spare;  // what lies outside of the images, to read and to write
+  float *zeros, *spare;  // pixels outside of images are read as zeros, and written to `spare`
 };
 
 }  // namespace omni::winograd

@@ -1,5 +1,4 @@
-// The transforms of Winograd's convolution on one tile, for as many channels at a time as a
-// register holds.
+// The transforms of Winograd's convolution on one tile, of as many channels as a register holds.
 #pragma once
 
 #include <array>
@@ -26,7 +25,7 @@ void store(auto* to, Lanes values) {
   store_floats<kLanes>(to, values);
 }
 
-// A tile of the input, `in` across, and taps give so many outputs across.
+// Returns how many outputs across a tile with `in` inputs across has.
 constexpr int outputs(int in, int taps) { return in + 1 - taps; }
 
 template <std::size_t rows, std::size_t columns>
@@ -40,8 +39,8 @@ constexpr Matrix<columns, rows> transposed(const Matrix<rows, columns>& matrix) 
   return result;
 }
 
-// The transforms are those of polynomials' values at these points and at infinity; the points
-// decide how large rounding errors are. (For 6, 1 and 2 would make them twice as large.)
+// The transforms evaluate polynomials at these points and at infinity. The points decide how large
+// rounding errors are: for tiles of 6, the points 1 and 2 would double them.
 template <int in>
 struct Points;
 template <>
@@ -53,7 +52,8 @@ struct Points<8> {
   static constexpr std::array<double, 7> values{0, 0.5, -0.5, 1, -1, 2, -2};
 };
 
-// Coefficients of the product of (x - point) for all points but one; for all with in - 1.
+// Returns the coefficients of the product of (x - point) over all points but number `without`; over
+// all points if that is in - 1.
 template <int in>
 constexpr std::array<double, in> product_of_roots(std::size_t without) {
   std::array<double, in> coefficients{1};
@@ -76,7 +76,7 @@ constexpr Matrix<in, in> input_matrix() {
   return result;
 }
 
-// A row of powers for each point, the highest alone for infinity.
+// Returns a row of powers for each point; the row for infinity has only the highest.
 template <int in, std::size_t powers>
 constexpr Matrix<in, powers> values_at_points() {
   Matrix<in, powers> result{};
@@ -89,7 +89,7 @@ constexpr Matrix<in, powers> values_at_points() {
   return result;
 }
 
-// Divided by what the inputs' polynomial of the same point is there.
+// Returns these rows, each divided by the value at its point of the point's row in input_matrix().
 template <int in, std::size_t taps>
 constexpr Matrix<in, taps> scaled_values_at_points() {
   constexpr auto& points = Points<in>::values;
@@ -116,7 +116,7 @@ inline constexpr auto kOutputTransposed = values_at_points<in, outputs(in, taps)
 template <int in, int taps>
 inline constexpr auto kOutput = transposed(kOutputTransposed<in, taps>);
 
-// The sum of matrix[row][i] * x[i] over the i that `selects`, without the products by zero.
+// Returns the sum of matrix[row][i] * x[i] over the i that `selects`. Leaves out products by zero.
 template <const auto& matrix, std::size_t row, auto selects>
 Lanes sum_of_products(const Lanes* x) {
   constexpr std::size_t columns = matrix[0].size();
@@ -141,8 +141,8 @@ Lanes sum_of_products(const Lanes* x) {
   return sum;
 }
 
-// put(row, values) for all rows of matrix * x. Of a point and its negative, which are neighbours,
-// the even powers are equal and the odd ones opposite.
+// Calls put(row, values) for all rows of matrix * x. A point and its negative are neighbours; their
+// even powers are equal and their odd powers opposite, so sums are shared.
 template <const auto& matrix, class Put>
 void multiply(const Lanes* x, Put put) {
   constexpr auto all = [](std::size_t) { return true; };
@@ -180,7 +180,8 @@ void multiply(const Lanes* x, Put put) {
   }
 }
 
-// matrix * tile * matrix'; in(i) gives the tile's values, out(i, values) takes the result's.
+// Computes matrix * tile * matrix'. in(i) returns the tile's values, out(i, values) takes the
+// result's.
 template <const auto& matrix, class In, class Out>
 void transform(In in, Out out) {
   constexpr std::size_t rows = matrix.size(), columns = matrix[0].size();

@@ -9,6 +9,7 @@
 
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/lower_case.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/session.hpp"
 
@@ -61,10 +62,10 @@ std::optional<ChoiceTable::Numbers> ChoiceTable::choose(
   const std::optional<Numbers> found = measure();
   if (!found) return std::nullopt;
   choices_[key] = *found;
-  if (const Status status = write(); !status && !told_) {
+  if (const Status status = write(); !status && !warned_) {
     log::warn("{}; the next run measures algorithms of {} again", status.error().message(),
               library_.name);
-    told_ = true;
+    warned_ = true;
   }
   return found;
 }

@@ -1,5 +1,5 @@
-// Which of a library's algorithms was the fastest for a shape, kept in a file beside StarPU's
-// performance models, so that a kind of device measures a shape once.
+// A table of a library's fastest algorithm for each shape. It is kept in a file beside StarPU's
+// performance models, so a shape is measured only once on a kind of GPU.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +19,23 @@ namespace omni {
 // May be used by several threads at once.
 class ChoiceTable {
  public:
-  using Numbers = std::vector<std::uint64_t>;  // an algorithm, as its library says it
+  using Numbers = std::vector<std::uint64_t>;  // by which the library knows an algorithm
 
   struct Library {
-    std::string name;  // in lower case part of the file's name
+    std::string name;  // in lower case it is a part of the file's name
     std::size_t version = 0;
-    std::size_t numbers = 0;  // per algorithm; 0: they differ
+    std::size_t numbers = 0;  // per algorithm; 0: algorithms have different numbers of them
   };
 
-  // Reads the file in `folder`. One that cannot be used is reported, and written anew.
+  // Reads the file in `folder`. If it cannot be used, warns and writes a new one.
   ChoiceTable(const std::filesystem::path& folder, std::string device, Library library);
 
-  // Of the model folder, for all workers of this process.
+  // Returns the table in the model folder, for all workers of this process.
   static ChoiceTable& shared(const std::string& device, const Library& library);
 
-  // What is known to be the fastest for `key`, if it `works`; else what `measure` finds, which is
-  // remembered. Only one thread measures at a time, the others then know.
+  // Returns the algorithm known as the fastest for `key`, if it `works`. Otherwise returns and
+  // keeps what `measure` finds. Only one thread measures at a time; threads that wait get its
+  // result.
   std::optional<Numbers> choose(const std::string& key,
                                 const std::function<bool(const Numbers&)>& works,
                                 const std::function<std::optional<Numbers>()>& measure);
@@ -50,7 +51,7 @@ class ChoiceTable {
   Library library_;
   std::mutex mutex_;
   std::map<std::string, Numbers> choices_;
-  bool told_ = false;  // that the file cannot be written
+  bool warned_ = false;  // true: it has warned that the file cannot be written
 };
 
 }  // namespace omni

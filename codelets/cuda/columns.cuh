@@ -1,6 +1,7 @@
-// Totals down the columns of a matrix with channels along its rows: bias gradients, the statistics
-// of batch normalisation. One launch: the last block of a group adds up what the group's blocks
-// left, in an order that does not depend on timing, so that a result repeats bit for bit.
+// Totals of the columns of a matrix with channels along its rows, for bias gradients and the
+// statistics of batch normalisation. They take one launch: the last block of a group adds up the
+// totals of the group's blocks. The order does not depend on timing, so a result repeats bit for
+// bit.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +12,17 @@
 
 namespace omni {
 
-// The rows that one thread goes through: first, first + step, ... below last.
+// The rows of one thread: first, first + step, ... below last.
 struct RowsOfThread {
   std::int64_t first, last;
   int step;
 };
 
-inline constexpr int kRowsTogether = 8;  // where a row is one load
+inline constexpr int kRowsTogether = 8;  // if a row is one load
 
-// use(an array of what load(row) gives) for all rows, `together` in an array; what is left over
-// comes in halves, quarters, ... A loop that is merely unrolled may end after every row, so that a
-// load waits until the row before it is used.
+// Calls use(array) for all rows, where the array has what load(row) returns for `together` rows.
+// Left-over rows come in halves of that, quarters, and so on. In a loop that is merely unrolled, a
+// load would wait until the row before is used, since the loop may end after every row.
 template <int together, class Load, class Use>
 __device__ void for_rows(const RowsOfThread& rows, Load load, Use use) {
   std::int64_t row = rows.first;
@@ -35,18 +36,20 @@ __device__ void for_rows(const RowsOfThread& rows, Load load, Use use) {
     for_rows<together / 2>(RowsOfThread{row, rows.last, rows.step}, load, use);
 }
 
-// The values of a type that make 8 bytes: threads that load less keep too little memory busy, and
-// totals of more take too many registers.
+// How many values of the type make 8 bytes. Threads that load less keep too little memory busy, and
+// totals of more columns take too many registers.
 template <class T>
 inline constexpr int kLanesOfWord = static_cast<int>(8 / sizeof(T));
 
-constexpr unsigned kGroup = 32;  // of blocks
+constexpr unsigned kGroup = 32;  // blocks in a group
 
-// A total by column: Total{} is that of no row, add(other) takes in other rows. A thread has
-// Collect::kLanes neighbouring columns, of which collect(rows, the first) gives the totals.
+// A column has a Total: Total{} is the total of no rows, and add(other) adds the total of other
+// rows. A thread has Collect::kLanes neighbouring columns; collect(rows, first column) returns
+// their totals.
 //
-// Threads of one block: blockDim.x * kLanes columns, and blockDim.y, a power of two, takes turns
-// with the rows. Then use(column, Total). arrived: zeros, and left so.
+// A block has blockDim.x * kLanes columns. Its blockDim.y rows of threads, a power of two, take
+// turns with the matrix's rows. At the end use(column, total) is called. `arrived` holds zeros, and
+// is left so.
 template <unsigned threads, class Collect, class Use>
 __global__ void column_totals_kernel(std::int64_t rows, int columns, std::int64_t rows_per_block,
                                      Collect collect, Use use, typename Collect::Total* partial,
@@ -92,9 +95,9 @@ __global__ void column_totals_kernel(std::int64_t rows, int columns, std::int64_
     if (self == 0) count = 0;
     own = {};
     if (column < columns)
-      for (unsigned each = first + threadIdx.y; each < last; each += blockDim.y)
+      for (unsigned member = first + threadIdx.y; member < last; member += blockDim.y)
 #pragma unroll
-        for (int i = 0; i < kLanes; ++i) own[i].add(of_column[std::int64_t{each} * columns + i]);
+        for (int i = 0; i < kLanes; ++i) own[i].add(of_column[std::int64_t{member} * columns + i]);
     partial += std::int64_t{blocks} * columns;
     arrived += gridDim.x * groups;
     blocks = groups;
@@ -102,8 +105,8 @@ __global__ void column_totals_kernel(std::int64_t rows, int columns, std::int64_
   }
 }
 
-// use(column, the total of what `collect` gives for all rows), on the device. Takes the worker's
-// workspace.
+// Calls use(column, total) on the GPU, with the totals of what `collect` returns for all rows. Uses
+// the worker's workspace.
 template <class Collect, class Use>
 void total_columns(CudaWorker& worker, std::int64_t rows, int columns, Collect collect, Use use) {
   using Total = typename Collect::Total;
@@ -113,8 +116,8 @@ void total_columns(CudaWorker& worker, std::int64_t rows, int columns, Collect c
   while (across < 32 && across < threads_of_row) across *= 2;
   const unsigned tiles = (threads_of_row + across - 1) / across;
   const dim3 block(across, kThreads / across);
-  // As many blocks as fit, so that enough loads are on their way, but each with enough rows to be
-  // worth its partial total, and none with rows that are left over, but the last.
+  // There are as many blocks as the device can run, so that enough loads are under way. But each
+  // has enough rows to be worth its partial total, and all but the last have the same number.
   constexpr auto kKernel = column_totals_kernel<kThreads, Collect, Use>;
   const std::int64_t together = std::int64_t{2 * kRowsTogether} * block.y;
   const std::int64_t wanted = std::max<std::int64_t>(1, resident_blocks<kKernel>(worker) / tiles);
@@ -122,7 +125,7 @@ void total_columns(CudaWorker& worker, std::int64_t rows, int columns, Collect c
       together * std::max<std::int64_t>(1, (rows + together * wanted - 1) / (together * wanted));
   const std::int64_t blocks =
       std::max<std::int64_t>(1, (rows + rows_per_block - 1) / rows_per_block);
-  // Those of groups, of groups of groups and so on are fewer than the blocks.
+  // The totals of groups, of groups of groups and so on are fewer than the blocks.
   auto* partial = static_cast<Total*>(worker.workspace(2 * blocks * columns * sizeof(Total)));
   launch(kKernel, dim3(tiles, static_cast<unsigned>(blocks)), block, 0, worker.stream(), rows,
          columns, rows_per_block, collect, use, partial, worker.counters());
@@ -138,15 +141,15 @@ struct ColumnSums {
   }
 };
 
-// Backward through batch normalisation, from the totals of the gradient and of its product with
-// src - mean.
+// Stores the sums of batch normalisation's backward pass. They are made from the totals of the
+// gradient, and of its product with src - mean.
 struct StoreDiff {
   int c;
   const float* inv_std;
   float* sums;
-  // Of scale and shift, which are added to; null: in a task of its own.
+  // Gradients of scale and shift, which are added to; null: another task adds to them.
   float *diff_scale = nullptr, *diff_shift = nullptr;
-  // The buffers of the gradients may follow the `others`.
+  // The buffers of these gradients, if the task has them, follow the `others`.
   StoreDiff(int columns, const float* statistics, float* to, const Buffers& buffers,
             std::size_t others)
       : c(columns), inv_std(statistics), sums(to) {

@@ -1,5 +1,6 @@
-// The grid-stride loop: use(i) for every i below a count, where `use` is a functor with an OMNI_HD
-// call operator (lambdas cannot be made inside with_activation).
+// The grid-stride loop, which calls use(i) for every i below a count, and reductions over a block.
+// `use` is a functor with an OMNI_HD call operator: lambdas cannot be made inside
+// with_activation().
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace omni {
 
 inline constexpr unsigned kThreads = 256;  // per block
 
-// Enough blocks for `count` threads, but not more than keep the device busy.
+// Returns enough blocks for `count` threads, but not more than keep the device busy.
 inline dim3 blocks_for(const CudaWorker& worker, std::int64_t count) {
   constexpr int kBlocksPerMultiprocessor = 16;
   const std::int64_t wanted = (count + kThreads - 1) / kThreads;
@@ -20,17 +21,17 @@ inline dim3 blocks_for(const CudaWorker& worker, std::int64_t count) {
   return dim3(static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, most)));
 }
 
-// As many blocks of kThreads as the device runs at once.
+// Returns how many blocks of kThreads the device runs at the same time.
 template <auto kernel>
 int resident_blocks(const CudaWorker& worker) {
-  thread_local const int each = [] {
+  thread_local const int per_multiprocessor = [] {
     int blocks = 1;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
               &blocks, reinterpret_cast<const void*>(kernel), kThreads, 0),
           "asking how many blocks fit");
     return blocks;
   }();
-  return each * worker.multiprocessors();
+  return per_multiprocessor * worker.multiprocessors();
 }
 
 template <class Use>
@@ -47,7 +48,7 @@ void for_each_element(CudaWorker& worker, std::int64_t count, Use use) {
            count, use);
 }
 
-// ---- reductions over the threads of a block, in an order that never changes ----
+// ---- reductions over the threads of a block, always in the same order ----
 
 struct Plus {
   template <class T>
@@ -56,13 +57,13 @@ struct Plus {
   }
 };
 
-// NaN wins, so that it is noticed.
+// NaN counts as greater than everything, so that it is noticed.
 struct Greater {
   __device__ float operator()(float a, float b) const { return a > b || a != a ? a : b; }
 };
 
-// All threads of a warp get the result. An exchange of partners: both see the same two values, and
-// Combine must not mind their order.
+// Reduces over a warp; all its threads get the result. Threads exchange values in pairs, and both
+// combine the same two values, so Combine must be commutative.
 template <class T, class Combine>
 __device__ T reduce_warp(T value, Combine combine) {
   for (int gap = 16; gap > 0; gap /= 2)
@@ -70,13 +71,14 @@ __device__ T reduce_warp(T value, Combine combine) {
   return value;
 }
 
-// All threads of a block get the result; blocks are whole warps along x, up to `kMostWarps`.
+// Reduces over a block; all its threads get the result. Blocks are up to kMostWarps whole warps
+// along x.
 template <class T, class Combine>
 __device__ T reduce_block(T value, Combine combine) {
   constexpr unsigned kMostWarps = 32;
   __shared__ T of_warp[kMostWarps];
   value = reduce_warp(value, combine);
-  __syncthreads();  // the result before this one has been read
+  __syncthreads();  // until all threads have read the result of the last reduction
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
   __syncthreads();
   value = of_warp[0];

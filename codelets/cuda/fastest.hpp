@@ -1,5 +1,5 @@
-// Trying several ways to compute something on a device: memory to try them in, and which is the
-// fastest.
+// The choice of the fastest of several ways to compute something on a GPU, and memory to try them
+// in.
 #pragma once
 
 #include <algorithm>
@@ -9,31 +9,33 @@
 #include <optional>
 
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/timed_event.hpp"
 #include "runtime/cuda/worker.hpp"
 
 namespace omni {
 
-// Calls run(candidate) several times for each; it enqueues into the stream, or says `false` if it
-// cannot. Waits for the stream. Nothing: no candidate runs.
+// Measures by calling run(candidate) several times for each candidate. run() enqueues work in the
+// stream, or returns false if it cannot. Waits for the stream. Returns nullopt if no candidate
+// runs.
 template <class Candidates, class Run>
 std::optional<typename Candidates::value_type> fastest(cudaStream_t stream,
                                                        const Candidates& candidates, Run run) {
   constexpr int kRounds = 3, kRuns = 4;
   const TimedEvent begin, end;
-  // Infinite: it cannot run.
+  // Returns milliseconds; infinite: the candidate cannot run.
   const auto shortest = [&](const auto& candidate, float best) {
     float least = std::numeric_limits<float>::infinity();
-    bool runs = run(candidate);  // the first time a library loads what it runs
+    bool runs = run(candidate);  // not timed: a library may load code first
     for (int round = 0; runs && round < kRounds; ++round) {
       const int times = round == 0 ? 1 : kRuns;
       begin.record(stream);
       for (int i = 0; runs && i < times; ++i) runs = run(candidate);
       end.record(stream);
       least = std::min(least, end.milliseconds_since(begin) / static_cast<float>(times));
-      if (least > 2 * best) break;  // it is not worth the time
+      if (least > 2 * best) break;  // too slow to be worth more rounds
     }
     if (runs) return least;
-    cudaGetLastError();  // a refusal may leave one, which is nobody else's
+    cudaGetLastError();  // clears the error that a refusal may leave
     return std::numeric_limits<float>::infinity();
   };
   std::optional<typename Candidates::value_type> found;
@@ -50,7 +52,7 @@ class TrialMemory {
  public:
   // Throws OutOfGpuMemory.
   TrialMemory(const CudaWorker& worker, std::size_t bytes) : stream_(worker.stream()) {
-    // There is no allocation of nothing.
+    // CUDA does not allocate 0 bytes.
     check(cudaMallocAsync(&data_, std::max<std::size_t>(bytes, 1), stream_), "trying an algorithm",
           bytes);
   }
@@ -67,9 +69,8 @@ class TrialMemory {
   void* data_ = nullptr;
 };
 
-// Device memory where a relu was computed of nothing but NaN, in the worker's stream: whether it is
-// NaN there, too, and not 0. A maximum need not be, and nobody would hear of a training that
-// diverges.
+// Whether a relu of nothing but NaN, which the worker's stream has computed to device memory, is
+// NaN. A relu by a maximum may give 0, and hide that a training diverges.
 inline bool kept_nan(const CudaWorker& worker, const void* values, std::size_t bytes_of_one) {
   std::uint32_t bits = 0;
   check(cudaMemcpyAsync(&bits, values, bytes_of_one, cudaMemcpyDeviceToHost, worker.stream()),

@@ -1,6 +1,6 @@
-// im2col and col2im on a GPU, see codelets/convolution/lowering.hpp. A lowered matrix has all
-// groups: its rows are patches, group by group. It is made in pieces that stay in the second-level
-// cache.
+// im2col and col2im on a GPU (codelets/convolution/lowering.hpp). A row of the lowered matrix is a
+// patch of all groups, one after the other. The matrix is made in pieces that stay in the
+// second-level cache.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace omni::gpu {
 
-// The patches of some locations of some images; of every image in turn.
+// The patches at some locations of some images, image by image.
 struct Patches {
   int first_image = 0, images = 0;
   int first_location = 0, locations = 0;
@@ -21,7 +21,8 @@ struct Patches {
 
 constexpr int patch_floats(const ConvShape& shape) { return shape.groups * shape.taps(); }
 
-// What a lowered matrix may take: on large devices a third of the second-level cache.
+// Returns how many patches a lowered matrix may have. On large GPUs it takes a third of the
+// second-level cache.
 inline std::int64_t most_patches(const CudaWorker& worker, const ConvShape& shape) {
   constexpr std::int64_t kFloatsPerMultiprocessor = 1 << 15;
   return std::max<std::int64_t>(
@@ -37,7 +38,7 @@ struct Im2Col {
 
   struct Column {
     const Im2Col& all;
-    int dy, dx, channel;  // of the value under the kernel, from the kernel's corner
+    int dy, dx, channel;  // where the value is under the kernel, counted from the kernel's corner
     float* columns;
     __device__ void operator()(std::int64_t patch) const {
       const ConvShape& s = all.shape;
@@ -66,7 +67,8 @@ inline void im2col(CudaWorker& worker, const ConvShape& shape, const Patches& pa
                   Im2Col{shape, patches, shape.out_w(), src, columns});
 }
 
-// Every value of diff_src collects its share of the patches, in an order that does not change.
+// Computes col2im: every value of diff_src adds up its values in the patches, always in the same
+// order.
 struct Col2Im {
   ConvShape shape;
   Patches patches;
@@ -78,7 +80,7 @@ struct Col2Im {
   struct Column {
     const Col2Im& all;
     int channel;
-    std::int64_t group_start;  // in a patch
+    std::int64_t group_start;  // where the channel's group begins in a patch
     __device__ void operator()(std::int64_t pixel) const {
       const ConvShape& s = all.shape;
       const std::int64_t line = pixel / s.w;
@@ -108,7 +110,7 @@ struct Col2Im {
   }
 };
 
-// Adds to the images of the patches, or overwrites all of them.
+// Adds to the images of the patches, or overwrites them.
 inline void col2im(CudaWorker& worker, const ConvShape& shape, const Patches& patches, bool adds,
                    const float* columns, float* diff_src) {
   const std::int64_t pixels = std::int64_t{shape.h} * shape.w;

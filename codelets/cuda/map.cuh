@@ -1,5 +1,5 @@
-// Element-wise loops that move several neighbours at a time: dst[i] = f(src[i], ...), and the form
-// for kernels with several results.
+// Element-wise loops on a GPU: dst[i] = f(src[i], ...), and a form for kernels with several
+// results. A thread moves several neighbouring values at a time.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace omni {
 
-// Calls use(std::integral_constant<int, lanes>): those for values of type T if so, else 1.
+// Calls use(std::integral_constant<int, n>), where n is `lanes` if `most`, else 1.
 template <class T, int lanes = kMostLanes<T>, class Use>
 void with_lanes(bool most, Use use) {
   if (most)
@@ -21,7 +21,7 @@ void with_lanes(bool most, Use use) {
     use(std::integral_constant<int, 1>());
 }
 
-// Both work for elements first, first + 1, ... with `lanes` of them, floats in registers.
+// Loads and stores the elements first, first + 1, ... (`lanes` of them) as floats.
 template <int lanes, class T>
 __device__ Lanes<lanes> load(const T* from, std::int64_t first) {
   const auto values = *reinterpret_cast<const Lanes<lanes, T>*>(from + first);
@@ -40,14 +40,14 @@ __device__ void store(T* to, std::int64_t first, const Lanes<lanes>& floats) {
   *reinterpret_cast<Lanes<lanes, T>*>(to + first) = values;
 }
 
-// use.at<lanes>(first), until all of `count` elements are done by a row of blocks: a grid's, or of
-// so many that are told which of them they are.
+// Calls use.at<lanes>(first) until a row of blocks has done all `count` elements. The row is the
+// grid, or a part of it that is told the number of each block.
 template <int lanes, class Use>
 struct ByLanes {
   Use use;
   std::int64_t count = 0, vectors = 0;
 
-  // `pointers`: where the elements begin.
+  // `pointers` are those of the first elements.
   template <class... T>
   ByLanes(std::int64_t elements, Use with, const T*... pointers)
       : use(with),
@@ -69,7 +69,7 @@ __global__ void lanes_kernel(ByLanes<lanes, Use> elements) {
   elements.run();
 }
 
-// T: the largest type that `use` loads or stores.
+// T is the largest type that `use` loads or stores.
 template <class T, class Use, class... Each>
 void for_each_by_lanes(CudaWorker& worker, std::int64_t count, Use use, const Each*... pointers) {
   if (count <= 0) return;
@@ -98,7 +98,7 @@ struct Mapping {
   }
 };
 
-// dst[i] = f(src[i], ...) for every i below count. dst may be one of the sources.
+// Computes dst[i] = f(src[i], ...) for every i below `count`. dst may be one of the sources.
 template <class F, class To, class From, class... More>
 void map_elements(CudaWorker& worker, std::int64_t count, F f, To* dst, const From* src,
                   const More*... more) {
@@ -108,10 +108,10 @@ void map_elements(CudaWorker& worker, std::int64_t count, F f, To* dst, const Fr
                             src, more...);
 }
 
-// ---- activations inside of other kernels, and in bf16 ----
+// ---- activations inside other kernels, and in bf16 ----
 
-// Those that nets are made of have kernels of their own; for the others one kernel chooses at every
-// value, because 19 of each would take minutes to compile.
+// One functor for all activations that nets rarely use; it chooses at every value. The usual ones
+// have kernels of their own. 19 instances of every kernel would take minutes to compile.
 struct AnyActivation {
   Activation activation;
   __device__ float operator()(float x) const {
@@ -131,13 +131,13 @@ void with_usual_activation(Activation activation, auto use) {
   }
 }
 
-// use(f, T()) with the value type of those buffers.
+// Calls use(f, T()), where T is the type of the values in the buffers of Implementation::in_bf16.
 void with_usual_activation(Activation activation, const Buffers& buffers, auto use) {
   with_usual_activation(activation,
                         [&](auto f) { with_values(buffers, [&](auto value) { use(f, value); }); });
 }
 
-// The same where values are in bf16; floats have a kernel for each.
+// Calls use(f). For floats every activation has a kernel of its own, for bf16 only the usual ones.
 template <class T, class Use>
 void with_activation_of(Activation activation, Use use) {
   if constexpr (std::is_same_v<T, float>)

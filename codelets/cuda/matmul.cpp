@@ -1,4 +1,5 @@
-// Plans of matrix products on cuBLASLt: descriptors, and the algorithm that was chosen by trying.
+// Plans of matrix products on cuBLASLt have its descriptors, and the algorithm that measurements
+// chose.
 #include "codelets/cuda/matmul.hpp"
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "codelets/cuda/choice_table.hpp"
 #include "codelets/cuda/fastest.hpp"
 #include "codelets/cuda/plans.hpp"
+#include "runtime/cuda/first_launch.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {
@@ -40,7 +42,7 @@ std::size_t bytes_of(const Matmul::Matrix& matrix, int rows, int columns) {
 }
 const char* name_of(cudaDataType_t type) { return type == CUDA_R_32F ? "fp32" : "bf16"; }
 
-// An algorithm is opaque, but may be kept for the same version of the library.
+// An algorithm is opaque, but its numbers may be kept for the same version of the library.
 constexpr std::size_t kNumbers = std::extent_v<decltype(cublasLtMatmulAlgo_t::data)>;
 
 cublasLtMatmulAlgo_t algorithm_of(const ChoiceTable::Numbers& numbers) {
@@ -49,8 +51,8 @@ cublasLtMatmulAlgo_t algorithm_of(const ChoiceTable::Numbers& numbers) {
   return algorithm;
 }
 
-// Whether a product is the same whenever it is computed. Parts that are added where the result is
-// to be may be added in any order.
+// Whether the algorithm computes the same bits every time. One that adds parts in the place of the
+// result may add them in any order.
 bool repeats(const cublasLtMatmulAlgo_t& algorithm) {
   const auto get = [&]<class T>(cublasLtMatmulAlgoConfigAttributes_t attribute, T value) {
     check(
@@ -63,8 +65,8 @@ bool repeats(const cublasLtMatmulAlgo_t& algorithm) {
           CUBLASLT_REDUCTION_SCHEME_INPLACE) == 0;
 }
 
-// cuBLASLt says in several ways that it cannot do something; everything else is a failure. An
-// internal error may be one, but a GPU that has failed will say so again.
+// Whether cuBLASLt cannot compute a product, for which it has several codes. Other codes are
+// failures. An internal error may be a failure, too, but then later calls will fail.
 bool refused(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
          status == CUBLAS_STATUS_ARCH_MISMATCH || status == CUBLAS_STATUS_INTERNAL_ERROR;
@@ -94,7 +96,7 @@ class MatmulPlan {
           "describing a matrix product to cuBLASLt");
   }
 
-  // To cuBLAS a row-major matrix is the transposed one: product^T = b^T * a^T.
+  // cuBLAS takes a row-major matrix as its transpose, so it computes product^T = b^T * a^T.
   void describe(const MatmulOperands& operands) {
     const auto lay_out = [](cublasLtMatrixLayoutOpaque_t& layout, const Matmul::Matrix& matrix,
                             int rows, int columns) {
@@ -122,7 +124,7 @@ class MatmulPlan {
     if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);  // for its alignment
   }
 
-  // Best first.
+  // Returns the algorithms to try. Those that cuBLASLt expects to be best come first.
   std::vector<cublasLtMatmulAlgo_t> candidates(const CudaWorker& worker) const {
     cublasLtMatmulPreferenceOpaque_t preference;
     check(cublasLtMatmulPreferenceInit(&preference), "describing preferences to cuBLASLt");
@@ -156,7 +158,7 @@ class MatmulPlan {
   }
 
   void choose(CudaWorker& worker, const MatmulOperands& operands) {
-    // What is overwritten in the end can be tried where it lies.
+    // A result that will be overwritten can be computed in its place for a trial.
     std::optional<TrialMemory> apart;
     if (matmul_.adds) apart.emplace(worker, bytes_of(matmul_.product, matmul_.m, matmul_.n));
     void* const trial = apart ? apart->data() : operands.product;
@@ -167,7 +169,7 @@ class MatmulPlan {
       return runs(algorithm) && (!matmul_.relu || keeps_nan(worker, operands, trial));
     };
     if (implementation_policy().deterministic) {
-      // What measuring chooses may change from run to run, and with it how results are rounded.
+      // Measurements may choose differently in each run, and then results are rounded differently.
       for (const cublasLtMatmulAlgo_t& each : candidates(worker))
         if ((usable_ = works(each))) return;
       return;
@@ -187,7 +189,8 @@ class MatmulPlan {
     usable_ = chosen && become(worker, algorithm_of(*chosen));
   }
 
-  // Uses this algorithm from now on, if cuBLASLt knows it and says that it can do this.
+  // Uses this algorithm from now on. Returns false if cuBLASLt does not know it, or cannot use it
+  // here.
   bool become(const CudaWorker& worker, const cublasLtMatmulAlgo_t& algorithm) {
     cublasLtMatmulHeuristicResult_t result{};
     if (cublasLtMatmulAlgoCheck(worker.blas_lt(), operation(), layout(b_), layout(a_),
@@ -229,7 +232,7 @@ class MatmulPlan {
                           &algorithm_, workspace, workspace_bytes_, worker.stream());
   }
 
-  // What distinguishes measurements on a device.
+  // Returns what distinguishes measurements on one kind of device.
   std::string description() const {
     const auto text = [](const Matmul::Matrix& matrix, int alignment) {
       return fmt::format("{}{} {} at {}", name_of(matrix.type),
@@ -242,7 +245,7 @@ class MatmulPlan {
                        omni::name_of(implementation_policy().precision));
   }
 
-  // cuBLASLt's functions only read these, whatever they say.
+  // cuBLASLt's functions only read these, although they take pointers to non-const.
   cublasLtMatmulDesc_t operation() const { return const_cast<cublasLtMatmulDesc_t>(&operation_); }
   static cublasLtMatrixLayout_t layout(const cublasLtMatrixLayoutOpaque_t& layout) {
     return const_cast<cublasLtMatrixLayout_t>(&layout);
@@ -276,7 +279,8 @@ bool gpu::matmul(CudaWorker& worker, const Matmul& matmul, const MatmulOperands&
     plan.run(worker, operands);
     return true;
   } catch (const std::bad_alloc&) {
-    // There is no room to try algorithms this time, which must not decide how results are rounded.
+    // There is no memory to try algorithms. In a deterministic run that must not change how results
+    // are rounded.
     if (implementation_policy().deterministic) throw;
     return false;
   }

@@ -1,6 +1,6 @@
-// Row-major matrix products on cuBLAS, and on cuBLASLt, which can end in a bias and relu. Its
-// algorithm is chosen when a worker meets a shape for the first time (the only time that it waits
-// for the device).
+// Row-major matrix products on cuBLASLt, which can add a bias and apply relu, and on cuBLAS. When a
+// worker first meets a shape, cuBLASLt's algorithm is chosen. Only then a product waits for the
+// GPU.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "codelets/dense/gemm.hpp"
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/first_launch.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/tasks/codelet.hpp"
 
@@ -25,8 +26,8 @@ struct Matmul {
 
   int m = 0, n = 0, k = 0;  // product (m x n) = a (m x k) * b (k x n)
   Matrix a{}, b{}, product{};
-  bool adds = false;  // to what is in product
-  bool bias = false;  // n values, added to every row
+  bool adds = false;  // to the old values of `product`
+  bool bias = false;  // true: n values are added to every row
   bool relu = false;
 
   auto operator<=>(const Matmul&) const = default;
@@ -38,35 +39,36 @@ struct MatmulOperands {
   const void* bias = nullptr;
 };
 
-// A bias that a product can end in. Where it does not begin as the vectors do that kernels read of
-// it, cuBLASLt's heuristics have been seen to offer those kernels nevertheless, which breaks the
-// device.
+// Whether a product can add this bias: it must be aligned for the vectors that kernels read.
+// cuBLASLt's heuristics have been seen to offer such kernels for other biases, too, which breaks
+// the GPU.
 inline bool can_end_in(const void* bias) {
   return bias != nullptr && reinterpret_cast<std::uintptr_t>(bias) % 16 == 0;
 }
 
-// False: cuBLASLt refuses that product, and nothing has been computed.
+// Returns false if cuBLASLt refuses the product; then nothing is computed.
 bool matmul(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands);
-// Without bias and relu; cuBLAS computes what cuBLASLt refuses.
+// Multiplies without bias and relu. cuBLAS computes what cuBLASLt refuses.
 void multiply(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands);
 
 // ---- on cuBLAS, of floats in the precision of the implementation policy ----
 
-// So many products of the same size, whose matrices begin so many values behind the last one's.
+// Several products of one size. Each matrix begins so many values behind that of the product
+// before.
 struct Batch {
   int count = 1;
   std::int64_t a = 0, b = 0, product = 0;
 };
 
-// How cuBLAS multiplies.
+// The precision in which cuBLAS multiplies.
 inline cublasComputeType_t compute_type(cudaDataType_t factors,
                                         Precision precision = implementation_policy().precision) {
   if (factors != CUDA_R_32F || precision == Precision::fp32) return CUBLAS_COMPUTE_32F;
   return precision == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F_FAST_16BF;
 }
 
-// Without bias and relu. To cuBLAS a row-major matrix is the transposed one:
-// product^T = b^T * a^T.
+// Multiplies without bias and relu. cuBLAS takes a row-major matrix as its transpose, so it
+// computes product^T = b^T * a^T.
 inline void gemm(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands,
                  const Batch& batch = {}) {
   const float one = 1, keep = matmul.adds ? 1 : 0;

@@ -1,5 +1,5 @@
-// What a library needs to run an operation on a shape, prepared when a worker meets that shape for
-// the first time, and where its memory begins, as far as libraries choose by it.
+// Plans: what a library needs to run an operation on a shape. A plan is made when a worker first
+// meets the shape. It may depend on the alignment of the memory.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@ namespace omni {
 
 constexpr int kWidestLoad = 16;  // bytes
 
-// In bytes. No more than the widest load of a thread asks for: where memory happens to be must not
-// decide which algorithm is taken, and with it how results are rounded.
+// Returns the alignment in bytes, but at most that of a thread's widest load. Otherwise the place
+// of memory, which is chance, would decide on algorithms, and so on how results are rounded.
 inline int alignment_of(const void* address) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
   return std::min(kWidestLoad, 1 << std::min(30, std::countr_zero(begin)));
 }
 
-// The worker's plan for `key` and the policy, which tests change; made of these arguments if there
-// is none.
+// Returns the worker's plan for `key` and the implementation policy, which tests change. If there
+// is none, it is made of these arguments.
 template <class Plan, class Key, class... Arguments>
 Plan& plan_for(CudaWorker& worker, const Key& key, Arguments&&... arguments) {
   const ImplementationPolicy& policy = implementation_policy();

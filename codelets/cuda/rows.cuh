@@ -1,5 +1,5 @@
-// Loops over a matrix with channels along its rows where the values of a column have something in
-// common (a bias, the part they belong to): a thread stays in its column, which it looks at once.
+// Loops on a GPU over a matrix with channels along its rows. They are for values that share
+// something with their column, such as a bias: a thread stays in its column, and reads that once.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,18 @@
 
 namespace omni {
 
-// So many values are loaded and stored at once.
+// Values that one instruction loads or stores together.
 template <int lanes, class T = float>
 struct alignas(lanes * sizeof(T)) Lanes {
   T at[lanes];
 };
 
-// The most that one instruction moves.
+// The most values that one instruction moves.
 template <class T>
 inline constexpr int kMostLanes = 16 / sizeof(T);
 
-// Whether a row of so many values, and what begins at these pointers, divides into so many lanes.
+// Whether rows of so many values can be moved by vectors of so many lanes: their number divides,
+// and the pointers are aligned.
 template <class... T>
 bool divides(int lanes, std::int64_t columns, const T*... pointers) {
   const auto vector = static_cast<std::uintptr_t>(lanes);
@@ -35,7 +36,8 @@ __global__ void columns_kernel(std::int64_t rows, int columns, Columns at) {
   const auto use = at(static_cast<int>(column));
   const std::int64_t stride = std::int64_t{gridDim.y} * blockDim.y;
   std::int64_t row = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y;
-  // Two loads on their way: the compiler cannot know that no row writes what the next one reads.
+  // Two loads are under way at a time. The compiler cannot know that no row writes what the next
+  // reads.
   if constexpr (requires { use.load(row); }) {
     for (; row + stride < rows; row += 2 * stride) {
       const auto first = use.load(row), second = use.load(row + stride);
@@ -48,9 +50,9 @@ __global__ void columns_kernel(std::int64_t rows, int columns, Columns at) {
   }
 }
 
-// at(column) gives a functor, which is called with every row; or load(row), and finish(row,
-// loaded). Neighbouring threads have neighbouring columns; where there are few of them, the rows
-// behind follow.
+// at(column) returns a functor, which is called with every row. If the functor has load(row),
+// instead finish(row, loaded) is called. Neighbouring threads have neighbouring columns; if there
+// are few columns, threads of the next rows follow.
 template <class Columns>
 void for_each_column(CudaWorker& worker, std::int64_t rows, int columns, Columns at) {
   if (rows <= 0 || columns <= 0) return;
@@ -66,10 +68,10 @@ void for_each_column(CudaWorker& worker, std::int64_t rows, int columns, Columns
          worker.stream(), rows, columns, at);
 }
 
-// ---- the positions of images, for kernels that gather from neighbours or from another grid ----
+// ---- loops over the positions of images, for kernels that read neighbours or another grid ----
 
-// One image's values are countable (see Extent), so 32 bits number them; divisions of 64 bits would
-// cost more than the data.
+// An image's values are countable (Extent), so 32 bits number them. Divisions of 64 bits would take
+// longer than the data.
 template <class Use>
 __global__ void positions_kernel(int images, unsigned in_image, unsigned w, unsigned columns,
                                  Use use) {
@@ -84,8 +86,8 @@ __global__ void positions_kernel(int images, unsigned in_image, unsigned w, unsi
     }
 }
 
-// use(image, y, x, column) for all positions of the images; extent.c counts columns, which may be
-// channels or several at a time.
+// Calls use(image, y, x, column) for all positions of the images. extent.c counts columns, each of
+// which is a channel or several.
 template <class Use>
 void for_each_position(CudaWorker& worker, int images, const Extent& extent, Use use) {
   const auto in_image = static_cast<unsigned>(extent.count());

@@ -7,7 +7,7 @@
 namespace omni {
 namespace {
 
-// The buffers after the first one.
+// Returns the buffers after the first one.
 template <class T>
 std::vector<T*> parts_of(const Buffers& buffers, int count) {
   std::vector<T*> parts;

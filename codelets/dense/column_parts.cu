@@ -1,4 +1,4 @@
-// Joining, dealing and adding up the parts of a matrix on a GPU.
+// Joining, splitting and adding up the parts of a matrix on a GPU.
 #include "codelets/dense/column_parts.hpp"
 
 #include <starpu.h>
@@ -21,7 +21,7 @@ Parts parts_of(const Buffers& buffers, int count) {
   return parts;
 }
 
-// dst and src of a copy, each with the distance of its rows.
+// The copy of some columns. dst and src have their own distances of rows.
 template <int lanes>
 struct ColumnCopy {
   const Lanes<lanes>* src;
@@ -32,7 +32,7 @@ struct ColumnCopy {
   }
 };
 
-// Where a column of the matrix is in its part. All sizes count lanes.
+// The place of a column of the matrix in its part. All sizes count vectors of `lanes` values.
 template <int lanes, bool joins>
 struct CopyColumns {
   ColumnPartsArgs args;

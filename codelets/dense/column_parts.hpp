@@ -1,29 +1,31 @@
-// Between slices of images and blocks of neurons. A large connected layer works on all images of a
-// mini-batch, one block of its neurons per task (so its weights are read once, and nobody waits for
-// the others); its neighbours work on all neurons, one slice of images per task. A matrix
-// (images x columns) is then kept as parts: blocks of `width` columns, each a tensor of its own.
+// Copies between slices of images and blocks of neurons. In a large connected layer a task has a
+// block of neurons and all images of a mini-batch, so weights are read once. In the layers around
+// it a task has a slice of images and all neurons. Between them a matrix (images x columns) is kept
+// as parts: blocks of `width` columns, each in its own tensor.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
 
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 
-// The rows [first_row, first_row + rows) of the parts, as one dense matrix of rows x columns.
+// The rows [first_row, first_row + rows) of all parts make one dense matrix of rows x columns.
 struct ColumnPartsArgs {
   int rows = 0, first_row = 0;
   int columns = 0;
-  int width = 0;  // columns per part; the last one has the rest
+  int width = 0;  // columns per part; the last part has the rest
 
   constexpr int parts() const { return (columns + width - 1) / width; }
   constexpr int first_column(int part) const { return part * width; }
   constexpr int width_of(int part) const { return std::min(width, columns - first_column(part)); }
 };
 
-// Every part has all columns; the matrix is their sum.
+// Every part has all columns; the matrix is the sum of the parts.
 struct SumPartsArgs {
   int rows = 0, first_row = 0;
   int columns = 0;
@@ -54,7 +56,7 @@ void split_columns(const ColumnPartsArgs& args, const T* src, std::span<T* const
   });
 }
 
-// Adds block by block, so that a block's sums stay in the first-level cache.
+// Adds block by block, so the sums of a block stay in the first-level cache.
 template <class T>
 void sum_parts(const SumPartsArgs& args, std::span<const T* const> parts, T* dst) {
   constexpr std::int64_t kBlock = 2048;
@@ -71,7 +73,7 @@ void sum_parts(const SumPartsArgs& args, std::span<const T* const> parts, T* dst
 }  // namespace reference
 
 OMNI_CODELET(ColumnPartsArgs, join_columns);   // {dst W, parts R ...}
-OMNI_CODELET(ColumnPartsArgs, split_columns);  // {src R, parts += ...}: other rows are left alone
+OMNI_CODELET(ColumnPartsArgs, split_columns);  // {src R, parts += ...}; other rows stay as they are
 OMNI_CODELET(SumPartsArgs, sum_parts);         // {dst W, parts R ...}
 
 void submit_join_columns(const ColumnPartsArgs& args, std::span<Tensor* const> parts,

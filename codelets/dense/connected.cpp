@@ -45,14 +45,14 @@ WorkingFloats matmul_floats(const auto& args, bool) {
 
 void forward_onednn(const ConnectedForwardArgs& args, const Buffers& buffers,
                     DeviceContext& context) {
-  // For few images its matmul is slower than its gemm, which knows no bf16 (perf/RESULTS.md).
+  // For few images oneDNN's matmul is slower than its gemm, which has no bf16 (perf/RESULTS.md).
   if (args.shape.n < 8 && !in_bf16()) return forward_gemm<onednn::gemm>(args, buffers, context);
   onednn::connected_forward(args.shape, buffers.get(0), buffers.get(1), buffers.get(2), context);
   add_bias_and_activate(args.shape.n, args.shape.outputs, args.has_bias ? buffers.get(3) : nullptr,
                         args.activation, buffers.get(2));
 }
 
-// For gradients its gemm is the faster one, too.
+// For gradients, too, oneDNN's gemm is the faster one.
 void backward_weights_onednn(const ConnectedWeightsArgs& args, const Buffers& buffers,
                              DeviceContext& context) {
   if (!in_bf16()) return backward_weights_gemm<onednn::gemm>(args, buffers, context);
@@ -73,7 +73,7 @@ void backward_data_onednn(const ConnectedDataArgs& args, const Buffers& buffers,
 
 // ---- cost and footprint ----
 
-// The three passes multiply the same pairs and touch tensors of the same sizes.
+// All three passes multiply the same pairs, and access tensors of the same sizes.
 Cost connected_cost(const auto& args) {
   const ConnectedShape& s = args.shape;
   return {.flops = 2.0 * static_cast<double>(s.weights_count()) * s.n,

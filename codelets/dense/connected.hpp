@@ -1,14 +1,17 @@
-// Connected layer on a slice of images: dst = activation(src * weights^T + bias), and the gradients
-// of weights, bias and data. Backward expects the activation's gradient already in diff_dst.
+// A connected layer on a slice of images: dst = activation(src * weights^T + bias), and the
+// gradients of weights, bias and data. Backward expects a diff_dst that has been multiplied by the
+// activation's gradient.
 #pragma once
 
 #include <cstdint>
 
 #include "codelets/convolution/convolution.hpp"
+#include "runtime/tasks/access.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 
-// src n,inputs (an image's h,w,c flattened); weights outputs,inputs; dst n,outputs.
+// src is n x inputs (an image's h, w, c flattened), weights outputs x inputs, and dst n x outputs.
 struct ConnectedShape {
   int n = 1, inputs = 1, outputs = 1;
 
@@ -20,13 +23,13 @@ struct ConnectedShape {
 struct ConnectedForwardArgs {
   ConnectedShape shape;
   Activation activation = Activation::linear;
-  bool has_bias = false;  // set by the submit function
+  bool has_bias = false;  // the submit function sets it
 };
 
 struct ConnectedWeightsArgs {
   ConnectedShape shape;
-  bool adds = true;       // to diff_weights; to diff_bias always
-  bool has_bias = false;  // set by the submit function
+  bool adds = true;       // true: adds to diff_weights; to diff_bias it always adds
+  bool has_bias = false;  // the submit function sets it
 };
 
 struct ConnectedDataArgs {
@@ -35,12 +38,12 @@ struct ConnectedDataArgs {
 
 namespace reference {
 
-// The convolution of images of one pixel.
+// The layer is a convolution of images of one pixel.
 inline ConvShape as_convolution(const ConnectedShape& s) {
   return {.n = s.n, .c = s.inputs, .filters = s.outputs};
 }
 
-// bias: read only with has_bias.
+// `bias` is read only if has_bias.
 template <class T>
 void connected_forward(const ConnectedForwardArgs& args, const T* src, const T* weights, T* dst,
                        const T* bias) {
@@ -68,7 +71,8 @@ OMNI_CODELET(ConnectedForwardArgs, connected_forward);  // {src R, weights R, ds
 OMNI_CODELET(ConnectedWeightsArgs, connected_backward_weights);
 OMNI_CODELET(ConnectedDataArgs, connected_backward_data);  // {diff_dst R, weights R, diff_src W}
 
-// The weights and biases may be those of a block of neurons; shape.outputs counts them.
+// Weights and biases may be those of a block of neurons; shape.outputs is the number of these
+// neurons.
 void submit_connected_forward(ConnectedForwardArgs args, const Tensor& src, TensorPart weights,
                               std::optional<TensorPart> bias, const Tensor& dst, TaskTag tag = {});
 void submit_connected_backward_weights(ConnectedWeightsArgs args, const Tensor& src,

@@ -1,7 +1,8 @@
-// The connected layer on a GPU: a matrix product of cuBLASLt each, which ends in bias and relu
-// where floats want them; cuBLAS does what cuBLASLt refuses. The bias's gradient is a pass of its
-// own: cuBLASLt can sum columns while it multiplies, but it overwrites where we add, so that a pass
-// to add the sums would be left, and who adds in which order is not said.
+// The connected layer on a GPU. Each pass is a matrix product of cuBLASLt, which for floats also
+// adds the bias and applies relu. cuBLAS computes what cuBLASLt refuses.
+//
+// Another kernel computes the bias's gradient. cuBLASLt can sum columns while it multiplies. But it
+// overwrites the gradient instead of adding to it, and does not say in which order it sums.
 #include "codelets/cuda/matmul.hpp"
 #include "codelets/dense/connected.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
@@ -27,7 +28,7 @@ void forward(const ConnectedForwardArgs& args, const Buffers& buffers) {
   T* const dst = buffers.get<T>(2);
   const gpu::MatmulOperands operands{buffers.get<T>(0), buffers.get<T>(1), dst, bias};
   gpu::Matmul product = product_of<T>(n, outputs, args.shape.inputs, false, true);
-  // To values in bf16 cuBLASLt would add only a bias in bf16.
+  // cuBLASLt adds only a bias in bf16 to values in bf16.
   product.bias = std::is_same_v<T, float> && gpu::can_end_in(bias);
   product.relu = args.activation == Activation::relu && (bias == nullptr || product.bias);
   if (product.relu && gpu::matmul(worker, product, operands)) return;

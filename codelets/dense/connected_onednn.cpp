@@ -9,12 +9,12 @@ namespace {
 using dnnl::memory;
 
 memory::desc matrix(int rows, int columns, Strides strides, memory::data_type type) {
-  // A single row is as far from the next as its kernels expect.
+  // For a single row, oneDNN's kernels expect the distance of rows without gaps.
   if (rows == 1 && strides.column == 1) strides.row = columns;
   return {{rows, columns}, type, memory::dims{strides.row, strides.column}};
 }
 
-// The matrix as it is multiplied: a copy is without gaps and in the same order.
+// Describes the matrix that is multiplied. A copy has no gaps, and keeps the order of values.
 memory::desc factor(int rows, int columns, Strides strides) {
   const Factors multiplied = factors();
   if (!multiplied.copied()) return matrix(rows, columns, strides, multiplied.type);
@@ -22,11 +22,11 @@ memory::desc factor(int rows, int columns, Strides strides) {
   return matrix(rows, columns, dense, multiplied.type);
 }
 
-// In bf16 weights are copied before they are multiplied: so many at a time (4 MiB, or 8 where they
-// are only rounded), or the copies would leave the caches.
+// With --precision bf16 weights are copied before they are multiplied. So many are copied at a time
+// (4 MiB, or 8 if they are only rounded), because more would leave the caches.
 constexpr std::int64_t kMostCopied = 1 << 21;
 
-// Equal parts of `count`; the last may begin with what the one before it has already done.
+// Equal parts of `count`. The last part may overlap the one before, which computes the same values.
 struct Parts {
   int count, size, number;
   int first(int part) const { return std::min(part * size, count - size); }
@@ -116,7 +116,8 @@ std::size_t connected_floats(const ConnectedShape& s) {
   return static_cast<std::size_t>(turned + (factors().rounded ? copied : copied / 2));
 }
 
-// Transposed, weights * src', because matmul copies its second factor, and weights are more.
+// Computes the transposed product weights * src', because matmul copies its second factor, and
+// weights are the larger.
 void connected_forward(const ConnectedShape& s, const float* src, const float* weights, float* dst,
                        DeviceContext& context) {
   const Parts parts = parts_of(s.outputs, s.inputs);

@@ -1,4 +1,4 @@
-// The products of connected layers by oneDNN: outputs and both gradients, without bias, of numbers
+// The products of connected layers by oneDNN: outputs and both gradients, without bias. Factors are
 // rounded as ImplementationPolicy::precision says.
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace omni::onednn {
 
-// From value to value in floats; one of them is 1.
+// Distances between neighbouring values, in floats. One of the two is 1.
 struct Strides {
   int row, column;
   auto operator<=>(const Strides&) const = default;
 };
 
-// product (m x n) = or, where its rows are whole, += a (m x k) * b (k x n)
+// product (m x n) = a (m x k) * b (k x n). `adds`, only where product.column is 1: += instead of =.
 struct ProductArgs {
   int m, n, k;
   Strides a, b, product;
@@ -28,8 +28,8 @@ struct ProductArgs {
 
 class ProductPlan;
 
-// Products that share their second factor, which is brought into oneDNN's type once. Uses the
-// context's scratch buffer as long as it lives.
+// Computes products that share their second factor, which is converted to oneDNN's type once. While
+// the object lives it uses the context's scratch memory.
 class Multiplier {
  public:
   Multiplier(const ProductArgs& args, const float* b, DeviceContext& context);
@@ -42,14 +42,15 @@ class Multiplier {
   dnnl::memory b_;
 };
 
-// Floats of scratch memory in the pass that takes most, without oneDNN's own scratch memory.
+// Returns how many floats of scratch memory a pass takes at most, besides oneDNN's own memory.
 std::size_t connected_floats(const ConnectedShape& shape);
 
 void connected_forward(const ConnectedShape& shape, const float* src, const float* weights,
                        float* dst, DeviceContext& context);
 void connected_backward_data(const ConnectedShape& shape, const float* diff_dst,
                              const float* weights, float* diff_src, DeviceContext& context);
-// For `rows` neurons: multiplier(their first diff_dst, diff_weights) adds to their gradient.
+// Makes a multiplier for `rows` neurons: multiplier(their first diff_dst, diff_weights) adds to
+// their gradient.
 Multiplier connected_weights_gradient(const ConnectedShape& shape, int rows, const float* src,
                                       DeviceContext& context);
 

@@ -11,12 +11,12 @@
 namespace omni {
 namespace {
 
-// Of the weights' gradient, so many floats at once (4 MiB): with fewer rows, a product costs more
-// than its sums; more would leave the caches before they are used.
+// So many floats of the weights' gradient (4 MiB) are computed at a time. With fewer rows a product
+// takes longer than its arithmetic; more floats would leave the caches before they are used.
 constexpr std::int64_t kMostGradient = 1 << 20;
 
-// Zero between tasks: an update leaves its gradient so. A product that adds is faster than one that
-// clears first.
+// The memory of a gradient, which is 0 between tasks, because updates clear it. A product that adds
+// to it is faster than one that clears it first.
 class Gradient {
  public:
   float* zeros(std::size_t count) {
@@ -33,7 +33,8 @@ class Gradient {
   std::vector<Line> lines_;
 };
 
-// Where the codelet's buffers have master and velocity of each, and Adam's mean squares.
+// The numbers of buffers: master and velocity of weights and bias follow each other, then come
+// Adam's mean squares.
 constexpr std::size_t kWeights = 2, kBias = 4, kMeanSquares = 6;
 
 Updated<float> updated(const ConnectedUpdateArgs& args, const Buffers& buffers, std::size_t first) {
@@ -69,7 +70,7 @@ WorkingFloats working(const ConnectedUpdateArgs& args, bool) {
   return {.kept_beside = gradient_floats(args)};
 }
 
-// product(first row, rows, gradient) adds to a gradient of zeros.
+// Updates some rows at a time. product(first row, rows, gradient) adds to a gradient of zeros.
 void update_by_rows(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext& context,
                     auto product) {
   const int inputs = args.shape.inputs, outputs = args.shape.outputs;
@@ -132,7 +133,7 @@ void update_reference(const ConnectedUpdateArgs& args, const Buffers& buffers, D
                                        updated(args, buffers, kBias));
 }
 
-// The gradient, and the update of what it is the gradient of.
+// The cost is that of the gradient and of the update.
 Cost cost(const ConnectedUpdateArgs& args) {
   const auto count = static_cast<double>(args.shape.weights_count());
   const bool adam = args.weights.adam;

@@ -1,28 +1,30 @@
 // One CPU task that computes the gradient of a connected layer's weights and biases, and updates
-// them. It works in pieces of some MiB, which stay in caches: no other task needs the gradient,
-// because every mini-batch is an update. (A gradient in memory would be written, read and cleared:
-// as much traffic as the update's own.)
+// them. It is used where every mini-batch is an update, so no other task needs the gradient. The
+// task works in pieces of some MiB, which stay in caches. A gradient in memory would be written,
+// read and cleared, which is as much traffic as the update's own.
 #pragma once
 
 #include <vector>
 
 #include "codelets/dense/connected.hpp"
 #include "codelets/elementwise/exchange.hpp"
+#include "runtime/tasks/access.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 
-// Arguments of both updates (weights, bias): one rule, no replica. The shape gives the number of
-// values.
+// `weights` and `bias` are the arguments of the two updates. Both have the same rule and no
+// replica. The shape gives the numbers of values.
 struct ConnectedUpdateArgs {
   ConnectedShape shape;
   ExchangeArgs weights, bias;
 };
 
-// Values and optimizer state of each of the two.
+// The values of weights or biases, and their optimizer state.
 template <class T>
 struct Updated {
   T *master, *velocity;
-  T* mean_square = nullptr;  // of Adam
+  T* mean_square = nullptr;  // null: not Adam
 };
 
 namespace reference {
@@ -49,10 +51,10 @@ extern Codelet<ConnectedUpdateArgs>
                                 //  bias RW, its velocity RW,
                                 //  [mean squares RW, of weights and bias]}
 
-// Parts of tensors that are cut alike.
+// The same part of tensors that are cut into the same parts.
 struct UpdatedPart {
   TensorPart master, velocity;
-  std::optional<TensorPart> mean_square{};  // of Adam
+  std::optional<TensorPart> mean_square{};  // only of Adam
 };
 
 void submit_connected_backward_update(ConnectedUpdateArgs args, const Tensor& src,

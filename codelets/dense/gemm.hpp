@@ -1,5 +1,5 @@
-// Row-major single-precision matrix product on OpenBLAS. Every caller runs in a DeviceContext,
-// which has pinned BLAS to the thread.
+// Row-major single-precision matrix products on cores, and rounding to bf16 for them. Every caller
+// runs in a DeviceContext, which lets BLAS use only the calling thread.
 #pragma once
 
 #include <cblas.h>
@@ -17,7 +17,7 @@ struct MatrixView {
   bool transposed = false;
 };
 
-// product (m x n) = a (m x k) * b (k x n) + keep * product
+// Computes product (m x n) = a (m x k) * b (k x n) + keep * product.
 using Gemm = void (*)(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
                       int product_stride);
 
@@ -28,7 +28,7 @@ inline void gemm(int m, int n, int k, MatrixView a, MatrixView b, float keep, fl
               a.stride, b.data, b.stride, keep, product, product_stride);
 }
 
-// ---- what --precision bf16 means for what is multiplied ----
+// ---- what --precision bf16 means for factors ----
 
 inline float round_to_bf16(float value) { return Bf16(value); }
 
@@ -36,10 +36,10 @@ inline void round_to_bf16(std::span<float> values) {
   for (float& value : values) value = round_to_bf16(value);
 }
 
-// Whether numbers are to be rounded to bf16 before they are multiplied.
+// Whether factors are to be rounded to bf16.
 inline bool in_bf16() { return implementation_policy().precision == Precision::bf16; }
 
-// Why --precision bf16 makes nothing faster on the cores of this machine; null where it does.
+// Says why --precision bf16 makes nothing faster on the cores of this machine; null: it does.
 #ifdef OMNI_ONEDNN
 const char* bf16_in_vain();
 #else

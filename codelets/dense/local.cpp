@@ -14,7 +14,7 @@ namespace {
 // ---- one matrix product per location, over the images of the slice: every weight is read once
 // ----
 
-// The patches of one output row: for every image, out_w rows of taps.
+// The patches of one row of the output: for every image, out_w rows of taps.
 class PatchRow {
  public:
   PatchRow(const ConvShape& shape, DeviceContext& context)
@@ -32,7 +32,7 @@ class PatchRow {
   void scatter_add(int y, float* diff_src) {
     for_each_image([&](RowBand band, float* rows) { col2im(shape_, 0, band, rows, diff_src); }, y);
   }
-  // The patches of location x: as many rows as images, `stride` apart.
+  // Returns the patches of location x. They have a row per image, `stride` apart.
   float* at(int x) const { return patches_ + std::int64_t{x} * shape_.taps(); }
   int stride() const { return static_cast<int>(per_image_); }
 
@@ -46,7 +46,8 @@ class PatchRow {
   float* patches_;
 };
 
-// Calls use(x, weights of the location, where its filters begin in an image of dst).
+// Calls use(x, weights of the location, offset of its filters in an image of dst) for a row of
+// locations.
 void for_each_location(const ConvShape& s, int y, auto* weights, auto use) {
   for (int x = 0; x < s.out_w(); ++x) {
     const std::int64_t location = std::int64_t{y} * s.out_w() + x;
@@ -55,8 +56,8 @@ void for_each_location(const ConvShape& s, int y, auto* weights, auto use) {
 }
 
 #ifdef OMNI_ONEDNN
-// Beyond so many rows, oneDNN first copies the weights, which here takes longer than using them;
-// the next rows find those of the location in the cache.
+// With more rows oneDNN first copies the weights, which here takes longer than the product. So it
+// gets so many rows at a time; the weights of the location are in the cache for the next rows.
 constexpr int kRows = 8;
 
 void onednn_rows(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
@@ -118,7 +119,7 @@ void backward_data_gemm(const LocalBackwardArgs& args, const Buffers& buffers,
   }
 }
 
-// BLAS counts the distance of two rows in 31 bits.
+// Whether BLAS can count the distance of two rows, in 31 bits.
 bool patches_countable(const auto& args) {
   const ConvShape& s = args.shape.conv;
   return std::int64_t{s.out_w()} * s.taps() <= std::numeric_limits<int>::max();
@@ -130,7 +131,7 @@ WorkingFloats patch_floats(const auto& args, bool) {
 
 // ---- cost and footprint ----
 
-// The three passes multiply the same pairs and touch tensors of the same sizes.
+// All three passes multiply the same pairs, and access tensors of the same sizes.
 Cost local_cost(const auto& args) {
   const ConvShape& s = args.shape.conv;
   return {.flops = 2.0 * static_cast<double>(s.dst_count()) * s.taps(),

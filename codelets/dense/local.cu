@@ -9,7 +9,7 @@
 namespace omni {
 namespace {
 
-// The locations of one batch, and the matrices of their products: one row per image.
+// The locations of one batch, and the matrices of their products, which have a row per image.
 struct LocationBatch {
   gpu::Patches patches;
   float* columns;

@@ -1,6 +1,6 @@
-// Locally connected layer on a slice of images, channels last: a convolution with weights of its
-// own at every location of the output, a bias for every output value, and an activation. Backward
-// expects the activation's gradient already in diff_dst.
+// A locally connected layer on a slice of images, channels last. It is a convolution with other
+// weights at every location of the output, a bias for every output value, and an activation.
+// Backward expects a diff_dst that has been multiplied by the activation's gradient.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@
 
 namespace omni {
 
-// Weights: location (y, x), filter, kernel_h, kernel_w, c. Bias: as an image of dst.
+// The weights have the order location (y, x), filter, kernel_h, kernel_w, c; biases that of dst's
+// values.
 struct LocalShape {
-  ConvShape conv;  // the same with one set of weights; groups and dilation are 1
+  ConvShape conv;  // the convolution with the same sizes; groups and dilation are 1
 
   int locations() const { return conv.out_h() * conv.out_w(); }
-  int outputs() const { return locations() * conv.filters; }  // of one image
+  int outputs() const { return locations() * conv.filters; }  // per image
   std::int64_t weights_count() const { return locations() * conv.weights_count(); }
 };
 
@@ -29,7 +30,7 @@ struct LocalBackwardArgs {
 
 namespace reference {
 
-// The products of a convolution, each with the weights of its location.
+// Calls visit() as for a convolution, but with the index of the location's weight.
 void for_each_product(const LocalShape& s, auto visit) {
   for_each_product(s.conv, [&](std::int64_t src, std::int64_t weight, std::int64_t dst) {
     const std::int64_t location = dst % s.outputs() / s.conv.filters;

@@ -1,6 +1,6 @@
-// What all oneDNN implementations share: one engine and stream per worker thread, plans (the
-// primitives for one set of arguments, made once per worker), one scratch buffer divided into
-// pieces, and the type of what is multiplied.
+// What all oneDNN implementations share: an engine and a stream per worker, plans, the division of
+// scratch memory, and the type of factors. A plan has the primitives for one set of arguments, and
+// is made once per worker.
 #pragma once
 
 #ifdef OMNI_ONEDNN
@@ -22,24 +22,24 @@ struct Engine {
   dnnl::stream stream{engine};
 };
 
-// The plan for these arguments, made on first use in this worker; `how`: what else it is made for.
-// oneDNN itself shares the generated code between workers.
-template <class Plan, class Args, class... How>
-const Plan& plan_for(const Args& args, DeviceContext& context, How... how) {
-  using Key = std::tuple<Precision, Args, How...>;
+// Returns the worker's plan for these arguments and for `further` ones of its constructor. The
+// first call makes it. oneDNN itself shares the generated code between workers.
+template <class Plan, class Args, class... Further>
+const Plan& plan_for(const Args& args, DeviceContext& context, Further... further) {
+  using Key = std::tuple<Precision, Args, Further...>;
   auto& plans = context.local<std::map<Key, Plan>>();
-  const Key key{implementation_policy().precision, args, how...};
+  const Key key{implementation_policy().precision, args, further...};
   const auto found = plans.find(key);
   if (found != plans.end()) return found->second;
-  return plans.try_emplace(key, context.local<Engine>().engine, args, how...).first->second;
+  return plans.try_emplace(key, context.local<Engine>().engine, args, further...).first->second;
 }
 
-// Whether oneDNN makes code for these instructions on this machine.
+// Whether oneDNN generates code with these instructions on this machine.
 bool uses(dnnl::cpu_isa instructions);
 
-// How numbers are prepared for a product, by ImplementationPolicy::precision. With bf16 they are
-// converted to it where oneDNN has code for it (AVX-512). Elsewhere they are rounded as bf16 would
-// be and stay f32: slower than leaving them alone, but the products (of normal numbers) are equal.
+// How factors are prepared for a product in ImplementationPolicy::precision. Where oneDNN has code
+// for bf16 (AVX-512), factors are converted to bf16. Elsewhere they are rounded as bf16, but stay
+// f32. That is slower than fp32, but products of normal numbers are the same on both machines.
 struct Factors {
   dnnl::memory::data_type type = dnnl::memory::data_type::f32;
   bool rounded = false;
@@ -47,13 +47,13 @@ struct Factors {
 };
 Factors factors();
 
-// Those buffers, if oneDNN has code for tensors in bf16 here.
+// Returns these buffers if oneDNN has code for tensors in bf16 on this machine; otherwise none.
 BufferSet takes_bf16(BufferSet buffers);
 
-// Adds up the pieces that a plan needs of the context's one scratch buffer.
+// The division of the context's scratch memory into the pieces that a plan needs.
 class ScratchLayout {
  public:
-  // Offset of the piece in floats.
+  // Returns the offset of the piece in floats.
   std::size_t add(const dnnl::memory::desc& piece) {
     const std::size_t offset = floats_;
     floats_ += (piece.get_size() + 63) / 64 * 16;  // every piece starts on a cache line
@@ -65,21 +65,21 @@ class ScratchLayout {
   std::size_t floats_ = 0;
 };
 
-// A primitive then adds to what is there.
+// Makes a primitive add to the old values of its result.
 void append_sum(dnnl::primitive_attr& attributes);
 
-// Copies a tensor into another layout or type, or adds it to what is there.
+// Copies a tensor into another layout or type, or adds it to the old values there.
 enum class ReorderMode { overwrite, add };
 dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
                            const dnnl::memory::desc& to, ReorderMode mode);
 
-// A tensor that a primitive multiplies, brought into the layout and type that it takes.
+// A factor of a primitive, which is converted to the layout and type that the primitive takes.
 class Factor {
  public:
   Factor() = default;
   Factor(const dnnl::engine& engine, const dnnl::memory::desc& ours,
          const dnnl::memory::desc& theirs, ScratchLayout& layout);
-  // The buffer itself where nothing is to be changed, else a copy in the scratch.
+  // Returns the buffer itself if nothing must be converted, else a copy in the scratch memory.
   dnnl::memory bring(const dnnl::engine& engine, const dnnl::stream& stream, const void* data,
                      float* scratch) const;
 
@@ -90,17 +90,18 @@ class Factor {
   dnnl::reorder reorder_;
 };
 
-// Attributes of a primitive whose working memory is a piece of our scratch.
+// Makes attributes of a primitive whose working memory is a piece of our scratch memory.
 dnnl::primitive_attr with_user_scratchpad();
 
-// A view of a buffer. oneDNN knows no const; what a primitive only reads is passed in the same way.
+// Makes a view of a buffer. oneDNN has no const memory, so this is also for buffers that are only
+// read.
 dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::engine& engine, const void* data);
 
-// Appends the activation to a primitive and says so, or says that oneDNN does not have it. Its relu
-// is not used: it turns NaN into 0, which would hide a diverged net from everybody.
+// Appends the activation to a primitive. Returns false if oneDNN does not have it. oneDNN's relu is
+// not used: it turns NaN into 0, which would hide that a training has diverged.
 bool append_activation(Activation activation, dnnl::primitive_attr& attributes);
 
-// oneDNN's own matrix product, faster than OpenBLAS's for few rows.
+// oneDNN's matrix product, which is faster than OpenBLAS's for few rows.
 void gemm(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
           int product_stride);
 

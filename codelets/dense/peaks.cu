@@ -5,17 +5,18 @@
 
 #include "codelets/cuda/matmul.hpp"
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/timed_event.hpp"
 #include "runtime/rng.hpp"
 
 namespace omni {
 namespace {
 
-// Large enough to fill the device, and not to take long.
+// The side is large enough to fill the GPU, and takes little time.
 constexpr int kSide = 4096, kRepeats = 5;
 constexpr double kWarmUp = 200, kRepeat = 4, kLongest = 1000;  // ms
 
-// Random numbers of [0.5, 1), read as floats or as bf16: a device that multiplies the same number
-// over and over takes less power, and may be clocked higher.
+// Returns random numbers in [0.5, 1), whether they are read as floats or as bf16. A GPU that
+// multiplies equal numbers takes less power, and may run at a higher clock.
 std::vector<std::uint32_t> random_numbers() {
   std::vector<std::uint32_t> numbers;
   numbers.reserve(std::size_t{kSide} * kSide);
@@ -33,7 +34,7 @@ struct DeviceMatrix {
     check(cudaMalloc(reinterpret_cast<void**>(&data), bytes), "measuring the peak", bytes);
     check(cudaMemcpy(data, numbers.data(), bytes, cudaMemcpyHostToDevice), "filling a matrix");
   }
-  // Where there was no room for another one, the copy to this one may be under way.
+  // If another matrix could not be allocated, the copy to this one may be under way.
   ~DeviceMatrix() {
     cudaDeviceSynchronize();
     cudaFree(data);
@@ -49,7 +50,8 @@ struct Blas {
 double gemm_rate(int device, Precision precision) {
   check(cudaSetDevice(device), "choosing a GPU");
   const Blas blas;
-  // What cuBLAS makes of floats in bf16 may be tf32: the peak is that of bf16 itself.
+  // If cuBLAS rounds floats itself, it may take tf32 instead of bf16. So the peak of bf16 is
+  // measured with bf16.
   const bool in_bf16 = precision == Precision::bf16;
   const cudaDataType type = in_bf16 ? CUDA_R_16BF : CUDA_R_32F;
   const cublasComputeType_t compute = gpu::compute_type(type, precision);
@@ -67,7 +69,7 @@ double gemm_rate(int device, Precision precision) {
     after.record(nullptr);
     return static_cast<double>(after.milliseconds_since(before));
   };
-  // A device that was idle is slow at first.
+  // A GPU that was idle is slow at first.
   double one = 0, spent = 0;
   for (double warm = 0; warm < kWarmUp; warm += std::max(0.01, one)) one = milliseconds(1);
   const int products = std::clamp(static_cast<int>(kRepeat / one), 1, 100);

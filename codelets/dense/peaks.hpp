@@ -1,4 +1,4 @@
-// What the CPU cores of this machine can do at best, measured: the roof of every roofline.
+// The peak rates of this machine's cores and GPUs, measured. They are the roofs of rooflines.
 #pragma once
 
 #include <vector>
@@ -9,19 +9,19 @@
 namespace omni {
 
 struct CpuPeaks {
-  double gemm_alone = 0, gemm_together = 0;  // flop/s of one worker, of all at once
-  double copy_alone = 0, copy_together = 0;  // bytes/s, reading and writing both counted
+  double gemm_alone = 0, gemm_together = 0;  // flop/s of one worker; of all at the same time
+  double copy_alone = 0, copy_together = 0;  // bytes/s; reading and writing both count
 };
 
-// Of the session's first CPU workers, on their cores, in the precision of the implementation
-// policy, while they have nothing else to do. Takes about a second.
+// Measures the session's first CPU workers on their cores, in the precision of the implementation
+// policy. The workers must be idle. Takes about a second.
 CpuPeaks measure_cpu_peaks(const Session& session, int workers);
 
 // Measures CpuPeaks::gemm_together alone, which takes 12 MiB per worker instead of hundreds.
 double measure_cpu_gemm(const Session& session, int workers);
 
-// flop/s of a large matrix product, measured on one GPU after the other and added up.
-// In peaks.cu: only with OMNI_CUDA.
+// Returns the flop/s of a large matrix product, measured on one GPU after the other and added up.
+// Only in a build with CUDA.
 double measure_gpu_gemm(const std::vector<int>& devices, Precision precision);
 
 }  // namespace omni

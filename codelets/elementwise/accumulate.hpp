@@ -1,18 +1,20 @@
-// dst += src, for gradients that arrive from several consumers; or of several sources that are then
-// cleared, for those that were summed up in several places.
+// dst += src, of one source or several. It adds up gradients from several consumers, and partial
+// sums, which are then cleared.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 
 struct AccumulateArgs {
   std::int64_t count = 0;
   int sources = 1;
-  bool clear = false;  // sources = 0 afterwards: they are ready to be added to
+  bool clear = false;  // true: sources become 0, ready to be added to
 };
 
 namespace reference {
@@ -33,10 +35,10 @@ KernelFunction<AccumulateArgs> accumulate;
 
 extern Codelet<AccumulateArgs> accumulate_sum;  // {dst accumulate, sources R, or RW if clear}
 
-// The most sources that one task may read.
-inline constexpr int kMostSources = 15;
+inline constexpr int kMostSources = 15;  // of one task
 void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag);
-// In pairs, and their sums in pairs: the same bits, whoever has added up the half of them before.
+// Adds sources in pairs, then their sums in pairs, and so on. The bits are the same if another rank
+// has added up half of them before.
 void submit_collect_in_pairs(std::span<Tensor* const> sources, Tensor& dst, TaskTag tag);
 
 }  // namespace omni

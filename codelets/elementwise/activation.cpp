@@ -1,4 +1,4 @@
-// The element-wise loops of the activations; what they compute is in activation_functors.hpp.
+// The element-wise loops of the activations in activation_functors.hpp.
 #include "codelets/elementwise/activation.hpp"
 
 #include "runtime/tasks/codelet.hpp"
@@ -27,7 +27,7 @@ void backward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceC
   });
 }
 
-// An exponential costs about 15 operations, the others at most a few.
+// An exponential counts as 15 operations; other functions are a few.
 double operations(Activation activation) {
   switch (activation) {
     case Activation::logistic:

@@ -1,6 +1,6 @@
-// Activations on their own: forward, and backward from the output or, see
-// gradient_needs_input(), the input. `linear` is never submitted.
-// Convolution, connected and batch normalisation apply theirs in place with activate().
+// Activations as operations of their own. Backward needs the output, or the input if
+// gradient_needs_input(). `linear` is never submitted. Convolution, connected layers and batch
+// normalisation apply their activations in place by activate().
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ void activation_forward(const ActivationArgs& args, const T* src, T* dst) {
     dst[i] = with_activation(args.activation, [&](auto f) { return f(src[i]); });
 }
 
-// diff *= f', in place: diff_dst becomes diff_src. `values`: what the gradient is a function of.
+// Computes diff *= f' in place, so diff_dst becomes diff_src. `values` are what f' is a function
+// of.
 template <class T>
 void activation_backward(const ActivationArgs& args, const T* values, T* diff) {
   for (std::int64_t i = 0; i < args.count; ++i)

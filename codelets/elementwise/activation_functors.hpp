@@ -1,6 +1,6 @@
-// The activations of Darknet as functors, written once for the CPU loops and the CUDA kernels: f(x)
-// is the value, f.gradient(v) the derivative. Where the function is monotone, v is its *output*, so
-// that layers need not keep their input. swish to gelu are not monotone: there v is the input.
+// Darknet's activations as functors, for the loops of cores and for CUDA kernels: f(x) is the
+// value, f.gradient(v) the derivative. If the function is monotone, v is its *output*, so layers
+// need not keep their input. swish to gelu are not monotone: there v is the input.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace omni {
 
-// Darknet's names, and what computes each.
+// Darknet's names and their functors.
 // clang-format off
 #define OMNI_ACTIVATIONS(each) \
   each(linear, Linear) each(relu, Relu) each(leaky, Leaky) each(logistic, Logistic) \
@@ -28,12 +28,14 @@ namespace omni {
 enum class Activation : int { OMNI_ACTIVATIONS(OMNI_NUMBER) };
 #undef OMNI_NUMBER
 
-// In the order of the enum, whose numbers are in footprints: new ones come last.
+// The names, in the order of the enum. Footprints hold the enum's numbers, so new activations come
+// last.
 #define OMNI_NAME(name, functor) #name,
 inline constexpr std::array<std::string_view, 19> kActivationNames{OMNI_ACTIVATIONS(OMNI_NAME)};
 #undef OMNI_NAME
 
-// What the gradient is a function of: the value before the activation, or after it.
+// Whether the gradient is a function of the value before the activation; otherwise of the value
+// after it.
 constexpr bool gradient_needs_input(Activation activation) {
   return activation >= Activation::swish && activation <= Activation::gelu;
 }
@@ -44,9 +46,9 @@ constexpr std::string_view activation_name(Activation activation) {
 
 namespace activations {
 
-// e^x - 1, exact to a few ulp also near 0. The float version has no branch and no call, so that
-// loops around it vectorise: x = n*ln2 + r, then 2^n * (e^r - 1) + (2^n - 1). It saturates at e^88
-// instead of overflowing, which spares tanh an inf/inf; a NaN stays one.
+// e^x - 1, exact to a few ulp also near 0. The float version has no branch and no call, so loops
+// around it vectorise: x = n*ln2 + r, then 2^n * (e^r - 1) + (2^n - 1). It saturates at e^88
+// instead of overflowing, so tanh computes no inf/inf. NaN stays NaN.
 inline OMNI_HD double exp_minus_one(double x) { return std::expm1(x); }
 inline OMNI_HD float exp_minus_one(float x) {
 #ifdef __CUDA_ARCH__
@@ -71,7 +73,7 @@ inline OMNI_HD float exp_minus_one(float x) {
 #endif
 }
 
-// A constant of the type of a value.
+// Returns a constant with the type of the first argument.
 template <class T>
 OMNI_HD constexpr T like(T, double constant) {
   return static_cast<T>(constant);
@@ -82,13 +84,13 @@ struct Linear {
   OMNI_HD auto gradient(auto y) const { return like(y, 1); }
 };
 
-// max(x, 0), written so that a NaN stays one.
+// max(x, 0), written so that NaN stays NaN.
 struct Relu {
   OMNI_HD auto operator()(auto x) const { return x < 0 ? like(x, 0) : x; }
   OMNI_HD auto gradient(auto y) const { return y > 0 ? like(y, 1) : like(y, 0); }
 };
 
-// x > 0: x, else slope * x; the sign of the output is that of the input.
+// x > 0: x, else slope * x. The output has the sign of the input.
 template <int slope_thousandths>
 struct SlopedRelu {
   OMNI_HD auto slope(auto x) const { return like(x, slope_thousandths) / 1000; }
@@ -128,7 +130,7 @@ struct Elu {
   OMNI_HD auto gradient(auto y) const { return y < 0 ? y + 1 : like(y, 1); }
 };
 
-// scale * (x >= 0 ? x : alpha (e^x - 1)); below zero the derivative scale*alpha*e^x is y +
+// scale * (x >= 0 ? x : alpha (e^x - 1)). Below 0 the derivative is scale*alpha*e^x = y +
 // scale*alpha.
 struct Selu {
   static constexpr double kScale = 1.0507009873554805, kAlpha = 1.6732632423543772;
@@ -187,7 +189,8 @@ struct Lhtan {
   OMNI_HD auto gradient(auto y) const { return y > 0 && y < 1 ? like(y, 1) : like(y, 0.001); }
 };
 
-// No float below it makes a difference to x / (1 + e^-x) and its like, and none overflows there.
+// Raises x to -80. Below that, x / (1 + e^-x) and similar functions do not change as floats, and
+// e^-x might overflow.
 OMNI_HD auto at_least_minus_80(auto x) { return x < -80 ? like(x, -80) : x; }
 
 // x s(x), where s is the logistic function. The gradients from here on are functions of x.
@@ -203,8 +206,8 @@ struct Swish {
   }
 };
 
-// x t, where t = tanh(log(1 + e^x)). With u = e^-x it is (1 + 2u) / (1 + 2u + 2u^2), written so
-// that u^2 is not computed; t' is (1 - t^2) s(x).
+// x t, where t = tanh(log(1 + e^x)). With u = e^-x, t is (1 + 2u) / (1 + 2u + 2u^2), but computed
+// without u^2. The derivative of t is (1 - t^2) s(x).
 struct Mish {
   static OMNI_HD auto slope(auto u) { return 1 / (1 + u * (2 * u / (1 + 2 * u))); }
   OMNI_HD auto operator()(auto x) const {
@@ -230,11 +233,12 @@ struct HardMish {
   }
 };
 
-// In the form with tanh: x/2 (1 + tanh(k (x + c x^3))), where k = sqrt(2 / pi); that is x s(2k (x +
-// c x^3)).
+// The form with tanh: x/2 (1 + tanh(k (x + c x^3))), where k = sqrt(2 / pi). It is the same as
+// x s(2k (x + c x^3)).
 struct Gelu {
   static constexpr double kTwice = 1.5957691216057308, kCubic = 0.044715;
-  static OMNI_HD auto share(auto x) {  // of x; |x| is at most 10, where it is 0 or 1
+  // The factor of x. |x| is at most 10, where the factor is 0 or 1.
+  static OMNI_HD auto share(auto x) {
     return Logistic{}(like(x, kTwice) * x * (1 + like(x, kCubic) * x * x));
   }
   static OMNI_HD auto bounded(auto x) {
@@ -250,7 +254,7 @@ struct Gelu {
 
 }  // namespace activations
 
-// Calls use(functor) with the functor of `activation`, so that a loop has its switch outside.
+// Calls use(functor) with the functor of `activation`, so that the switch is outside of loops.
 constexpr decltype(auto) with_activation(Activation activation, auto&& use) {
   switch (activation) {
 #define OMNI_CASE(name, functor) \
@@ -261,7 +265,7 @@ constexpr decltype(auto) with_activation(Activation activation, auto&& use) {
   return use(activations::Linear{});
 }
 
-// In place, for the kernels that end in an activation.
+// Applies an activation in place, for kernels that end in one.
 template <class T>
 void activate(Activation activation, T* x, std::size_t count) {
   if (activation == Activation::linear) return;

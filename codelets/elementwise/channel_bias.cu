@@ -59,7 +59,7 @@ struct AddTo {
   }
 };
 
-// Of one pass: every value is one thread's.
+// The element-wise pass, in which every value has a thread.
 template <class F, int lanes, class T>
 struct CollectGradient {
   struct Values {

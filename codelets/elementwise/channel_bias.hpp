@@ -1,5 +1,5 @@
-// Bias per channel and activation on rows of channels: as an operation of its own, for products
-// that cannot end in them, and as the plain functions with which the others do.
+// Bias per channel and activation on rows of channels. There is an operation for products that
+// cannot apply them, and there are plain functions for kernels that apply them to their results.
 #pragma once
 
 #include <algorithm>
@@ -7,13 +7,15 @@
 #include <cstdint>
 
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 
 class CudaWorker;
 
-// values = activation(values + bias), in one pass; bias may be null. T: float or Bf16.
+// Computes values = activation(values + bias) in one pass. `bias` may be null. T is float or Bf16.
 template <class T>
 void add_bias_and_activate(std::int64_t rows, int columns, const float* bias, Activation activation,
                            T* values) {
@@ -29,9 +31,9 @@ void add_bias_and_activate(std::int64_t rows, int columns, const float* bias, Ac
   });
 }
 
-// sums[k] += the sum of column k of what value(index) gives, called once for each. By blocks of
-// columns, whose sums stay in registers; adding only their totals to `sums` also keeps small
-// addends from being lost against a large sum.
+// Adds to sums[k] the sum of column k of the matrix whose values are value(index); each is asked
+// for once. It goes by blocks of columns, whose sums stay in registers. Only their totals are added
+// to `sums`, so small values are not lost in large sums.
 void add_sums_by_column(std::int64_t rows, int columns, float* sums, auto value) {
   constexpr int kBlock = 64;
   for (int first = 0; first < columns; first += kBlock) {
@@ -55,7 +57,7 @@ void add_column_sums(std::int64_t rows, int columns, const auto* values, float* 
 struct ChannelBiasArgs {
   std::int64_t rows = 0;  // images * h * w
   int c = 0;
-  // Backward first applies this activation's gradient, in place. Linear: nothing is applied.
+  // Backward first multiplies by this activation's gradient, in place; not for `linear`.
   Activation activation = Activation::linear;
 };
 
@@ -68,7 +70,7 @@ void channel_bias_forward(const ChannelBiasArgs& args, const T* bias, T* values)
   activate(args.activation, values, count);
 }
 
-// `values`: what the activation's gradient is a function of; not read for linear.
+// The activation's gradient is a function of `values`, which are not read for `linear`.
 template <class T>
 void channel_bias_backward(const ChannelBiasArgs& args, T* diff, T* diff_bias, const T* values) {
   for (std::int64_t i = 0; i < args.rows * args.c; ++i) {
@@ -82,7 +84,7 @@ void channel_bias_backward(const ChannelBiasArgs& args, T* diff, T* diff_bias, c
 
 namespace gpu {
 
-// The plain functions above on memory of a GPU, for its matrix products.
+// The plain functions above on memory of a GPU, after its matrix products.
 template <class T>
 void add_bias_and_activate(CudaWorker& worker, std::int64_t rows, int columns, const float* bias,
                            Activation activation, T* values);
@@ -95,7 +97,7 @@ OMNI_CODELET(ChannelBiasArgs, channel_bias_forward);  // {bias R, values RW}
 // {diff R, diff_bias +=}, with an activation {diff RW, diff_bias +=, values R}
 OMNI_CODELET(ChannelBiasArgs, channel_bias_backward);
 
-// Adds to diff_bias. values: what the activation's gradient is a function of.
+// The activation's gradient is a function of `values`; null: the activation is `linear`.
 void submit_channel_bias_backward(const ChannelBiasArgs& args, const Tensor& diff,
                                   const Tensor& diff_bias, const Tensor* values, TaskTag tag = {});
 

@@ -33,13 +33,13 @@ constexpr auto drop_vector = []<class T>(T, const DropoutArgs& args, const Buffe
     }
 };
 
-// Ten Philox rounds of about ten operations for every four elements.
+// Four elements take ten rounds of Philox, of about ten operations each.
 Cost cost(const DropoutArgs& args) {
   const double count = static_cast<double>(args.n) * static_cast<double>(args.per_sample);
   return {.flops = 26 * count, .bytes = count * 2 * sizeof(float)};
 }
 
-// Forward and backward are the same, and apart in traces.
+// Forward and backward are the same operation, but have different names in traces.
 CodeletDefinition<DropoutArgs> dropout_definition(const char* name) {
   return {.name = name,
           .color = 0x5B8E7D,

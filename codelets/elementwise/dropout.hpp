@@ -1,10 +1,10 @@
 // Dropout with inverted scaling, in place: a value survives with probability 1 - p and is divided
 // by it.
 //
-// The mask is a pure function of (seed, layer, sample, element) and is recomputed by backward:
-// nothing is stored, and neither the slicing of a batch nor the worker matters. The bits of element
-// e are word (e / 16) % 4 of the Philox block number e / 64 * 16 + e % 16, so that 16 consecutive
-// elements are the same word of 16 consecutive counters, which is how vector units draw them.
+// The mask is a pure function of seed, layer, sample and element, and backward computes it again.
+// So no mask is stored, and neither slices nor workers matter. The bits of element e are word (e /
+// 16) % 4 of the Philox block number e / 64 * 16 + e % 16. So 16 consecutive elements are the same
+// word of 16 consecutive blocks, which suits vector units.
 #pragma once
 
 #include <algorithm>
@@ -18,17 +18,17 @@ namespace omni {
 struct DropoutArgs {
   int n = 0;                    // samples of the slice
   std::int64_t per_sample = 0;  // elements
-  float probability = 0.5f;     // of being dropped
+  float probability = 0.5f;     // that an element is dropped
   int layer = 0;                // index in the net
   std::uint64_t seed = 0;
   std::uint64_t first_sample = 0;  // counted over the whole training, so that masks never repeat
 };
 
-// An element lives when its bits are at least the threshold.
+// An element survives if its bits are at least the threshold; it is then multiplied by `scale`.
 struct DropoutRule {
   std::uint32_t threshold;
   float scale;
-  // With p = 0 everything survives unchanged; with p = 1 nothing does, so the scale is 0.
+  // At p = 0 all elements survive unchanged. At p = 1 none does, so the scale is 0.
   explicit DropoutRule(float probability)
       : threshold(static_cast<std::uint32_t>(std::clamp(probability * 0x1p32, 0.0, 0x1p32 - 1))),
         scale(probability < 1 ? 1 / (1 - std::max(probability, 0.0f)) : 0.0f) {}
@@ -44,7 +44,7 @@ KernelFunction<DropoutArgs> dropout;
 
 namespace reference {
 
-// values *= mask / (1 - p); backward is the same with the gradients.
+// Computes values *= mask / (1 - p). Backward does the same with gradients.
 template <class T>
 void dropout(const DropoutArgs& args, T* values) {
   const Philox philox(args.seed, RandomStream::dropout);

@@ -6,6 +6,7 @@
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/tensor.hpp"
+#include "runtime/tasks/when_ready.hpp"
 
 namespace omni {
 
@@ -30,7 +31,7 @@ void report_update(const ExchangeArgs& args) {
 namespace {
 
 void exchange_in_pieces(const ExchangeArgs& args, const Exchanged<float>& of) {
-  // In pieces that stay in cache between the update and the copy.
+  // Works in pieces that stay in the cache between the update and the copy.
   constexpr std::int64_t kPiece = 2048;
   with_step(args, [&](const auto& step) {
     for (std::int64_t first = 0; first < args.count; first += kPiece) {
@@ -59,8 +60,8 @@ void exchange_each(const ExchangeTaskArgs& args, const Buffers& buffers, DeviceC
       args, buffers, [](std::size_t, const auto& one, const auto& of) { exchange_one(one, of); });
 }
 
-// Three or four are read and written (the gradient only where it is cleared), the replica is
-// written.
+// Three or four tensors are read and written, the replica is only written. The gradient is written
+// only if it is cleared.
 Cost cost(const ExchangeTaskArgs& args) {
   Cost sum;
   for (const ExchangeArgs& one : args.all()) {
@@ -74,7 +75,8 @@ Cost cost(const ExchangeTaskArgs& args) {
   return sum;
 }
 
-// The rate changes every few iterations and must not start a new performance model.
+// Leaves out the rate, which changes every few iterations: it must not select another performance
+// model.
 std::uint64_t footprint(const ExchangeTaskArgs& args) {
   std::uint64_t hash = 0;
   for (const ExchangeArgs& one : args.all()) {
@@ -86,9 +88,9 @@ std::uint64_t footprint(const ExchangeTaskArgs& args) {
   return hash;
 }
 
-// Values whose update is done sooner than its task is given out. Large ones, together, would have
-// to wait for each other, and all be fetched to where one of them is updated: on four and eight
-// simulated GPUs that took 3 to 5 % of an iteration.
+// The most values of a small parameter, whose update takes less time than starting a task. Large
+// parameters in one task would wait for each other, and all be fetched to one worker. On four and
+// eight simulated GPUs that took 3 to 5 % of an iteration.
 constexpr std::size_t kSmall = 16384;
 
 template <void (*of_one)(const ExchangeArgs&)>
@@ -118,8 +120,8 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
   ExchangeTaskArgs together;
   std::vector<Access> accesses;
   const auto submit = [&] {
-    if (together.params > 0) exchange.submit(together, accesses, tag);
-    together.params = 0;
+    if (together.count > 0) exchange.submit(together, accesses, tag);
+    together.count = 0;
     accesses.clear();
   };
   const bool chained = TaskChain::open() != nullptr;  // one after another, whatever they are
@@ -139,7 +141,7 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
       const TensorPart part = only.value_or(TensorPart(tensors.master, number)).of(tensors.master);
       if (part.part != number) continue;
       args.count = static_cast<std::int64_t>(part.count());
-      together.each[together.params++] = args;
+      together.params[together.count++] = args;
       const TensorPart diff = part.of(tensors.diff);
       accesses.insert(accesses.end(), {update_of(part), args.clears ? read_write(diff) : read(diff),
                                        update_of(part.of(tensors.velocity))});
@@ -149,7 +151,7 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
         accesses.insert(accesses.end(),
                         {read(part.of(*tensors.centre)), update_of(part.of(*tensors.change))});
       if (args.rounds) accesses.push_back(write(*tensors.master.rounded()));
-      if (!joins || together.params == most) submit();
+      if (!joins || together.count == most) submit();
       args.leave_uncounted();
     }
   }

@@ -53,7 +53,7 @@ struct Update {
 template <class Step>
 using OneParam = ByLanes<kMostLanes<float>, Update<Step>>;
 
-// All in one launch; each has blocks of its own, as many as it has work for.
+// All parameters in one launch. Each has blocks of its own, as many as its values need.
 template <class Step>
 struct AllParams {
   unsigned count = 0;

@@ -1,25 +1,26 @@
-// The update of parameters: a compute group hands its gradient to the master copy, one step of
-// stochastic gradient descent with momentum and weight decay, and takes the result back:
+// The exchange updates parameters. A compute group gives its gradient to the master copy and takes
+// the parameters back. The update is a step of stochastic gradient descent with momentum and weight
+// decay:
 //   g = gradient_scale * diff + decay * master
 //   velocity = momentum * velocity + g
 //   master -= learning_rate * velocity
-//   diff = 0, ready for the next iteration to add to, unless that writes it
-//   replica = master, where the group computes with a copy of its own
-//   rounded = master, where products are of weights in bf16
-// Where groups average their models (SMA), `master` is the group's own model, and the step also
-// pulls it towards the centre. All right-hand sides are values of before the step:
+//   diff = 0, unless the next iteration overwrites it instead of adding to it
+//   replica = master, if the group computes with a copy of its own
+//   rounded = master, if matrix products take weights in bf16
+// If groups average their models (SMA), `master` is the group's own model, and the step also pulls
+// it towards the centre. All right-hand sides are values before the step:
 //   correction = pull * (master - centre);  master -= correction;  change += correction
-// or one step of Adam, Darknet's (decay is part of the gradient):
+// Or the step is one of Adam, as Darknet has it (decay is part of the gradient):
 //   velocity = momentum * velocity + (1 - momentum) * g
 //   mean_square = square_memory * mean_square + (1 - square_memory) * g * g
 //   master -= learning_rate * velocity / (1 - momentum^number)
 //             / (sqrt(mean_square / (1 - square_memory^number)) + epsilon * gradient_scale)
-// where the powers take away that both means started from 0, and the last factor is there because
-// Darknet's g is a sum over the images.
-// With one group, or in the merged phase, there is no replica: the layers read the master itself.
+// The powers correct that both means start from 0. The last factor is there because Darknet's g is
+// a sum over the images. With one group, or for merged layers, there is no replica: the layers read
+// the master itself.
 //
-// The rate is outside the velocity, as in Darknet. Caffe's velocity contains it; that is the same
-// while the rate is constant, and differs for 1/(1-momentum) iterations after a change of rate.
+// The rate is not part of the velocity, as in Darknet. It is part of Caffe's. Both are the same
+// while the rate is constant, and differ for 1/(1-momentum) iterations after it changes.
 #pragma once
 
 #include <array>
@@ -31,26 +32,30 @@
 #include <type_traits>
 
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 
-// How often a master copy has been updated, counted while an exchange has it to itself.
+// How often a master copy has been updated. An exchange counts while it has exclusive access.
 using UpdateCount = std::atomic<std::int64_t>;
 
-// The version of a parameter that a group computes with: the count of updates when it read them.
+// The version of a parameter that a group computes with: the count of updates when it read the
+// parameter.
 struct SeenVersion {
   UpdateCount* count = nullptr;
   std::atomic<std::int64_t> version{0};
 };
 
-// Of one iteration of one group, filled in by its exchanges. `done` is called by the last of them,
-// in a worker's thread.
+// The report of one iteration of one group. Its exchanges fill it in. The last one calls `done`, in
+// a worker's thread.
 struct UpdateReport {
-  std::atomic<int> left{0};                   // exchanges to come
-  std::atomic<std::int64_t> staleness{0};     // updates by others since the group read the first
-                                              // replicated parameter (the one it holds longest)
-  std::atomic<std::int64_t> fc_staleness{0};  // the most among the merged parameters
+  std::atomic<int> left{0};  // exchanges that are not done
+  // Other groups' updates since this group read its first replicated parameter, which it holds
+  // longest.
+  std::atomic<std::int64_t> staleness{0};
+  std::atomic<std::int64_t> fc_staleness{0};  // the largest among the merged parameters
   void (*done)(UpdateReport&, void*) = nullptr;
   void* argument = nullptr;
 
@@ -59,68 +64,69 @@ struct UpdateReport {
   }
 };
 
-// Which staleness an exchange reports: none, when the parameter is not watched.
+// Which staleness an exchange reports; `unwatched`: none.
 enum class Staleness : std::uint8_t { unwatched, replicated, merged };
 
 struct ExchangeArgs {
-  std::int64_t count = 0;  // of values; set by the submit function
+  std::int64_t count = 0;  // number of values; the submit function sets it
   float learning_rate = 0;
   float momentum = 0;
   float decay = 0;
   float gradient_scale = 1;  // 1 / batch: diffs are sums over the images
-  bool refresh = false;      // there is a replica; set by the submit function
-  bool adam = false;         // there is a mean square; set by the submit function
-  float square_memory = 0.999f, epsilon = 1e-7f;  // of Adam
-  std::uint64_t number = 1;                       // of Adam: of the update, from 1
-  bool clears = true;                             // the gradient
+  bool refresh = false;      // there is a replica; the submit function sets it
+  bool adam = false;         // there is a mean square; the submit function sets it
+  float square_memory = 0.999f, epsilon = 1e-7f;  // only Adam uses these
+  std::uint64_t number = 1;                       // of the update, from 1; only Adam uses it
+  bool clears = true;                             // true: the gradient becomes 0
   Staleness reports = Staleness::unwatched;
   SeenVersion* seen = nullptr;     // null: staleness is not measured
-  UpdateReport* report = nullptr;  // null: nobody waits for it
-  bool corrects = false;           // there is a centre; set by the submit function
-  bool rounds = false;             // there is a copy in bf16; set by the submit function
-  float pull = 0;                  // towards the centre
+  UpdateReport* report = nullptr;  // null: nothing is reported
+  bool corrects = false;           // there is a centre; the submit function sets it
+  bool rounds = false;             // there is a copy in bf16; the submit function sets it
+  float pull = 0;                  // share of the distance to the centre
 
-  // Of a parameter that is updated in parts, the first one is counted.
+  // If a parameter is updated in parts, only the first part is counted; this is for the others.
   void leave_uncounted() {
     seen = nullptr;
     reports = Staleness::unwatched;
   }
 };
 
-// Count, version and staleness, when a task begins what the arguments say; and its end.
+// count_update() notes count, version and staleness when a task begins; report_update() reports its
+// end.
 void count_update(const ExchangeArgs& args);
 void report_update(const ExchangeArgs& args);
 
-// Parameters that are updated together. Apart, the small ones would be tasks, and launches on a
-// GPU, that take longer to give out than to do.
+// Parameters that one task updates together. For small parameters, tasks of their own, and launches
+// on a GPU, would take longer to start than to run.
 struct ExchangeTaskArgs {
   static constexpr std::size_t kMost = 32;
-  static constexpr std::size_t kMostAlone = 3;  // of a task, which may have few buffers: weights,
-                                                // scales, biases
-  static constexpr std::size_t kMostCorrected = 2;  // likewise, each with two buffers more
-  std::array<ExchangeArgs, kMost> each{};
-  std::size_t params = 0;
+  // A task of StarPU may have few buffers, which limits the parameters outside of chains. With a
+  // centre each parameter has two buffers more.
+  static constexpr std::size_t kMostAlone = 3, kMostCorrected = 2;
+  std::array<ExchangeArgs, kMost> params{};
+  std::size_t count = 0;
 
-  std::span<const ExchangeArgs> all() const { return std::span(each).first(params); }
+  std::span<const ExchangeArgs> all() const { return std::span(params).first(count); }
 };
 
-// The memory of one parameter: among a task's buffers they follow each other.
+// The memory of one parameter. A task has these buffers in this order, parameter by parameter.
 template <class T>
 struct Exchanged {
   T *master, *diff, *velocity;
-  T* replica = nullptr;       // none, unless the arguments say refresh
-  T* mean_square = nullptr;   // none, unless they say adam
-  const T* centre = nullptr;  // none, unless they say corrects
-  T* change = nullptr;        // of the centre, likewise
-  void* rounded = nullptr;    // Bf16 on a GPU, else T; none, unless they say rounds
+  T* replica = nullptr;       // null unless ExchangeArgs::refresh
+  T* mean_square = nullptr;   // null unless ExchangeArgs::adam
+  const T* centre = nullptr;  // null unless ExchangeArgs::corrects
+  T* change = nullptr;        // of the centre; null unless ExchangeArgs::corrects
+  void* rounded = nullptr;    // Bf16 on a GPU, else T; null unless ExchangeArgs::rounds
 };
 
-// use(number, arguments, memory) for every parameter.
+// Calls use(number, arguments, memory) for every parameter.
 template <class T, class Use>
 void for_each_exchanged(const ExchangeTaskArgs& args, const Buffers& buffers, Use use) {
   std::size_t next = 0;
-  for (std::size_t i = 0; i < args.params; ++i) {
-    const ExchangeArgs& one = args.each[i];
+  for (std::size_t i = 0; i < args.count; ++i) {
+    const ExchangeArgs& one = args.params[i];
     Exchanged<T> of{buffers.get<T>(next), buffers.get<T>(next + 1), buffers.get<T>(next + 2)};
     next += 3;
     if (one.refresh) of.replica = buffers.get<T>(next++);
@@ -136,7 +142,7 @@ void for_each_exchanged(const ExchangeTaskArgs& args, const Buffers& buffers, Us
 
 inline double flops_per_value(const ExchangeArgs& args) { return args.adam ? 16 : 7; }
 
-// The weights of all gradients in a running mean that started from 0 add up to this.
+// Returns the sum of the weights that gradients have in a running mean which started from 0.
 inline double bias_correction(float memory, std::uint64_t number) {
   return 1 - std::pow(static_cast<double>(memory), static_cast<double>(number));
 }
@@ -183,36 +189,37 @@ OMNI_CODELET(ExchangeTaskArgs, exchange);  // of every parameter {master RW, dif
                                            // if rounds};
                                            // diff R if it is not cleared
 
-// Of one parameter.
+// The tensors of one parameter.
 struct ExchangeTensors {
   const Tensor &master, &diff, &velocity;
   const Tensor* replica = nullptr;
   const Tensor* mean_square = nullptr;  // null: not Adam
-  const Tensor* centre = nullptr;       // null: nothing pulls; cut like the master
-  const Tensor* change = nullptr;       // of the centre; many groups add to it
+  const Tensor* centre = nullptr;       // cut into the master's parts; null: no pull
+  const Tensor* change = nullptr;       // of the centre; all groups add to it
 };
 
-// The order in which groups reach a master: as submitted, or as they arrive.
+// The order in which groups update a master: as submitted, or as they arrive.
 enum class ExchangeOrder { submission, arrival };
 
 struct Exchange {
   ExchangeArgs args;
   ExchangeTensors tensors;
-  std::optional<TensorPart> only{};  // this part, of a tensor that is cut like the master; a
-                                     // gradient or a replica may hold it alone
+  // Only this part is updated; it is of a tensor with the master's parts. The gradient or the
+  // replica may hold nothing else. nullopt: all parts are updated.
+  std::optional<TensorPart> only{};
 };
 
-// Small ones that follow each other together, as many as a task may have; of the others a task per
-// part of the tensors, which are cut alike. In a TaskChain all of them together.
+// Consecutive small parameters share a task, as far as a task may have their buffers. Larger ones
+// have a task per part; their tensors are cut into the same parts. In a TaskChain all parameters
+// share calls.
 void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, TaskTag tag = {});
 
-// The group reads a merged parameter, now as far as its tasks are ordered: notes its version,
-// wherever the parameter is. A task that reads it could be given to a CPU, and would fetch it from
-// a GPU for nothing.
+// Notes the version of a merged parameter that the group reads at this point in the order of its
+// tasks. It is no task, because a task on a core would fetch the parameter from a GPU for nothing.
 void note_read(SeenVersion& seen, const Tensor& master);
 
-// ---- one value's step, for the loops of the CPU and of the GPU, and those of the CPU. What all
-// values have in common is calculated once, in the constructors. ----
+// ---- the step of one value, for cores and GPUs. The constructors compute what all values share.
+// ----
 
 struct MomentumStep {
   float learning_rate, momentum, decay, gradient_scale;
@@ -250,7 +257,7 @@ struct AdamStep {
   }
 };
 
-// Calls use(step) with what the arguments ask for.
+// Calls use(step) with the step that the arguments ask for.
 void with_step(const ExchangeArgs& args, auto use) {
   if (args.adam)
     use(AdamStep(args));
@@ -258,7 +265,7 @@ void with_step(const ExchangeArgs& args, auto use) {
     use(MomentumStep(args));
 }
 
-// `count` values. The mean square is read only by Adam.
+// Updates `count` values. Only Adam reads the mean square.
 template <class Step>
 void update_values(const Step& step, std::int64_t count, bool clears, float* __restrict master,
                    float* __restrict diff, float* __restrict velocity,

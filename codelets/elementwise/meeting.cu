@@ -1,7 +1,8 @@
-// What groups do with their models at a meeting, on a GPU.
+// The operations of a meeting on a GPU.
 #include "codelets/elementwise/meeting.hpp"
 
 #include "codelets/cuda/map.cuh"
+#include "runtime/cuda/first_launch.hpp"
 
 namespace omni {
 namespace {

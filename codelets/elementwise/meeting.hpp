@@ -1,31 +1,33 @@
-// A meeting of groups that have whole models of their own, parameter by parameter:
+// A meeting of groups that have models of their own. For every parameter:
 //   contribute:  change += weight * (model - centre)            by each group
 //   move_centre: wanted = change + (total_weight - 1) * centre
 //                velocity = momentum * velocity + wanted
 //                centre += rate * (nesterov ? momentum * velocity + wanted : velocity)
 //                change = 0
 //   publish:     model = centre                                 to each group
-// The centre is the model that is evaluated and saved. With weights that add up to total_weight,
-// rate 1 and momentum 0 it becomes the weighted sum of the groups' models.
+// The centre is the model that is evaluated and saved. If the weights add up to total_weight, the
+// rate is 1 and the momentum 0, the centre becomes the weighted sum of the groups' models.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "runtime/bf16/bf16.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 
 struct ContributeArgs {
-  std::int64_t count = 0;  // of values; set by the submit functions, here and below
+  std::int64_t count = 0;  // number of values; the submit functions set it, here and below
   float weight = 1;
 };
 
 struct MoveCentreArgs {
   std::int64_t count = 0;
   float rate = 1, momentum = 0;
-  float total_weight = 1;  // of what was contributed
+  float total_weight = 1;  // sum of the weights of all contributions
   bool nesterov = false;
 };
 
@@ -33,7 +35,7 @@ struct PublishArgs {
   std::int64_t count = 0;
 };
 
-// One value's move.
+// The step of one value of the centre.
 template <class T>
 struct CentreStep {
   T rate, momentum, surplus;
@@ -62,7 +64,7 @@ void submit_contribute(float weight, TensorPart model, TensorPart centre, Tensor
 // Submits one task per part; all tensors are cut into the same parts.
 void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const Tensor& change,
                         const Tensor& velocity, TaskTag tag = {},
-                        std::optional<TensorPart> only = {});  // this part of the centre
+                        std::optional<TensorPart> only = {});  // a part of the centre; none: all
 void submit_publish(const Tensor& centre, const Tensor& model, TaskTag tag = {});
 
 }  // namespace omni

@@ -5,7 +5,7 @@
 namespace omni {
 namespace {
 
-// Other sizes are rare, and left to the reference.
+// Different sizes are rare; only the reference adds them.
 bool has_equal_sizes(const ShortcutArgs& args) { return args.a == args.b; }
 
 void forward_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {

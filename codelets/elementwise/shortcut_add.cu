@@ -1,4 +1,5 @@
-// The sum of a residual block on a GPU. Where sizes differ, every result asks which value it meets.
+// The sum of a residual block on a GPU. If sizes differ, a thread per result finds the value that
+// is added.
 #include "codelets/elementwise/shortcut_add.hpp"
 
 #include "codelets/cuda/map.cuh"
@@ -19,7 +20,7 @@ struct Scale {
   __device__ float operator()(float x) const { return factor * x; }
 };
 
-// The grid of one side, as the other one sees it.
+// The grid of one summand, by positions of the other one.
 struct Grid {
   Extent extent;
   int step_h, step_w;
@@ -41,7 +42,7 @@ struct Meetings {
     columns = w.count;
     channels = std::min(mine.c, theirs.c);
   }
-  // The index of what meets a position; negative: nothing does.
+  // Returns the index of the value that is added to a position; negative: there is none.
   __device__ std::int64_t met_by(int image, int y, int x, int k) const {
     const int row = y / own.step_h, column = x / own.step_w;
     const bool meets = row < rows && row * own.step_h == y && column < columns &&
@@ -85,7 +86,7 @@ struct MeetingGradient {
   }
 };
 
-// use(lanes, the extent with its channels in units of so many)
+// Calls use(lanes, extent), where the extent counts channels in vectors of `lanes`.
 template <class T, class Use>
 void by_lanes(const ShortcutArgs& args, Extent extent, Use use, const auto*... pointers) {
   constexpr int kLanes = kMostLanes<T>;

@@ -1,11 +1,11 @@
 // The element-wise sum of a residual block: dst = activation(alpha * a + beta * b'), where b' is b
 // on the grid of a.
 //
-// Sizes may differ, as in Darknet. In each of h and w: stride = max(1, b / a), sample = max(1, a /
-// b) (integer division), and cell i*sample of a meets cell i*stride of b for i < min(a, b). So a
-// larger b is subsampled, a smaller one is spread out with gaps. Channels meet one to one up to the
-// smaller count. Cells of a that meet none of b get alpha * a (Darknet skips alpha there, but not
-// in its backward).
+// Sizes may differ, as in Darknet. In each of h and w, stride = max(1, b / a) and sample = max(1, a
+// / b), by integer division. Cell i*sample of a is added to cell i*stride of b for i < min(a, b).
+// So a larger b is subsampled, and a smaller one is spread out with gaps. Channels are added one to
+// one up to the smaller count. Other cells of a become alpha * a. (Darknet skips this alpha
+// forward, but not backward.)
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct ShortcutArgs {
   }
 };
 
-// Where the cells of a and b meet along one dimension.
+// Which cells of a and b are added to each other along one dimension.
 struct ShortcutMeeting {
   int count, step_a, step_b;
   ShortcutMeeting(int a, int b)
@@ -37,7 +37,7 @@ struct ShortcutMeeting {
 
 namespace reference {
 
-// Calls visit(index in a, index in b) for every pair of values that meet.
+// Calls visit(index in a, index in b) for every pair of values that are added.
 void for_each_meeting(const ShortcutArgs& args, auto visit) {
   const ShortcutMeeting rows(args.a.h, args.b.h), columns(args.a.w, args.b.w);
   for (std::int64_t image = 0; image < args.n; ++image)
@@ -88,8 +88,8 @@ void residual_backward(const ActivationArgs& args, const T* dst, T* diff, T* dif
 OMNI_CODELET(ShortcutArgs, shortcut_forward);     // {a R, b R, dst W}
 OMNI_CODELET(ShortcutArgs, shortcut_backward_a);  // {diff_dst R, diff_a W}
 OMNI_CODELET(ShortcutArgs, shortcut_backward_b);  // {diff_dst R, diff_b W}
-// Where a and b have one size and no factors: the activation's gradient in place, which makes that
-// of dst the one of a, and its copy for b. The activation's gradient must not need its input.
+// For a and b of one size, without factors: turns the gradient of dst into that of a, in place, and
+// copies it for b. The gradient of the activation must not need its input.
 OMNI_CODELET(ActivationArgs, residual_backward);  // {dst R, diff RW, diff_b W}
 
 }  // namespace omni

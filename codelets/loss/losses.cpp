@@ -1,9 +1,12 @@
-// The losses on a CPU, by their references, and what all of them check.
+// The losses on cores, which run the references, and the check of labels.
 #include <fmt/format.h>
 
 #include <stdexcept>
 
-#include "codelets/loss/losses.hpp"
+#include "codelets/loss/cost_loss.hpp"
+#include "codelets/loss/label_metrics.hpp"
+#include "codelets/loss/logistic_loss.hpp"
+#include "codelets/loss/softmax.hpp"
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {
@@ -11,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kLossColor = 0xd62728;
 
-// The gradient takes other operations, and is one more tensor to write.
+// With a gradient there are other operations, and one more tensor is written.
 template <int flops, int bytes, int flops_with_gradient, class Args>
 Cost loss_cost(const Args& args) {
   return args.gradient ? cost_per_value<flops_with_gradient, bytes + 4>(args)
@@ -31,7 +34,7 @@ int checked_label(std::int32_t label, int classes, int image) {
                   label, image, classes));
 }
 
-// An exponential is about 16 operations; the gradient of the logistic loss needs it once more.
+// An exponential counts as 16 operations; the gradient of the logistic loss needs a second one.
 Codelet<SoftmaxArgs> softmax_forward({
     .name = "softmax_forward",
     .color = kLossColor,

@@ -1,8 +1,11 @@
-// The losses on a GPU: a block per image, then one that adds up.
+// The losses on a GPU: a block per image, then a block that adds up.
 #include <limits>
 
 #include "codelets/cuda/elements.cuh"
-#include "codelets/loss/losses.hpp"
+#include "codelets/loss/cost_loss.hpp"
+#include "codelets/loss/label_metrics.hpp"
+#include "codelets/loss/logistic_loss.hpp"
+#include "codelets/loss/softmax.hpp"
 
 namespace omni {
 namespace {
@@ -13,14 +16,14 @@ struct ImageLoss {
   bool counted;
 };
 
-// A power of two of threads for a row of so many values, in whole warps.
+// Returns the threads for a row of so many values: a power of two, in whole warps.
 dim3 threads_for_row(int values) {
   unsigned threads = 32;
   while (threads < kThreads && threads < static_cast<unsigned>(values)) threads *= 2;
   return dim3(threads);
 }
 
-// label_rank() by all threads of a block.
+// Computes label_rank() by all threads of a block.
 __device__ int block_label_rank(const float* values, int classes, int label) {
   const float own = values[label];
   int before = 0;
@@ -29,7 +32,7 @@ __device__ int block_label_rank(const float* values, int classes, int label) {
   return reduce_block(before, Plus{});
 }
 
-// Nobody can be told of a label out of range here. Its loss is no number, which ends the run.
+// A kernel cannot report a label out of range. Its loss is NaN, which ends the run.
 template <class Row>
 __global__ void image_losses_kernel(const std::int32_t* labels, int inputs, Row row, float* diff,
                                     ImageLoss* losses) {
@@ -49,7 +52,7 @@ __global__ void image_losses_kernel(const std::int32_t* labels, int inputs, Row 
   if (threadIdx.x == 0) losses[image] = result;
 }
 
-// Stores the metrics of so many images.
+// Adds up the losses of so many images, and stores the metrics.
 __global__ void add_losses_kernel(int images, const ImageLoss* losses, float* metrics) {
   LabelMetrics sums;
   for (int image = static_cast<int>(threadIdx.x); image < images;
@@ -64,8 +67,8 @@ __global__ void add_losses_kernel(int images, const ImageLoss* losses, float* me
   if (threadIdx.x == 0) sums.store(metrics);
 }
 
-// row(image, label, d) is called by a block and writes the image's gradient to d, unless that is
-// null. The ImageLoss that its first thread returns is taken.
+// A block calls row(image, label, d), which writes the image's gradient to d unless that is null.
+// The ImageLoss that the block's first thread returns counts.
 template <class Row>
 void label_losses(int images, int inputs, const std::int32_t* labels, Row row, float* metrics,
                   float* diff) {
@@ -77,7 +80,7 @@ void label_losses(int images, int inputs, const std::int32_t* labels, Row row, f
          metrics);
 }
 
-// ---- softmax and cross-entropy: also a block per distribution ----
+// ---- softmax, with a block per distribution, and cross-entropy ----
 
 __global__ void softmax_kernel(int size, float sharpness, const float* src, float* dst) {
   const std::int64_t first = std::int64_t{blockIdx.x} * size;

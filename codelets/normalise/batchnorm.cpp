@@ -8,18 +8,18 @@
 namespace omni {
 namespace {
 
-// ---- how a slice is walked, and what is added up there ----
+// ---- loops over a slice, and sums by channel ----
 
-// Channels lie together, so a slice is one run of rows * c values. The kernels walk it in steps of
-// `width` values, a multiple of c that is long enough to vectorise even where c is 1 or 3; what
-// they hold by channel is repeated up to that width.
+// Channels are contiguous, so a slice is one run of rows * c values. Kernels go through it in steps
+// of `width` values, a multiple of c that is long enough to vectorise even for 1 or 3 channels.
+// Numbers by channel are repeated up to that width.
 struct Steps {
   std::int64_t count;
   int width;
 
   Steps(std::int64_t rows, int c) : count(rows * c), width((255 + c) / c * c) {}
 
-  // Calls visit(first value, values) for every step; the last one may be shorter.
+  // Calls visit(first value, number of values) for every step. The last step may be shorter.
   void for_each(auto visit) const {
     for (std::int64_t at = 0; at < count; at += width)
       visit(at, static_cast<int>(std::min<std::int64_t>(width, count - at)));
@@ -34,8 +34,8 @@ void repeat(const float* by_channel, float* wide, int c, int width) {
   repeat(wide, c, width);
 }
 
-// Two sums by channel, in double: it costs nothing next to reading the data, and lets the variance
-// come from plain sums of squares.
+// Two sums by channel, in double. That takes no time beside reading the data, and plain sums of
+// squares are then exact enough for the variance.
 class ChannelSums {
  public:
   ChannelSums(const Steps& steps, float* memory)
@@ -110,13 +110,13 @@ constexpr auto apply_vector = []<class T>(T, const BatchnormApplyArgs& args, con
   });
 };
 
-// What the backward kernels hold by channel to compute the activation's input anew, exactly as
+// Numbers by channel with which backward kernels compute the activation's input again, exactly as
 // apply_vector did.
 struct BeforeActivation {
   float *mean, *factor, *shift;
 
   static std::size_t floats(const Steps& steps) { return 3 * steps.width; }
-  // From the buffers src, diff_dst, mean, inv_std, scale, shift.
+  // The buffers are src, diff_dst, mean, inv_std, scale, shift.
   BeforeActivation(const Steps& steps, int c, const Buffers& buffers, float* memory)
       : mean(memory), factor(mean + steps.width), shift(factor + steps.width) {
     const float *inv_std = buffers.get(3), *scale = buffers.get(4);
@@ -131,7 +131,8 @@ struct BeforeActivation {
   }
 };
 
-// The sums of both passes that reduce: the second one is of products with the normalised src.
+// Stores the sums of the two reductions. The second sum becomes that of products with the
+// normalised src.
 void store_sums(ChannelSums& sums, int c, const float* inv_std, float* out) {
   sums.fold(c);
   for (int k = 0; k < c; ++k) {
@@ -195,8 +196,8 @@ T* diff_src_of(const BatchnormBackwardArgs& args, const Buffers& buffers) {
   return buffers.get<T>(args.in_place ? 1 : 7);
 }
 
-// diff_src = factor * diff + slope * (src - mean) + offset, all by channel, where diff is diff_dst
-// before the activation.
+// Computes diff_src = factor * diff + slope * (src - mean) + offset by channel, where diff is the
+// gradient before the activation.
 constexpr auto backward_data_vector = []<class T>(T, const BatchnormBackwardArgs& args,
                                                   const Buffers& buffers, DeviceContext& context) {
   const Steps steps(args.rows, args.c);
@@ -254,7 +255,7 @@ std::uint64_t backward_data_footprint(const BatchnormBackwardArgs& args) {
 
 constexpr std::uint32_t kBatchnormColor = 0x2ca02c;
 
-// Where there is only a reference: a plain loop is all that a few numbers per channel need.
+// The implementations of operations on a few numbers per channel, for which plain loops suffice.
 template <class Args>
 CodeletDefinition<Args> definition(const char* name,
                                    std::vector<Implementation<Args>> implementations,
@@ -308,8 +309,8 @@ void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& tota
                              const Tensor& mean, const Tensor& inv_std, const Tensor& rolling_mean,
                              const Tensor& rolling_variance, TaskTag tag) {
   batchnorm_finish.submit(args,
-                          // Compute groups share the rolling statistics and must not wait for
-                          // each other's turn.
+                          // Compute groups share the rolling statistics, and must not wait for
+                          // each other, so their tasks may come in any order.
                           {read(total), write(mean), write(inv_std), accumulate(rolling_mean),
                            accumulate(rolling_variance)},
                           tag);

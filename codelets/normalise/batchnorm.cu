@@ -1,4 +1,4 @@
-// Batch normalisation on a GPU. Threads stay in their channels, whose numbers they hold in
+// Batch normalisation on a GPU. A thread stays in its channels, and keeps their numbers in
 // registers.
 #include "codelets/normalise/batchnorm.hpp"
 
@@ -10,9 +10,9 @@ namespace {
 
 // ---- the moments of a slice ----
 
-// Several rows at a time: their mean and deviations from it, by two passes over registers, are
-// merged into the moments of those before. So nothing cancels, and no single value is held against
-// a mean that thousands make up.
+// Merges several rows at a time into the moments of the rows before. Two passes over registers
+// compute the mean of these rows, and the deviations from it. So nothing cancels, and no single
+// value is compared with a mean of thousands.
 template <int lanes, class T>
 struct CollectMoments {
   using Total = Moments<double>;
@@ -53,7 +53,7 @@ struct CollectMoments {
 struct StoreMoments {
   float* partial;
   int c;
-  // Of a mini-batch in one slice; else mean is null, and tasks of their own do that.
+  // Only for a mini-batch in one slice. Otherwise `mean` is null, and other tasks merge and finish.
   batchnorm_channel::Merge<float> merge;
   batchnorm_channel::Finish<float> finish;
   __device__ void operator()(int k, const Moments<double>& moments) const {
@@ -67,8 +67,8 @@ struct StoreMoments {
 
 // ---- passes over a slice ----
 
-// Of so many channels: the input of the activation is factor * (x - mean) + shift, in every pass
-// the same bits.
+// Numbers of `lanes` channels. The activation's input is factor * (x - mean) + shift, with the same
+// bits in every pass.
 template <int lanes>
 struct Channels {
   Lanes<lanes> mean, factor, shift;
@@ -81,7 +81,7 @@ struct Channels {
   }
 };
 
-// By channel, on the device.
+// Numbers by channel, in the GPU's memory.
 struct Statistics {
   const float *mean, *inv_std, *scale, *shift;
   bool from_variance = false;
@@ -208,8 +208,8 @@ struct CollectResidual {
   }
 };
 
-// diff_src = factor * diff + slope * (src - mean) + offset, where diff is diff_dst before the
-// activation.
+// Computes diff_src = factor * diff + slope * (src - mean) + offset, where diff is the gradient
+// before the activation.
 template <class F, int lanes, class T>
 struct BackwardData {
   struct Column {

@@ -1,19 +1,17 @@
-// Batch normalisation, exact over a mini-batch that is cut into slices: every slice reduces on its
-// own, the small results are merged in slice order (so the sum does not depend on timing), then
-// every slice is normalised on its own.
+// Batch normalisation, exact over a mini-batch that is cut into slices. Every slice is reduced by
+// itself. The small results are merged in the order of slices, so sums do not depend on timing.
+// Then every slice is normalised by itself.
 //
 // forward:  partial (per slice), merge (per slice, a chain), finish (once), apply (per slice)
-// backward: backward_reduce (per slice), merge_sums (per slice, a chain), parameter_gradient
-// (once),
-//           backward_data (per slice)
-// At the end: the same in one task each way, for a single slice.
+// backward: backward_reduce (per slice), merge_sums (per slice, a chain),
+//           parameter_gradient (once), backward_data (per slice)
 //
-// The activation belongs to it: backward computes the normalised value anew, which is cheaper than
-// a pass that reads the output.
+// The activation is part of the operation. Backward computes the normalised values again, which
+// takes less time than reading the output.
 //
-// The batch is normalised by its biased variance, of which backward is the exact gradient; the
-// rolling variance collects the unbiased one, as Darknet's files hold it. 1/std is 1/sqrt(variance
-// + 1e-5) always.
+// The batch is normalised by its biased variance, and backward is the exact gradient of that. The
+// rolling variance averages the unbiased one, as Darknet's files hold it. 1/std always means
+// 1/sqrt(variance + 1e-5).
 #pragma once
 
 #include <algorithm>
@@ -22,20 +20,21 @@
 
 #include "codelets/elementwise/activation.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 
 inline constexpr double kBatchnormEpsilon = 1e-5;
 
-// One slice: rows = images * h * w.
 struct BatchnormSliceArgs {
-  std::int64_t rows = 0;
+  std::int64_t rows = 0;  // images * h * w of the slice
   int c = 0;
-  float momentum = 0;  // see BatchnormFinishArgs: of a GPU that also merges and finishes
+  float momentum = 0;  // as in BatchnormFinishArgs, for kernels of a GPU that also merge and finish
 };
 
-// Adds one slice's result to the total of the slices before it; the first one starts the total.
+// Adds the result of a slice to the total of the slices before. The first slice starts the total.
 struct BatchnormMergeArgs {
   int c = 0;
   std::int64_t rows_before = 0, rows = 0;
@@ -50,9 +49,9 @@ struct BatchnormFinishArgs {
 struct BatchnormApplyArgs {
   std::int64_t rows = 0;  // of the slice
   int c = 0;
-  bool from_variance = false;  // inference: the statistics hold the variance itself, not 1/std
+  bool from_variance = false;  // true, in inference: the statistics are variances, not 1/std
   Activation activation = Activation::linear;
-  bool adds = false;  // a residual sum: set by the submit function
+  bool adds = false;  // the submit function sets it: an addend is added before the activation
 };
 
 struct BatchnormReduceArgs {
@@ -66,19 +65,20 @@ struct BatchnormBackwardArgs {
   int c = 0;
   std::int64_t batch_rows = 0;  // of the whole mini-batch
   Activation activation = Activation::linear;
-  bool in_place = false;  // set by the submit function
+  bool in_place = false;  // the submit function sets it
 };
 
 struct BatchnormParameterArgs {
   int c = 0;
 };
 
-// Mean and squared deviations from it of so many rows. T{} is that of none.
+// The number of rows, their mean, and the sum of squared deviations from the mean. Moments{} are
+// those of no rows.
 template <class T>
 struct Moments {
   T rows, mean, squares;
 
-  // Chan, Golub and LeVeque's pairwise update.
+  // Adds other rows, by Chan, Golub and LeVeque's pairwise update.
   OMNI_HD void add(const Moments& other) {
     if (other.rows == 0) return;
     const T gap = other.mean - mean, share = other.rows / (rows + other.rows);
@@ -88,7 +88,7 @@ struct Moments {
   }
 };
 
-// What is done once per channel, for the loops of the CPU and of the GPU.
+// The computations that are done once per channel, for cores and GPUs.
 namespace batchnorm_channel {
 
 template <class T>
@@ -129,7 +129,7 @@ struct Finish {
   }
 };
 
-// Of 2 * c sums.
+// Adds 2 * c sums of a slice to the total.
 template <class T>
 struct MergeSums {
   BatchnormMergeArgs args;
@@ -155,7 +155,7 @@ struct ParameterGradient {
 
 namespace reference {
 
-// partial: mean[c], then the sum of squared deviations from it [c].
+// `partial` holds mean[c], then the sums of squared deviations from the mean [c].
 template <class T>
 void batchnorm_partial(const BatchnormSliceArgs& args, const T* src, T* partial) {
   const auto rows = static_cast<double>(args.rows);
@@ -184,7 +184,8 @@ void batchnorm_finish(const BatchnormFinishArgs& args, const T* total, T* mean, 
   for (int k = 0; k < args.c; ++k) finish(k);
 }
 
-// dst = activation(normalised src + addend); addend: read only with adds.
+// Computes dst = activation(scale * normalised src + shift + addend). `addend` is read only if
+// args.adds.
 template <class T>
 void batchnorm_apply(const BatchnormApplyArgs& args, const T* src, const T* mean,
                      const T* statistics, const T* scale, const T* shift, T* dst, const T* addend) {
@@ -199,7 +200,7 @@ void batchnorm_apply(const BatchnormApplyArgs& args, const T* src, const T* mean
   activate(args.activation, dst, args.rows * args.c);
 }
 
-// diff_dst before the activation, whose input is scale * normalised + shift.
+// Returns the gradient before the activation, whose input is scale * normalised + shift.
 template <class T>
 T batchnorm_diff(Activation activation, T diff_dst, T normalised, T scale, T shift) {
   const T before = scale * normalised + shift;
@@ -208,8 +209,8 @@ T batchnorm_diff(Activation activation, T diff_dst, T normalised, T scale, T shi
          });
 }
 
-// sums: sum of the gradient before the activation [c], then of its product with the normalised
-// src [c].
+// `sums` are the sums of the gradient before the activation [c], then of its product with
+// normalised src [c].
 template <class T>
 void batchnorm_backward_reduce(const BatchnormReduceArgs& args, const T* src, const T* diff_dst,
                                const T* mean, const T* inv_std, const T* scale, const T* shift,
@@ -240,7 +241,7 @@ void batchnorm_parameter_gradient(const BatchnormParameterArgs& args, const T* t
     batchnorm_channel::ParameterGradient<T>{args, total, diff_scale, diff_shift}(k);
 }
 
-// diff_src may be diff_dst.
+// `diff_src` may be `diff_dst`.
 template <class T>
 void batchnorm_backward_data(const BatchnormBackwardArgs& args, const T* src, const T* diff_dst,
                              const T* mean, const T* inv_std, const T* scale, const T* shift,
@@ -256,11 +257,10 @@ void batchnorm_backward_data(const BatchnormBackwardArgs& args, const T* src, co
     }
 }
 
-// Backward through the sum of a residual block, dst = activation(normalised src + addend), as the
-// first pass of the normalisation: one pass over src, dst and diff_dst makes the gradient of the
-// sum, which is that of the addend, too, and what batchnorm_backward_reduce would make of it (in
-// bf16 before it is rounded). args.activation: that of the sum; its gradient must not need its
-// input.
+// Backward through the sum of a residual block, dst = activation(normalised src + addend). A single
+// pass over src, dst and diff_dst computes the gradient of the sum, which is also that of the
+// addend. It also computes the sums of batchnorm_backward_reduce. (In bf16 they are computed before
+// it is rounded.) args.activation is the sum's; its gradient must not need its input.
 template <class T>
 void batchnorm_residual_reduce(const BatchnormReduceArgs& args, const T* src, const T* dst,
                                const T* diff_dst, const T* mean, const T* inv_std, T* sums,
@@ -268,14 +268,14 @@ void batchnorm_residual_reduce(const BatchnormReduceArgs& args, const T* src, co
   std::copy_n(diff_dst, args.rows * args.c, diff_addend);
   activation_backward({.count = args.rows * args.c, .activation = args.activation}, dst,
                       diff_addend);
-  // Without an activation, scale and shift do not matter: any will do.
+  // Without an activation scale and shift are not used, so `mean` stands for both.
   batchnorm_backward_reduce({.rows = args.rows, .c = args.c}, src, diff_addend, mean, inv_std, mean,
                             mean, sums);
 }
 
 }  // namespace reference
 
-// `partial`, `sums` and `total` are f32[2*c]; everything else by channel is f32[c].
+// `partial`, `sums` and `total` are f32[2*c]; other tensors by channel are f32[c].
 OMNI_CODELET(BatchnormSliceArgs, batchnorm_partial);  // {src R, partial W}
 OMNI_CODELET(BatchnormMergeArgs, batchnorm_merge);
 OMNI_CODELET(BatchnormFinishArgs, batchnorm_finish);
@@ -289,68 +289,20 @@ OMNI_CODELET(BatchnormMergeArgs, batchnorm_merge_sums);
 OMNI_CODELET(BatchnormParameterArgs, batchnorm_parameter_gradient);
 OMNI_CODELET(BatchnormBackwardArgs, batchnorm_backward_data);
 
-// merge: batchnorm_merge or batchnorm_merge_sums.
+// `merge` is batchnorm_merge or batchnorm_merge_sums.
 void submit_batchnorm_merge(Codelet<BatchnormMergeArgs>& merge, const BatchnormMergeArgs& args,
                             const Tensor& partial, const Tensor& total, TaskTag tag = {});
 void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& total,
                              const Tensor& mean, const Tensor& inv_std, const Tensor& rolling_mean,
                              const Tensor& rolling_variance, TaskTag tag = {});
-// statistics: inv_std, or with from_variance the (rolling) variance. addend: null for none.
+// `statistics` are inv_std, or variances if args.from_variance. `addend` is null if there is none.
 void submit_batchnorm_apply(BatchnormApplyArgs args, const Tensor& src, const Tensor& mean,
                             const Tensor& statistics, const Tensor& scale, const Tensor& shift,
                             const Tensor* addend, const Tensor& dst, TaskTag tag = {});
-// diff_src may be diff_dst.
+// `diff_src` may be `diff_dst`.
 void submit_batchnorm_backward_data(BatchnormBackwardArgs args, const Tensor& src,
                                     const Tensor& diff_dst, const Tensor& mean,
                                     const Tensor& inv_std, const Tensor& scale, const Tensor& shift,
                                     const Tensor& total, const Tensor& diff_src, TaskTag tag = {});
-
-// ---- where the mini-batch is one slice: forward and backward are one task each, in which the
-// kernels above come one after the other. There a task per step would cost StarPU more time than
-// half of them compute. ----
-
-struct BatchnormForwardArgs {
-  std::int64_t rows = 0;  // of the mini-batch
-  int c = 0;
-  float momentum = 0.99f;  // see BatchnormFinishArgs
-  Activation activation = Activation::linear;
-  bool adds = false;  // set by the submit function
-};
-
-struct BatchnormWholeBackwardArgs {
-  enum class DiffSrc { none, in_place, apart };
-  std::int64_t rows = 0;  // of the mini-batch
-  int c = 0;
-  Activation activation = Activation::linear;  // of_sum: that of the sum
-  DiffSrc diff_src = DiffSrc::none;            // set by the submit function
-  bool of_sum = false;  // see batchnorm_residual_reduce; likewise, and in place
-};
-
-// {src R, total W, mean W, inv_std W, rolling_mean RW, rolling_variance RW, scale R, shift R,
-// dst W, addend R if it adds}
-extern Codelet<BatchnormForwardArgs> batchnorm_forward;
-// {src R, diff_dst R (RW in place), mean R, inv_std R, scale R, shift R, total W, diff_scale RW,
-// diff_shift RW, diff_src W if apart; of_sum: dst R, diff_addend W}
-extern Codelet<BatchnormWholeBackwardArgs> batchnorm_backward;
-
-// As in batchnorm.hpp; what is left in `total` is of no use to anybody else.
-void submit_batchnorm_forward(BatchnormForwardArgs args, const Tensor& src, const Tensor& total,
-                              const Tensor& mean, const Tensor& inv_std, const Tensor& rolling_mean,
-                              const Tensor& rolling_variance, const Tensor& scale,
-                              const Tensor& shift, const Tensor* addend, const Tensor& dst,
-                              TaskTag tag = {});
-// What is special about the output of a residual block.
-struct BatchnormSum {
-  const Tensor &dst, &diff_addend;
-};
-
-// Adds to diff_scale and diff_shift. diff_src may be diff_dst, or null: nobody wants it. sum: null
-// for none; with one, diff_src must be diff_dst.
-void submit_batchnorm_backward(BatchnormWholeBackwardArgs args, const Tensor& src,
-                               const Tensor& diff_dst, const Tensor& mean, const Tensor& inv_std,
-                               const Tensor& scale, const Tensor& shift, const Tensor& total,
-                               const Tensor& diff_scale, const Tensor& diff_shift,
-                               const Tensor* diff_src, const BatchnormSum* sum = nullptr,
-                               TaskTag tag = {});
 
 }  // namespace omni

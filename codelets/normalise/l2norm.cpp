@@ -5,7 +5,7 @@
 namespace omni {
 namespace {
 
-// In double: where one channel dominates, backward is a small difference of large numbers.
+// Adds in double: if one channel dominates, backward is a small difference of large numbers.
 double dot(const float* x, const float* y, int count) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)

@@ -1,4 +1,4 @@
-// Positions of length one on a GPU: a warp per position.
+// L2 normalisation on a GPU, with a warp per position.
 #include "codelets/normalise/l2norm.hpp"
 
 #include "codelets/cuda/elements.cuh"
@@ -6,7 +6,7 @@
 namespace omni {
 namespace {
 
-// In double: where one channel dominates, backward is a small difference of large numbers.
+// Adds in double: if one channel dominates, backward is a small difference of large numbers.
 __device__ double dot(const float* x, const float* y, int count) {
   double sum = 0;
   for (int k = static_cast<int>(threadIdx.x); k < count; k += 32)
@@ -47,7 +47,7 @@ __global__ void warps_kernel(std::int64_t rows, Use use) {
     use(row);
 }
 
-// use(row) by a whole warp along x.
+// Calls use(row) by a whole warp along x.
 template <class Use>
 void for_each_row(std::int64_t rows, Use use) {
   CudaWorker& worker = CudaWorker::current();

@@ -1,6 +1,6 @@
-// Scales the channels of every position to length 1: dst = src / r, r = sqrt(sum src^2 + 1e-12).
-// The constant keeps an all-zero position at zero. Backward is the exact gradient (Darknet's is
-// not).
+// L2 normalisation scales the channels of every position to length 1: dst = src / r, where
+// r = sqrt(sum src^2 + 1e-12). The constant keeps a position of zeros at zero. Backward is the
+// exact gradient, which Darknet's is not.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Windows are summed directly rather than by adding and subtracting at the ends of a running sum:
-// that vectorises along the channels and does not cancel.
+// Windows are summed directly, which vectorises along the channels and does not cancel. A running
+// sum, which adds and subtracts at its ends, would do neither.
 #include "codelets/normalise/lrn.hpp"
 
 #include "runtime/tasks/codelet.hpp"
@@ -7,8 +7,8 @@
 namespace omni {
 namespace {
 
-// sums[k] = values[k] + ... + values[k + size - 1] for k < c. The usual sizes are known at compile
-// time, so that a sum stays in a register.
+// Computes sums[k] = values[k] + ... + values[k + size - 1] for k < c. Usual sizes are compile-time
+// constants, so a sum stays in a register.
 void window_sums(const float* __restrict values, int c, int size, float* __restrict sums) {
   const auto fixed = [=]<int taps>() {
     for (int k = 0; k < c; ++k) {
@@ -24,7 +24,7 @@ void window_sums(const float* __restrict values, int c, int size, float* __restr
     for (int k = 0; k < c; ++k) sums[k] += values[k + tap];
 }
 
-// The channels of a pixel between zeros, so that windows need no clipping, and room for their sums.
+// The channels of a pixel between zeros, so that windows need no clipping, and memory for the sums.
 struct Padded {
   float *values, *sums;
   Padded(DeviceContext& context, int c, int before, int after) {
@@ -35,7 +35,7 @@ struct Padded {
   }
 };
 
-// A window of 2 c channels already covers all of them, whatever its centre.
+// Limits the window to 2 c channels, which cover all channels around any centre.
 LrnArgs clipped(LrnArgs args) {
   args.size = std::min(args.size, 2 * args.c);
   return args;

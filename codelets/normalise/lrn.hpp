@@ -1,10 +1,10 @@
 // Local response normalisation across channels: dst = src * scale^-beta with
 // scale[k] = kappa + alpha * (sum of src^2 over the window of channel k).
 //
-// The window holds `size` channels, [k - (size-1)/2, k + size/2], clipped at both ends; an even one
-// therefore reaches one channel further up than down, as in cuDNN. alpha counts per element, as in
-// Darknet (Caffe's is divided by the size). The sum is complete, whereas Darknet's forward leaves
-// out channel k + size/2.
+// The window holds `size` channels, [k - (size-1)/2, k + size/2], clipped at both ends. An even
+// size reaches one channel further up than down, as in cuDNN. alpha is per element, as in Darknet;
+// Caffe's alpha is divided by the size. The sum has all channels of the window, whereas Darknet
+// leaves out channel k + size/2.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct LrnArgs {
   constexpr int above() const { return size / 2; }
 };
 
-// scale^-beta; square roots for the exponents that networks use.
+// scale^-beta for the exponents that nets use, by square roots.
 struct ThreeQuarters {
   OMNI_HD float operator()(float scale) const {
     const float root = std::sqrt(scale);
@@ -48,7 +48,7 @@ void with_power(float beta, auto use) {
 
 namespace reference {
 
-// The scale of channel k of the pixel x.
+// Returns the scale of channel k of the pixel x.
 constexpr auto lrn_scale(const LrnArgs& args, const auto* x, int k) {
   decltype(x[0] * x[0]) sum = 0;
   for (int j = std::max(0, k - args.below()); j <= std::min(args.c - 1, k + args.above()); ++j)
@@ -56,8 +56,8 @@ constexpr auto lrn_scale(const LrnArgs& args, const auto* x, int k) {
   return static_cast<decltype(sum)>(args.kappa) + static_cast<decltype(sum)>(args.alpha) * sum;
 }
 
-// What the windows that hold channel k, those of the channels [k - above, k + below], take from its
-// gradient, before the factor that all have in common.
+// Returns the sum in the gradient of channel k: over the channels [k - above, k + below], whose
+// windows hold channel k. A factor that all terms share is left out.
 template <class T, class Scale>
 constexpr Scale lrn_pull(const LrnArgs& args, const T* dst, const Scale* scale, const T* diff_dst,
                          int k) {

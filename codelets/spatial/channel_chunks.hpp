@@ -1,5 +1,5 @@
-// Channels of one pixel as vectors that stay in registers while a kernel walks over other pixels;
-// the compiler would keep plain arrays in memory across such loops.
+// Vectors of a pixel's channels that stay in registers while a kernel loops over other pixels. The
+// compiler would keep plain arrays in memory during such loops.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace omni {
 
-// Floats in a vector register. A wider vector would also compile, but not be passed in registers.
+// How many floats a vector register holds. Wider vectors would compile, but not be passed in
+// registers.
 #if defined(__AVX512F__)
 inline constexpr int kWidestPack = 16;
 #elif defined(__AVX__)
@@ -61,9 +62,9 @@ void store_floats(Bf16* to, typename Pack<float, lanes>::Type value) {
                                          typename Pack<std::uint16_t, lanes>::Type));
 }
 
-// Calls step(lanes, packs, first channel), the first two as compile-time constants, until all c
-// channels are done exactly once: four packs at a time, so that their dependency chains overlap,
-// then single ones, then the rest with narrower packs.
+// Calls step(lanes, packs, first channel) until all c channels are done once; `lanes` and `packs`
+// are compile-time constants. First it takes four packs at a time, so that their dependency chains
+// overlap. Then it takes single packs, then narrower ones for the rest.
 void for_each_chunk(int c, auto step) {
   int k = 0;
   const auto cover = [&]<int lanes, int packs>() {

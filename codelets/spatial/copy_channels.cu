@@ -1,4 +1,4 @@
-// A range of channels copied on a GPU.
+// The copy of a range of channels on a GPU.
 #include "codelets/spatial/copy_channels.hpp"
 
 #include "codelets/cuda/map.cuh"

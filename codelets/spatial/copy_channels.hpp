@@ -1,10 +1,12 @@
-// Copies a range of channels between two tensors of equal n, h and w. Concatenation (route) is one
-// such copy per source, its backward one per gradient.
+// The copy of a range of channels between two tensors of equal n, h and w. Concatenation (route) is
+// one such copy per source; its backward pass is one per gradient.
 #pragma once
 
 #include <cstdint>
 
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 
@@ -28,7 +30,7 @@ void copy_channels(const CopyChannelsArgs& args, const T* src, T* dst) {
 
 OMNI_CODELET(CopyChannelsArgs, copy_channels);  // {src R, dst W or RW}
 
-// All of `count` values.
+// Copies all `count` values of a tensor.
 void submit_copy(std::int64_t count, const Tensor& src, const Tensor& dst, TaskTag tag = {});
 
 }  // namespace omni

@@ -10,9 +10,9 @@ std::int64_t pixel_at(int image, int row, int column, int h, int w) {
   return (std::int64_t{image} * h + row) * w + column;
 }
 
-// Fetches the cells that the window below will add to this one. The hardware does not foresee the
-// jump to the next rows: without this, a slice too large for the cache takes twice as long. Inlined
-// by force: GCC drops calls of a function that only prefetches.
+// Prefetches the cells that the window adds to this one's in the next rows. The hardware does not
+// foresee that jump: without this, a slice that exceeds the cache takes twice as long. The function
+// is always inlined, because GCC drops calls of functions that only prefetch.
 template <class T>
 [[gnu::always_inline]] inline void prefetch_below(const PoolShape& shape, const T* src, int image,
                                                   const PoolSpan& rows, const PoolSpan& columns) {
@@ -25,14 +25,14 @@ template <class T>
   }
 }
 
-// A smaller slice is still in cache from the layer before, and prefetching would only cost.
+// Whether to prefetch: a smaller slice is still in the cache from the layer before.
 template <class T>
 bool outgrows_cache(const PoolShape& shape) {
   constexpr std::int64_t kCached = (8 << 20) / sizeof(T);
   return std::int64_t{shape.n} * shape.h * shape.w * shape.c > kCached;
 }
 
-// A kernel for every type of values and of cells.
+// Makes a kernel for every type of values and of indices.
 template <auto kernel>
 void by_values_and_cells(const PoolShape& shape, const Buffers& buffers, DeviceContext& context) {
   with_values(buffers, [&](auto value) {
@@ -110,8 +110,8 @@ constexpr auto average_forward = []<class T>(T, const PoolShape& shape, const Bu
   });
 };
 
-// Where windows are added up: floats in the tensor itself, or one image at a time beside it, of
-// which each row is rounded once.
+// The memory in which windows are added up. Floats are added in the tensor itself. For bf16 one
+// image at a time is added beside it, and each row is rounded once.
 template <class T>
 class SummedImages {
  public:
@@ -128,7 +128,8 @@ class SummedImages {
     if constexpr (kInPlace) sums_ = image_;
     cleared_ = finished_ = 0;
   }
-  // Rows are cleared just ahead of use, and finished just behind it, while they are in cache.
+  // Clears rows just before they are used, and finishes rows that are done, while they are in the
+  // cache.
   void clear_up_to(int rows) {
     if (rows <= cleared_) return;
     std::fill(sums_ + cleared_ * pitch_, sums_ + rows * pitch_, 0.0f);
@@ -152,7 +153,7 @@ class SummedImages {
   int cleared_ = 0, finished_ = 0;
 };
 
-// Calls add(index of the output pixel, rows, columns, first cell of the window) for every window.
+// Calls add(index of the output's pixel, rows, columns, first cell of the window) for every window.
 template <class T, class Add>
 void scatter_windows(const PoolShape& shape, SummedImages<T> images, Add add) {
   int current = -1;
@@ -242,7 +243,7 @@ void max_backward_reference(const PoolShape& shape, const Buffers& buffers, Devi
   });
 }
 
-// One operation per cell of a window; each tensor crosses memory once.
+// Counts one operation per cell of a window, and every tensor once.
 Cost pool_cost(const PoolShape& shape, double bytes_per_output) {
   const double images = static_cast<double>(shape.n) * shape.c;
   const double outputs = images * shape.out_h * shape.out_w;

@@ -1,5 +1,5 @@
-// Pooling on a GPU: every result gathers, forward from its window, backward from the windows over
-// it, in an order that never changes.
+// Pooling on a GPU. A thread computes a result: forward from the result's window, backward from the
+// windows over it, always in the same order.
 #include "codelets/spatial/pooling.hpp"
 
 #include "codelets/cuda/map.cuh"
@@ -9,7 +9,7 @@
 namespace omni {
 namespace {
 
-// ---- which windows and cells lie over each other, and where their values are ----
+// ---- which cells are under which windows, and where their values are ----
 
 template <int lanes, class Index>
 struct alignas(lanes * sizeof(Index)) Cells {
@@ -37,7 +37,7 @@ struct Pool {
   __device__ PoolSpan columns(int x) const {
     return {x, shape.stride_w, shape.offset_w, shape.kernel_w, shape.w};
   }
-  // One image's values are countable (see Extent), so 32 bits do for what is inside.
+  // The values of an image are countable (Extent), so 32 bits suffice within one.
   __device__ std::int64_t in_src(int image, int y, int x, int k) const {
     return std::int64_t{image} * (shape.h * shape.w * shape.c) + (y * shape.w + x) * shape.c + k;
   }
@@ -45,7 +45,7 @@ struct Pool {
     return std::int64_t{image} * (shape.out_h * shape.out_w * shape.c) +
            (y * shape.out_w + x) * shape.c + k;
   }
-  // visit(y, x of a window, its rows, its columns) for all windows over a cell.
+  // Calls visit(y and x of a window, its rows, its columns) for all windows over a cell.
   __device__ void for_each_window_over(int y, int x, auto visit) const {
     const PoolCover over_y(y, shape.stride_h, shape.offset_h, shape.kernel_h, shape.out_h);
     const PoolCover over_x(x, shape.stride_w, shape.offset_w, shape.kernel_w, shape.out_w);
@@ -55,8 +55,8 @@ struct Pool {
   }
 };
 
-// ---- max pooling by windows that the compiler knows: nothing is divided by a stride, no loop is
-// left, and many loads are on their way at once ----
+// ---- max pooling with windows known at compile time: there are no divisions by strides and no
+// loops, and many loads are under way at the same time ----
 
 template <int kernel, int stride, int lanes, class T>
 struct FixedMaxForward {
@@ -75,7 +75,8 @@ struct FixedMaxForward {
     if (rows.count() > 0 && columns.count() > 0) {
 #pragma unroll
       for (int i = 0; i < kernel * kernel; ++i) {
-        // For a cell outside the image its neighbour inside is compared again, and does not win.
+        // Instead of a cell outside the image, its neighbour inside is compared again, and does not
+        // win.
         const int row = std::clamp(rows.start + i / kernel, rows.first, rows.last - 1);
         const int in_row = std::clamp(columns.start + i % kernel, columns.first, columns.last - 1);
         const int cell = (row - rows.start) * kernel + in_row - columns.start;
@@ -95,7 +96,8 @@ struct FixedMaxForward {
   }
 };
 
-// A thread has a patch of stride * stride cells. The last window over it starts where it does.
+// A thread has a patch of stride * stride cells. The last window over the patch starts where the
+// patch starts.
 template <int kernel, int stride, int lanes, class T>
 struct FixedMaxBackward {
   static_assert(kernel >= stride && kernel * kernel < kNoCell<std::uint8_t>);
@@ -124,7 +126,8 @@ struct FixedMaxBackward {
     for (int window = kWindows * kWindows - 1; window >= 0; --window) {
       const int i = window / kWindows, j = window % kWindows;
       const int y = last_y - i, x = last_x - j;
-      // If it does not, its neighbour is loaded: loads behind branches would wait for each other.
+      // If a window does not exist, its neighbour is loaded, because loads behind branches would
+      // wait for each other.
       const bool exists = 0 <= y && y < shape.out_h && 0 <= x && x < shape.out_w;
       const int first_cell = exists ? 0 : kNoCell<std::uint8_t> + 1;
       const std::int64_t at = pool.in_dst(image, std::clamp(y, 0, shape.out_h - 1),

@@ -1,10 +1,10 @@
-// Max and average pooling over windows that are clipped at the border of the image. Global pooling
-// is the same with the image as kernel.
+// Max and average pooling over windows that are clipped at the border of the image. For global
+// pooling the kernel has the size of the image.
 //
-// Max: what lies outside the image counts as -infinity; of equal values the first wins (rows
-// first). Average: divides by the number of cells inside the image (Caffe counts the padding too).
-// A window that holds no cell of the image gives 0 and passes no gradient. Only a padding of more
-// than kernel - 1 cells on one side makes such windows; layers refuse it.
+// Max: cells outside of the image count as -infinity. Of equal values the first is taken, row by
+// row. Average: divides by the number of cells inside the image; Caffe also counts the padding. A
+// window without a cell of the image gives 0 and passes no gradient. Only a padding of more than
+// kernel - 1 cells on one side makes such windows; layers refuse it.
 #pragma once
 
 #include <algorithm>
@@ -15,26 +15,28 @@
 
 namespace omni {
 
-// n images of h*w*c; the first window starts offset_h above and offset_w left of the image.
-// Darknet: `padding` is the total of both sides, offset = padding / 2,
-// out = (size + padding - kernel) / stride + 1.
+// There are n images of h*w*c. The first window starts offset_h above and offset_w left of the
+// image. Darknet's `padding` is the total of both sides, so offset = padding / 2 and out = (size +
+// padding - kernel) / stride + 1.
 struct PoolShape {
   int n = 0, h = 0, w = 0, c = 0;
   int kernel_h = 1, kernel_w = 1;
   int stride_h = 1, stride_w = 1;
   int offset_h = 0, offset_w = 0;
   int out_h = 0, out_w = 0;
-  // Max: src is the output of a relu, whose gradient backward is to include. Where the largest
-  // value is not positive, no cell wins.
+  // Of max pooling: src is the output of a relu, and backward includes the relu's gradient. So no
+  // cell of a window wins if its largest value is not positive.
   bool after_relu = false;
 };
 
-// Max pooling remembers for each output which cell of its window won, row * kernel_w + column, in
-// a u8 tensor of pool_index_bytes(): a byte each, two in windows that have more cells.
+// For each output, max pooling stores which cell of the window won, as row * kernel_w + column. The
+// indices are in a u8 tensor of pool_index_bytes(): a byte each, or two for windows of too many
+// cells.
 template <class Index>
 inline constexpr Index kNoCell = std::numeric_limits<Index>::max();
 
-template <class Use>  // use(a value of the index's type)
+// Calls use(0), where 0 has the type of the indices.
+template <class Use>
 decltype(auto) with_pool_index(const PoolShape& shape, Use use) {
   if (shape.kernel_h * shape.kernel_w <= kNoCell<std::uint8_t>) return use(std::uint8_t{});
   return use(std::uint16_t{});
@@ -45,9 +47,9 @@ inline std::size_t pool_index_bytes(const PoolShape& shape) {
          static_cast<std::size_t>(shape.n) * shape.out_h * shape.out_w * shape.c;
 }
 
-// The cells [first, last) of the image under window number `out` along one dimension.
+// The cells [first, last) of the image under a window, along one dimension.
 struct PoolSpan {
-  int start;  // of the window: negative in the padding
+  int start;  // where the window starts; negative in the padding
   int first, last;
   constexpr PoolSpan(int out, int stride, int offset, int kernel, int size)
       : start(out * stride - offset),
@@ -56,7 +58,7 @@ struct PoolSpan {
   constexpr int count() const { return last - first; }
 };
 
-// The other way: the windows [first, last) over cell `at` along one dimension.
+// The windows [first, last) over a cell of the image, along one dimension.
 struct PoolCover {
   int first, last;
   constexpr PoolCover(int at, int stride, int offset, int kernel, int out)
@@ -76,8 +78,9 @@ void for_each_window(const PoolShape& shape, auto visit) {
 
 namespace reference {
 
-// Calls visit(index in the output, index in the image, cell of the window, cells of the window that
-// are inside the image), the cells of a window in order.
+// Calls visit(index in dst, index in src, cell, cells) for all values. `cell` is the number of the
+// cell in its window; `cells` is how many cells of the window are inside the image. The cells of a
+// window come in order.
 void for_each_cell(const PoolShape& shape, auto visit) {
   for_each_window(shape, [&](int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
     for (int row = rows.first; row < rows.last; ++row)

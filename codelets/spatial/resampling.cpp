@@ -1,5 +1,7 @@
-// Operations that only move pixels, on a CPU by their references.
-#include "codelets/spatial/resampling.hpp"
+// Crop, upsample and reorg on cores, which run the references.
+#include "codelets/spatial/crop_mirror.hpp"
+#include "codelets/spatial/reorg.hpp"
+#include "codelets/spatial/upsample.hpp"
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {

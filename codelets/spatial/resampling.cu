@@ -1,12 +1,14 @@
-// Operations that only move pixels, on a GPU.
+// Crop, upsample and reorg on a GPU.
 #include "codelets/cuda/map.cuh"
 #include "codelets/cuda/rows.cuh"
-#include "codelets/spatial/resampling.hpp"
+#include "codelets/spatial/crop_mirror.hpp"
+#include "codelets/spatial/reorg.hpp"
+#include "codelets/spatial/upsample.hpp"
 
 namespace omni {
 namespace {
 
-// ---- windows of images: they are drawn first, once per image ----
+// ---- crop: the windows are drawn first, once per image ----
 
 struct Draw {
   CropMirrorArgs args;
@@ -58,7 +60,7 @@ struct CropBackward {
   }
 };
 
-// ---- nearest-neighbour enlargement; backward gathers ----
+// ---- upsample: backward, a thread adds up a block ----
 
 template <int lanes>
 struct UpsampleForward {
@@ -96,8 +98,7 @@ struct UpsampleBackward {
   }
 };
 
-// ---- space to depth and back: the `stride` neighbours in a row of the wide side are one run of
-// values on both sides ----
+// ---- reorg: `stride` neighbours in a row of the wide side are contiguous on both sides ----
 
 template <int lanes>
 struct Move {

@@ -12,6 +12,7 @@
 
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/lower_case.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {

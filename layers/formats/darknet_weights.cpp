@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/log.hpp"
+#include "runtime/tasks/host_access.hpp"
 
 namespace omni {
 namespace {

@@ -1,4 +1,5 @@
-// [connected]: every output sees every input, with bias or batch normalisation, and an activation.
+// [connected]: every output depends on every input, with bias or batch normalisation, and an
+// activation.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -16,7 +17,8 @@
 namespace omni {
 namespace {
 
-// What both kinds of connected layer have in common: the key, and the description of the weights.
+// ---- what both kinds of connected layers share: the key, and the description of the weights ----
+
 int connected_outputs(LayerBuilder& builder) {
   return builder.options().integer("output", 1, 1, 1 << 24);
 }
@@ -38,9 +40,9 @@ Param connected_weights(LayerBuilder& builder, const Extent& src, int outputs) {
           .divisible = !builder.options().flag("batch_normalize", false)};
 }
 
-// A connected layer whose weights no cache holds: all images of the mini-batch at once, one block
-// of neurons per task. Its weights, their gradients and their velocities are cut into the same
-// blocks, so that each is read, added to and updated in one place.
+// A connected layer whose weights exceed all caches. A task computes a block of neurons for all
+// images of the mini-batch. Weights, their gradients and their velocities are cut into the same
+// blocks, so each block is read, added to and updated in one place.
 class SplitConnectedLayer final : public Layer {
  public:
   explicit SplitConnectedLayer(LayerBuilder& builder) : Layer(builder) {
@@ -134,7 +136,7 @@ class SplitConnectedLayer final : public Layer {
   }
 
  private:
-  // Those that are computed together: for so many images, blocks from the first on.
+  // The blocks that are computed together, for so many images.
   struct Blocks {
     int images = 0;
     std::size_t first = 0;
@@ -194,7 +196,7 @@ class SplitConnectedLayer final : public Layer {
   const Tensor& src(bool divides) const {
     return divides ? divided_->src() : gathered_ != nullptr ? *gathered_ : input().value(0);
   }
-  // How a slice of images lies in the blocks of neurons.
+  // Returns where a slice of images is in the blocks of neurons.
   ColumnPartsArgs columns(int slice) const {
     return {
         .rows = images(slice), .first_row = first_row(slice), .columns = outputs_, .width = width_};
@@ -214,7 +216,7 @@ class SplitConnectedLayer final : public Layer {
   Blocks own_;                             // those of this rank, for the images of all
 };
 
-// Whether the section that is being built is for that layer.
+// Whether the section that is being built becomes a SplitConnectedLayer.
 bool splits_by_neurons(LayerBuilder& builder) {
   if (builder.options().flag("batch_normalize", false)) return false;
   const auto inputs = static_cast<int>(builder.extent_of(builder.index() - 1).count());

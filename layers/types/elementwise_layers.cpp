@@ -1,5 +1,5 @@
-// [activation]: an element-wise function on its own. [dropout]: in training each value is dropped
-// with a probability and the others scaled up; else nothing.
+// [activation] is an element-wise function as a layer. [dropout] drops each value with a
+// probability in training, and scales the others up; otherwise it does nothing.
 #include <fmt/format.h>
 
 #include "codelets/elementwise/activation.hpp"
@@ -25,7 +25,7 @@ class ActivationLayer final : public Layer {
       return submit_copy(values(slice), input().value(slice), value(slice), forward_tag(slice));
     submit_forward(activation_forward, {.count = values(slice), .activation = activation_}, slice);
   }
-  // In place on the output's gradient, which is then the input's.
+  // Works in place: the output's gradient becomes the input's.
   void backward(const Step&, int slice) override {
     if (!input().wants_gradient()) return;
     const TaskTag tag = data_gradient_tag(slice);

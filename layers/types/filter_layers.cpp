@@ -1,6 +1,6 @@
-// Layers of filters over the image, with an activation. [convolutional] has a bias or batch
-// normalisation; so has [deconvolutional], its transpose. The filters of [local] differ from place
-// to place, with a bias for every output value.
+// Layers of filters over the image, with an activation. [convolutional] and its transpose
+// [deconvolutional] have a bias or batch normalisation. [local] has other filters at every place,
+// and a bias for every output value.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@
 namespace omni {
 namespace {
 
-// Keys of several of these layers.
+// Keys that several of these layers have.
 constexpr Key kFilters{"filters", "1", "output channels"};
 constexpr Key kSize{"size", "1", "filter height and width"};
 constexpr Key kStride{"stride", "1", "step of the window"};
@@ -130,12 +130,12 @@ const LayerRegistration convolutional_registration(
      .make = make_layer<ConvolutionalLayer>,
      .in_groups = InGroups::copies});
 
-// ---- [deconvolutional]: its forward pass is the gradient of a convolution's data, and the other
-// way round ----
+// ---- [deconvolutional]: its forward pass is the data gradient of a convolution, its backward pass
+// the convolution ----
 
 constexpr float kDeviation = 0.02f;  // of the first weights, as in Darknet
 
-// The convolution that makes an image of our input's size from one of our output's.
+// Reads the convolution that makes an image of this layer's input size from one of its output size.
 ConvShape read_transposed(LayerBuilder& builder, const Extent& src) {
   OptionReader& options = builder.options();
   int size = options.integer("size", 1, 1, 4096);
@@ -160,7 +160,7 @@ ConvShape read_transposed(LayerBuilder& builder, const Extent& src) {
                    "choose less padding or a larger size");
     pad = 0;
   }
-  // The largest side that any layer may have, see Extent; beyond it, an int would not do.
+  // No layer may have larger sides (Extent): they would not fit an int.
   if (std::max(side(src.h), side(src.w)) > 1 << 24) {
     options.refuse("stride", fmt::format("output would be {}x{}", side(src.w), side(src.h)),
                    "choose a smaller stride");
@@ -239,8 +239,8 @@ ConvShape read_local_shape(LayerBuilder& builder, const Extent& src) {
   OptionReader& options = builder.options();
   const int size = options.integer("size", 1, 1, 4096);
   const int stride = options.integer("stride", 1, 1, 4096);
-  // As in [convolutional]. Darknet pads by 1 whatever the size, but counts (h - 1) / stride + 1
-  // outputs: the two agree for a size of 3 only, which is then also what we do.
+  // pad=1 is as in [convolutional]. Darknet pads by 1 for any size, but has (h - 1) / stride + 1
+  // outputs. The two agree only for size 3, where this layer does the same.
   const int pad = options.flag("pad", false) ? size / 2 : 0;
   ConvShape shape{.h = src.h, .w = src.w, .c = src.c};
   shape.filters = options.integer("filters", 1, 1, 1 << 20);

@@ -1,4 +1,5 @@
-// Filters of a layer: checked (they fit the padded image, their elements can be counted) and shown.
+// The filters of a layer: their check (do they fit the padded image?), their text and their
+// weights.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +14,8 @@
 
 namespace omni {
 
-// "3x3/2"; with two strides, dilation and groups "3x3/2x1 d2 g32"; width before height.
+// Returns "3x3/2", or with two strides, dilation and groups "3x3/2x1 d2 g32". Width comes before
+// height.
 template <class Shape>
 std::string window_text(const Shape& shape) {
   const auto both = [](int w, int h) {
@@ -29,7 +31,8 @@ std::string window_text(const Shape& shape) {
   return text;
 }
 
-// Refuses what is not; the shape is a valid one afterwards in any case.
+// Refuses filters that do not fit, or have too many elements. Afterwards the shape is valid in any
+// case.
 inline void check_filter(OptionReader& options, ConvShape& shape) {
   const int size = shape.kernel_h;
   const std::int64_t reach = std::int64_t{shape.dilation_h} * (size - 1) + 1;
@@ -49,7 +52,7 @@ inline void check_filter(OptionReader& options, ConvShape& shape) {
   }
 }
 
-// The weights of such filters.
+// Describes the weights of the filters.
 inline Param filter_weights(const ConvShape& shape, Filler filler) {
   return {.name = "weights",
           .shape = {shape.filters, shape.kernel_h, shape.kernel_w, shape.group_c()},

@@ -1,6 +1,6 @@
-// Layers that read earlier ones. [route] joins their channels side by side; with one layer, a
-// branch point, which costs nothing: who reads it reads that layer. [shortcut] adds an earlier
-// layer's output to the previous one's: the residual block.
+// Layers that read earlier layers. [route] joins their channels side by side. A [route] to one
+// layer computes nothing: whoever reads it reads that layer. [shortcut] adds an earlier layer's
+// output to the previous one's, which makes a residual block.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -58,7 +58,7 @@ class RouteLayer final : public Layer {
       CopyChannelsArgs join = copy_of(i, slice);
       join.dst_c = output_.extent.c;
       join.dst_offset = offsets_[i];
-      // The first one starts the output anew.
+      // The first copy overwrites the output, further ones keep the other channels.
       copy_channels.submit(
           join,
           {read(input(i).value(slice)), i == 0 ? write(value(slice)) : read_write(value(slice))},

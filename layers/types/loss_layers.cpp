@@ -1,15 +1,19 @@
-// [softmax], [logistic] and [cost]: the losses. One is the last layer of a net that learns. After
-// [softmax], the net drops the [cost] of old cfgs, since softmax computes its own loss.
+// The losses: [softmax], [logistic] and [cost]. One of them is the last layer of a net that learns.
+// A [cost] after [softmax], as in old cfgs, is dropped, because [softmax] computes its own loss.
 #include <fmt/format.h>
 
 #include "codelets/elementwise/activation.hpp"
-#include "codelets/loss/losses.hpp"
+#include "codelets/loss/cost_loss.hpp"
+#include "codelets/loss/label_metrics.hpp"
+#include "codelets/loss/logistic_loss.hpp"
+#include "codelets/loss/softmax.hpp"
 #include "layers/layer_builder.hpp"
 
 namespace omni {
 namespace {
 
-// The loss, and in training its gradient, follow at once in forward: the labels are there.
+// The base of all losses. forward() also computes the loss, and in training its gradient, since it
+// has the labels.
 class LossLayer : public Layer {
  public:
   using Layer::Layer;
@@ -79,7 +83,7 @@ class SoftmaxLayer final : public LossLayer {
   float smoothing_ = 0;
 };
 
-// A probability per class, each for itself.
+// Every class has a probability, independent of the others.
 class LogisticLayer final : public LossLayer {
  public:
   explicit LogisticLayer(LayerBuilder& builder) : LossLayer(builder) {
@@ -99,7 +103,7 @@ class LogisticLayer final : public LossLayer {
   LogisticLossArgs args_;
 };
 
-// The distance from the one-hot truth.
+// The loss is the distance from the one-hot label.
 class CostLayer final : public LossLayer {
  public:
   explicit CostLayer(LayerBuilder& builder) : LossLayer(builder) {

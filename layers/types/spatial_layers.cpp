@@ -1,11 +1,13 @@
-// Layers over the image plane. [maxpool] and [avgpool]: Darknet's padding is the total of both
-// sides and defaults to size-1; its [avgpool] is global. Here [avgpool] with a size pools locally.
-// [crop] takes a random window (mirrored half of the time with flip=1) in training, the centre
-// otherwise. [upsample] repeats every pixel, [reorg] trades space for depth.
+// Layers over the image plane. For [maxpool] and [avgpool] Darknet's padding is the total of both
+// sides, by default size-1. Darknet's [avgpool] is global; here [avgpool] with a size pools
+// locally. In training [crop] takes a random window, and with flip=1 mirrors half of them;
+// otherwise it takes the centre. [upsample] repeats every pixel, [reorg] moves pixels to channels.
 #include <fmt/format.h>
 
+#include "codelets/spatial/crop_mirror.hpp"
 #include "codelets/spatial/pooling.hpp"
-#include "codelets/spatial/resampling.hpp"
+#include "codelets/spatial/reorg.hpp"
+#include "codelets/spatial/upsample.hpp"
 #include "layers/layer_builder.hpp"
 #include "layers/types/filter_shape.hpp"
 
@@ -16,7 +18,7 @@ namespace {
 
 constexpr int kMaxWindow = 255;  // squared, below kNoCell<std::uint16_t>
 
-// Reads size, stride and padding; without a size key, the whole image.
+// Reads size, stride and padding. Without a size the window is the whole image.
 PoolShape read_window(LayerBuilder& builder, const Extent& src, bool global) {
   OptionReader& options = builder.options();
   PoolShape pool{.n = 0, .h = src.h, .w = src.w, .c = src.c};

@@ -37,8 +37,8 @@ bool WeightedLayer::leave_relu_gradient() {
 }
 
 void WeightedLayer::backward(const Step&, int slice) {
-  if (batchnorm_)  // the product's gradient takes the place of the output's, which nobody reads
-                   // again
+  // The product's gradient overwrites the output's, which nobody reads again.
+  if (batchnorm_)
     return batchnorm_->backward(slice, product_, output_, output_.diff, data_gradient_tag(slice),
                                 [this](int each) { propagate(each, diff(each), nullptr); });
   const Tensor* diff_bias = &bias_->gradient(slice);

@@ -1,5 +1,5 @@
-// What [convolutional] and [connected] share: weights, then bias or batch
-// normalisation, then an activation. Each of the two adds its product of input and weights.
+// The base of [convolutional] and [connected]: a product of input and weights, then bias or batch
+// normalisation, then an activation. Derived classes compute the product.
 #pragma once
 
 #include <optional>
@@ -27,28 +27,30 @@ class WeightedLayer : public Layer {
   }
 
  protected:
-  // Where Darknet's files put the weights: after everything else, or right after the bias.
+  // Where Darknet's files have the weights: after all other parameters, or right after the bias.
   enum class FileOrder { weights_last, weights_second };
 
   explicit WeightedLayer(LayerBuilder& builder) : Layer(builder) {}
-  // From the constructor, once the shapes are known.
+  // The derived constructor calls this once it knows the shapes.
   void declare(LayerBuilder& builder, Extent output, Param weights, FileOrder order);
 
-  // dst = activation(product + bias); bias may be null.
+  // Submits dst = activation(product + bias). `bias` may be null.
   virtual void multiply(int slice, const Tensor* bias, Activation activation,
                         const Tensor& dst) = 0;
-  // The gradients of the weights, the bias (may be null) and the input, from that of the product.
+  // Submits the gradients of weights, bias (may be null) and input. `diff_dst` is the product's
+  // gradient.
   virtual void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) = 0;
 
   const Param& weights() const { return *weights_; }
 
  private:
   Param* weights_ = nullptr;
-  // Without batch normalisation:
+  // Used without batch normalisation.
   Param* bias_ = nullptr;
   ActivationBlock activation_;
-  bool activation_left_ = false;  // the next layer computes the gradient of the activation
-  // With it; it also applies the activation. It reads product_ (by slice).
+  bool activation_left_ = false;  // true: the next layer computes the gradient of the activation
+  // Used with batch normalisation: the block applies the activation, too, and reads product_ (by
+  // slice).
   std::optional<BatchnormBlock> batchnorm_;
   std::vector<Tensor*> product_;
 };

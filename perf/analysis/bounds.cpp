@@ -5,7 +5,9 @@
 #include <map>
 #include <numeric>
 
+#include "perf/analysis/critical_path.hpp"
 #include "perf/common/statistics.hpp"
+#include "perf/common/task_class.hpp"
 
 namespace omni::perf {
 namespace {
@@ -66,7 +68,8 @@ double value_of(const std::vector<Class>& classes, const std::vector<KindArea>& 
 
 using Kinds = std::vector<std::size_t>;
 
-// The weights of some kinds, their sum over workers being `mass`, to a sum of 1.
+// Returns the weights of the kinds in `group`, whose sum over workers is `mass`, scaled to the
+// sum 1.
 std::vector<double> direction(const std::vector<KindArea>& kinds, const Kinds& group, double mass) {
   std::vector<double> weights(kinds.size(), 0.0);
   double workers = 0;
@@ -83,9 +86,9 @@ double mass_of(const std::vector<KindArea>& kinds, const Kinds& group) {
   return mass;
 }
 
-// Divides the weight of two groups of kinds between them as well as can be, the others' being
-// fixed. With s of it on the first, a class gives min(a s, b (1 - s), rest): a sum of these rises,
-// then falls; the top is where the slope changes its sign.
+// Divides the weight of two groups of kinds optimally between them; other kinds keep theirs. With
+// the share s for the first group, a class contributes min(a s, b (1 - s), rest). A sum of such
+// functions rises, then falls. Its maximum is where the slope changes its sign.
 void balance(const std::vector<Class>& classes, std::vector<KindArea>& kinds, const Kinds& first,
              const Kinds& second) {
   const double mass_first = mass_of(kinds, first), mass_second = mass_of(kinds, second);
@@ -107,7 +110,7 @@ void balance(const std::vector<Class>& classes, std::vector<KindArea>& kinds, co
       if (side[on.kind] == kSecond) b = std::min(b, to_second[on.kind] * mass * on.mean());
       if (side[on.kind] == kRest) rest = std::min(rest, kinds[on.kind].weight * on.mean());
     }
-    // Where `a s` stops to be the least, and where `b (1 - s)` begins to be.
+    // Up to rise_ends, `a s` is the least; from fall_begins on, `b (1 - s)` is.
     double rise_ends = std::isinf(a) ? 0 : std::isinf(rest) ? 1 : std::min(1.0, rest / a);
     double fall_begins = std::isinf(b) ? 1 : std::isinf(rest) ? 0 : std::max(0.0, 1 - rest / b);
     if (!std::isinf(a) && !std::isinf(b) && a + b > 0 && rise_ends > fall_begins)
@@ -130,8 +133,9 @@ void balance(const std::vector<Class>& classes, std::vector<KindArea>& kinds, co
   for (const std::size_t kind : second) kinds[kind].weight = (1 - best) * mass * to_second[kind];
 }
 
-// Between every two kinds, and between every kind and all others: a class that runs on several
-// kinds gains nothing from one of them alone.
+// Improves the division between every two kinds, and between every kind and all others. The latter
+// is needed because a class that runs on several kinds may gain nothing from a change of one kind
+// alone.
 void ascend(const std::vector<Class>& classes, std::vector<KindArea>& kinds, const Kinds& order) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     for (std::size_t j = i + 1; j < order.size(); ++j)

@@ -17,7 +17,7 @@ double weight_of(const Task& task) {
   return task.flops > 0 ? task.flops : task.bytes > 0 ? task.bytes : 1;
 }
 
-// Where a run writes, and how much it says, makes no run a different one.
+// Whether an option only changes where a run writes, or what it prints.
 bool is_of_no_matter(const std::string& option) {
   static const std::set<std::string> kOptions = {"--trace", "--metrics", "--out", "--save-weights",
                                                  "--json",  "--quiet",   "-q"};
@@ -29,7 +29,8 @@ bool is_option(const std::string& word) {
          std::isdigit(static_cast<unsigned char>(word[1])) == 0;
 }
 
-// By name; a flag has no value. What stands before the first option, without the program, is "".
+// Returns the options of a command by name; flags have empty values. The words between the program
+// and the first option have the name "".
 std::map<std::string, std::string> options_of(const std::string& command) {
   std::map<std::string, std::string> options;
   const std::vector<std::string> words = from_shell(command);
@@ -78,7 +79,8 @@ ImagesOfTasks::ImagesOfTasks(const Trace& trace, std::int64_t counted_from)
       slices_ = std::max(slices_, static_cast<double>(in_training->second.tasks) / passes);
       continue;
     }
-    // Nothing says how often an evaluation goes through the net: each slice has its number.
+    // A trace does not say how often evaluations run the net, so slices are counted by their
+    // numbers.
     const double own = batch_ / static_cast<double>(trace.headers.size() * found.slices);
     found.per_weight = own * static_cast<double>(found.tasks) / found.weight;
     if (trained.empty())

@@ -1,5 +1,5 @@
-// How far two runs can be compared: for how many images their tasks are, and in what their commands
-// and machines differ.
+// Whether two runs can be compared: how many images their tasks have, and how their commands and
+// machines differ.
 #pragma once
 
 #include <map>
@@ -11,24 +11,24 @@
 
 namespace omni::perf {
 
-// Of the tasks of one run. A task of a slice is for its share of the mini-batch, by its operations,
-// or else by its bytes; so slices may be of several sizes.
+// How many images each task of a run has. Slices may differ in size. So a task of a slice counts by
+// its share of the mini-batch's operations; without operations, by its share of the bytes.
 class ImagesOfTasks {
  public:
-  // Only iterations from this one on count.
+  // Only iterations from `counted_from` on count.
   ImagesOfTasks(const Trace& trace, std::int64_t counted_from);
 
-  // 0: the task is of no slice, so that its work does not follow the images.
+  // Returns 0 for a task of no slice, whose work does not depend on images.
   double of(const Task& task) const;
-  double slices() const { return slices_; }  // of a mini-batch, over all ranks; 0: there are none
+  double slices() const { return slices_; }  // per mini-batch, over all ranks; 0: there are none
   double batch() const { return batch_; }
 
  private:
   struct Class {
-    double weight = 0;      // of all tasks
-    double per_weight = 0;  // images
+    double weight = 0;      // sum over the tasks
+    double per_weight = 0;  // images per unit of weight
     std::size_t tasks = 0;
-    std::int32_t slices = 0;  // by their numbers
+    std::int32_t slices = 0;  // the largest number of a slice, plus 1
   };
   using Key = std::pair<std::uint32_t, std::int32_t>;  // codelet and layer
 
@@ -36,10 +36,10 @@ class ImagesOfTasks {
   std::map<Key, Class> classes_;
 };
 
-// Whether a task of one run is for as many images as its like in the other one.
+// Whether corresponding tasks of the two runs have the same number of images.
 bool same_slices(const ImagesOfTasks& one, const ImagesOfTasks& other);
 
-// "different batch: 32 and 64", "different --slice: 8 and none", ...
+// Returns lines such as "different batch: 32 and 64" or "different --slice: 8 and none".
 std::vector<std::string> differences_of_runs(const Trace& before, const Trace& after);
 
 }  // namespace omni::perf

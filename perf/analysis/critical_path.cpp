@@ -1,5 +1,4 @@
-// The longest chain of dependent tasks, and replays of the run.
-#include "perf/analysis/bounds.hpp"
+#include "perf/analysis/critical_path.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -10,21 +9,24 @@
 namespace omni::perf {
 namespace {
 
-// Runs a trace again on paper, with other lengths of tasks.
+// Replays a trace with other lengths of tasks.
 //
-// Kept from the run: which worker runs what in which order, what a task costs its worker beside the
-// kernel (from asking for it to its start, from its end to the release of its data), the pace of
-// the submitting thread between its waits, and how long it takes to go on after a wait. A task
-// starts when it is submitted, and when the tasks are done that it depends on, that its worker ran
-// before it, and that updated the same data by commuting accesses before it. A wait of the
-// submitting thread ends when the task is done whose end was the last before the wait's end.
-// Dropped: whatever else passed between a task being ready and its worker asking for it. So a
-// replay with nothing changed takes less time than the run; how much less says what the replay
-// leaves out, and a replay with changes is to be compared with that one, not with the run.
+// A replay keeps which worker runs which tasks in which order. It keeps a worker's time from asking
+// for a task to its start, and from its end to the release of its data. It also keeps the pace of
+// the submitting thread between waits, and how long that thread takes to go on after a wait.
+//
+// A task starts when it is submitted and three kinds of tasks are done. They are those on which it
+// depends, those that its worker ran before, and those that updated the same data before by
+// commuting accesses. A wait of the submitting thread ends with the task whose end was the last
+// before the wait's end.
+//
+// A replay drops all other time between a task being ready and its worker asking for it. So a
+// replay without changes takes less time than the run. A replay with changes must be compared with
+// that replay, not with the run.
 class Replay {
  public:
   Replay(const Trace& trace, const Dependencies& dependencies);
-  // Wall time in seconds; tasks of codelet i take their length times scale[i].
+  // Returns the wall time in seconds. Tasks of codelet i take their length times scale[i].
   double run(std::span<const double> scale) const;
 
  private:
@@ -51,8 +53,8 @@ class Replay {
   Lists waits_for_;                         // of a task: other tasks; joins are left where they are
 };
 
-// A thread submits nothing while it waits, so few tasks have to be looked at; a forged trace could
-// make it many.
+// A thread submits nothing while it waits, so few tasks must be tried. This limit is for forged
+// traces.
 constexpr int kMaxTriggersTried = 1000;
 
 Replay::Replay(const Trace& trace, const Dependencies& dependencies)
@@ -190,7 +192,8 @@ double Replay::run(std::span<const double> scale) const {
 
 constexpr std::size_t kMostReplays = 12;
 
-// Indices of the codelets to make faster: those named, or those with most compute time.
+// Returns the indices of the codelets to make faster: those named, or else those with most compute
+// time.
 std::vector<std::size_t> candidates(const Trace& trace, const std::vector<std::string>& named) {
   std::vector<double> compute(trace.codelets.size(), 0.0);
   for (const Task& task : trace.tasks) compute[task.codelet] += task.seconds();
@@ -220,7 +223,7 @@ std::vector<std::uint32_t> longest_path(const Trace& trace, const Dependencies& 
   for (std::uint32_t i = 0; i < trace.tasks.size(); ++i) {
     for (const std::uint32_t other : dependencies.direct(i)) prefer(before[i], other);
     for (const std::uint32_t join : dependencies.joins(i)) {
-      // All members come before the first task that waits for them.
+      // All members of a join have lower indices than the first task that waits for it.
       if (longest[join] == kNone)
         for (const std::uint32_t other : dependencies.members(join)) prefer(longest[join], other);
       prefer(before[i], longest[join]);

@@ -14,6 +14,7 @@
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
 #include "perf/common/statistics.hpp"
+#include "perf/common/task_class.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni::perf {
@@ -45,7 +46,8 @@ double median_within(const std::vector<Sample>& values, std::size_t first, std::
   return spread_of(std::move(seconds)).median;
 }
 
-// The standard error of the median from the medians of the iterations; 0 if there are few.
+// Returns the standard error of the median, estimated from medians of iterations; 0 if there are
+// few.
 double error_between_iterations(const std::vector<Sample>& values) {
   std::vector<double> medians;
   for (std::size_t i = 0, first = 0; i < values.size(); ++i) {
@@ -84,7 +86,7 @@ Measured measure(std::vector<Sample> values) {
   return result;
 }
 
-// One run, measured.
+// The measured values of a run.
 struct Run {
   double compute = 0;  // s
   std::map<DiffKey, Measured> times;
@@ -107,7 +109,8 @@ class Measurement {
 
   const ImagesOfTasks& images() const { return images_; }
 
-  // per_image: of kernels, since tasks are for other numbers of images; and of mini-batches.
+  // Times of kernels, and of mini-batches, are per image if slices, or mini-batches, of the runs
+  // differ in size.
   Run run(std::size_t skip, bool kernels_per_image, bool batches_per_image) const {
     Run result;
     for (const auto& [which, values] : values_) {
@@ -130,7 +133,7 @@ class Measurement {
     return task.iteration < 0 || task.iteration >= counted_from_;
   }
 
-  // `per_image`: as far as it is known for how many each value is.
+  // With `per_image`, values are divided by their numbers of images, where these are known.
   static Measured measured(std::vector<Sample> values, bool per_image) {
     per_image = per_image && std::ranges::all_of(
                                  values, [](double images) { return images > 0; }, &Sample::images);
@@ -193,7 +196,8 @@ Verdict verdict_of(const DiffOptions& options, const Measured& before, const Mea
   const bool slower = after.median > before.median;
   const Measured &less = slower ? before : after, &more = slower ? after : before;
   const double lower = before.lower > 0 ? after.lower / before.lower - 1 : 0;
-  // A kernel that is slow for most of a run is slow; a run that was disturbed for a while is not.
+  // A kernel counts as slower only if it is for most of the run, not if the run was disturbed for a
+  // while.
   const double margin = 1 + options.threshold;
   const bool apart = more.lowest > less.highest || more.middle > margin * less.highest ||
                      more.lowest > margin * less.middle;
@@ -230,8 +234,8 @@ double value_or_zero(const auto& map, const std::string& key) {
   return found == map.end() ? 0 : found->second;
 }
 
-// Codelets that one run has and the other has not. A kernel that only one has needs no row of its
-// own: where its codelet is in both, that one's time changes, or its placement.
+// Adds rows for codelets that only one run has. Kernels that only one run has need no rows: if both
+// have the codelet, the codelet's time or placement changes.
 void add_missing(const Run& has, const Run& lacks, Verdict verdict, Diff& diff) {
   for (const auto& [codelet, kinds] : has.tasks) {
     if (lacks.tasks.contains(codelet)) continue;
@@ -274,7 +278,7 @@ void compare_placement(const Run& before, const Run& after, Diff& diff) {
   }
 }
 
-// A row by implementation says nothing new where a kernel has one implementation only.
+// Drops rows by implementation of kernels with a single one, which repeat the kernel's row.
 void drop_repeated(std::vector<DiffRow>& rows) {
   std::map<DiffKey, std::size_t> whole;
   for (const DiffRow& row : rows)

@@ -1,6 +1,7 @@
-// What differs between two runs of the same command, beyond noise: `omni-perf diff --help` has the
-// rules. What else runs on a machine slows some tasks down, for a while or for a whole run, and
-// moves medians by far more than their standard error; hence the fifths and the lower third. Rows:
+// The differences between two runs of the same command that are larger than noise; `omni-perf diff
+// --help` has the rules. Other programs on the machine slow some tasks down, for a while or for a
+// whole run. That moves medians by far more than their standard error, hence the fifths and the
+// lower third in the rules. Rows are:
 //   iteration  median time of an iteration
 //   codelet    median over the iterations of the compute time of all its tasks
 //   kernel     median length of a task by codelet, layer and kind of worker, and again by
@@ -22,34 +23,36 @@ struct DiffOptions {
   std::size_t skip = 2;
 };
 
-// moved: a placement. only_before, only_after: a codelet that the other run has not.
+// `moved` is of a placement; `only_before` and `only_after` are of a codelet that the other run
+// does not have.
 enum class Verdict { same, slower, faster, moved, only_before, only_after };
 
 struct DiffKey {
-  std::string what;  // as above
+  std::string what;  // "iteration", "codelet", "kernel" or "placement"
   std::string codelet{}, implementation{}, kind{}, layer{};
   auto operator<=>(const DiffKey&) const = default;
 };
 
 struct DiffRow : DiffKey {
-  double before = 0, after = 0;  // s, or a share
+  double before = 0, after = 0;  // s; of placements, a share
   std::size_t count_before = 0, count_after = 0;
-  double change = 0;  // relative for times (0.1: 10 % slower), a difference for shares
+  double change = 0;  // of times, relative (0.1: 10 % slower); of shares, the difference
   double noise = 0;   // 3 standard errors, in the unit of `change`
-  double weight = 0;  // the larger share of compute time; 1 for an iteration
+  double weight = 0;  // share of compute time, the larger of the two runs; 1 for an iteration
   Verdict verdict = Verdict::same;
-  bool per_image = false;  // times: of the slices, or mini-batches, that differ in size
+  bool per_image =
+      false;  // true: times are per image, because slices or mini-batches differ in size
 };
 
 struct Diff {
   DiffOptions options;
-  std::vector<DiffRow> rows;          // those that differ first, then by weight
+  std::vector<DiffRow> rows;          // those that differ come first, then by weight
   std::vector<std::string> warnings;  // why the runs may not be comparable
-  bool slower() const;                // or has a new codelet
+  bool slower() const;                // also true if there is a new codelet
   bool differs() const;
 };
 
-// Refuses runs of different nets (ErrorKind::usage).
+// Refuses runs of different nets with ErrorKind::usage.
 Result<Diff> analyse_diff(const Trace& before, const Trace& after, const DiffOptions& options = {});
 
 }  // namespace omni::perf

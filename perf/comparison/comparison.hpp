@@ -1,5 +1,5 @@
-// Trainings of several strategies with several seeds, and what they say about the strategies: time,
-// epochs and updates to a test accuracy. Evaluations are points; nothing is interpolated.
+// The comparison of strategies by trainings with several seeds: time, epochs and updates to a test
+// accuracy. Evaluations are points; nothing is interpolated.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -20,15 +20,15 @@ struct Training {
   Outcome outcome = Outcome::trained;
   std::vector<MetricsLine> evaluations{};
 
-  // The first evaluation with at least this test accuracy, and a time of the clock that is meant;
-  // null: none has it.
+  // Returns the first evaluation with at least this test accuracy and with a time of the clock;
+  // null: none.
   const MetricsLine* reached(double target, bool simulated) const;
 };
 
-// Of the virtual clock, or of the real one; kAbsent: the line does not say. The two are never
-// mixed.
+// Returns the time by the virtual clock (`simulated`) or by the real one; kAbsent: the line does
+// not have it.
 double seconds_of(const MetricsLine& line, bool simulated);
-// Whether any evaluation has a time of a virtual clock.
+// Whether any evaluation has a time by a virtual clock.
 bool are_simulated(const std::vector<MetricsLine>& evaluations);
 
 std::vector<MetricsLine> evaluations_in(const std::vector<MetricsLine>& metrics);
@@ -36,41 +36,43 @@ std::vector<MetricsLine> evaluations_in(const std::vector<MetricsLine>& metrics)
 struct StrategyRow {
   std::string strategy;
   int trainings = 0, reached = 0, diverged = 0, failed = 0;
-  Spread epochs{}, seconds{}, updates{};   // to the target, of the trainings that reached it
+  Spread epochs{}, seconds{}, updates{};   // to the target, over the trainings that reached it
   Spread images_per_second{}, accuracy{};  // at the last evaluation
-  double median_seconds = kAbsent;  // to the target; a training that missed it counts as infinite
+  double median_seconds = kAbsent;         // to the target; infinite for a training that missed it
 };
 
-// The best strategy against another one, over the seeds that both have.
+// The best strategy compared with another one, over the seeds that both have.
 struct Lead {
   std::string over;
   int ahead = 0, behind = 0, seeds = 0;
-  double p = kAbsent;  // of the two-sided sign test; with one seed not known
+  double p = kAbsent;  // of the two-sided sign test; kAbsent with one seed
 };
 
 struct Comparison {
   double target = 0;
-  bool simulated = false;    // times are of a virtual clock
+  bool simulated = false;    // true: times are by a virtual clock
   std::size_t left_out = 0;  // evaluations that lack such a time
   std::vector<StrategyRow> rows{};
-  std::string best{};  // by median time to the target; "": no median is finite
+  std::string best{};  // strategy with the least median time to the target; "": no median is finite
   std::vector<Lead> leads{};
 };
 
 Comparison compare(const std::vector<std::string>& strategies,
                    const std::vector<Training>& trainings, double target);
 
-// The probability that a fair coin falls at least as unevenly.
+// Returns the probability that so many tosses of a fair coin fall at least as unevenly.
 double sign_test(int ahead, int behind);
 
-// As JSON: the file compare.json, the answer of --json, the data of the page.
-// It has the form of the metrics file, so that metrics_line() reads it again.
+// ---- as JSON: for the file compare.json, for --json, and for the page ----
+
+// Writes an evaluation as a line of the metrics file, so that metrics_line() can read it.
 nlohmann::ordered_json evaluation_json(const MetricsLine& line);
 
 nlohmann::ordered_json training_json(const Training& training, double target, bool simulated);
 Result<Training> read_training(const nlohmann::json& object);
 
-// The members "clock", "left_out", "strategies", "best", "leads" and "trainings".
+// Returns an object with the members "clock", "left_out", "strategies", "best", "leads" and
+// "trainings".
 nlohmann::ordered_json comparison_json(const Comparison& comparison,
                                        const std::vector<Training>& trainings);
 

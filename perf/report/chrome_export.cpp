@@ -1,5 +1,4 @@
-// A trace in the Trace Event Format.
-#include "perf/report/reports.hpp"
+#include "perf/report/chrome_export.hpp"
 
 #include <fmt/compile.h>
 #include <fmt/format.h>
@@ -12,7 +11,7 @@
 #include <utility>
 
 #include "runtime/files.hpp"
-#include "runtime/shown_name.hpp"
+#include "runtime/json_text.hpp"
 
 namespace omni::perf {
 namespace {
@@ -21,15 +20,15 @@ constexpr std::size_t kChunk = 1 << 20;
 
 std::string in_json(const std::string& name) { return json_text(nlohmann::ordered_json(name)); }
 
-// The format counts in microseconds; all digits of a nanosecond are kept.
+// The format has microseconds; the text keeps all digits of the nanoseconds.
 std::string micros(Nanoseconds time) {
   const std::uint64_t size = std::abs(time);
   return fmt::format(FMT_COMPILE("{}{}.{:03}"), time < 0 ? "-" : "", size / 1000, size % 1000);
 }
 
-// Perfetto knows threads by their number alone, a process's first thread by the number of the
-// process, and it keeps 0 for itself. So all numbers differ, from 1, and the submitting thread is
-// the first one of its rank.
+// Perfetto knows a thread by its number alone, and the first thread of a process by the number of
+// the process. It uses 0 itself. So all numbers differ, and begin with 1, and the submitting thread
+// is the first of its rank.
 struct Place {
   int process, thread;
 };
@@ -79,7 +78,7 @@ class Exporter {
     fmt::format_to(std::back_inserter(buffer_), format, values...);
   }
 
-  // All events but the first have a comma before them; the caller closes the brace.
+  // Begins an event, with a comma before all but the first. The caller closes the brace.
   void open(std::string_view phase, Place place, std::string_view category,
             const std::string& name) {
     put(FMT_COMPILE("{}\n{{\"ph\":\"{}\",\"pid\":{},\"tid\":{},\"cat\":\"{}\",\"name\":{}"),
@@ -124,7 +123,8 @@ class Exporter {
       describe_thread(workers_[i], trace_.workers[i].name);
   }
 
-  // What may overlap with its like, which slices of a thread must not. `details`: its args.
+  // Writes an interval that may overlap others, which slices of a thread must not. `details` are
+  // its args.
   void span(int process, std::string_view category, const std::string& name, Nanoseconds from,
             Nanoseconds to, const std::string& details) {
     const Place place{process, process};
@@ -134,8 +134,8 @@ class Exporter {
     put(FMT_COMPILE(",\"id2\":{{\"local\":\"{}\"}}}}"), span_++);
   }
 
-  // A mark where its submission begins, and a bar from there to the end of its last task: the bars
-  // overlap as far as the iterations do.
+  // An iteration has a mark where its submission begins, and a bar from there to the end of its
+  // last task. Bars overlap if iterations do.
   void iterations() {
     std::map<std::pair<std::int32_t, std::int64_t>, Nanoseconds> ends;
     for (const Task& task : trace_.tasks) {
@@ -176,8 +176,8 @@ class Exporter {
     put(FMT_COMPILE("}}}}"));
   }
 
-  // The format binds the ends of an arrow to the slices that lie there at those times: it leaves in
-  // the last nanosecond of the earlier task and arrives at the start of the later one.
+  // The format attaches the ends of an arrow to the slices at these times. So an arrow leaves in
+  // the last nanosecond of the earlier task, and arrives at the start of the later one.
   void arrows(std::size_t index) {
     const Task& later = trace_.tasks[index];
     for (const std::uint32_t before : dependencies_.of(index)) {

@@ -16,7 +16,7 @@ endfunction()
 set(scripts format decode lane idle model colours draw draw_marks timeline details charts panels curves main)
 list(TRANSFORM scripts APPEND .js)
 
-file(WRITE ${OUT}.new "#include \"perf/report/reports.hpp\"\n\nnamespace omni::perf {\n\n")
+file(WRITE ${OUT}.new "#include \"perf/report/page.hpp\"\n\nnamespace omni::perf {\n\n")
 append_literal(kPageTemplate report.html)
 append_literal(kPageStyle report.css)
 append_literal(kPageScript ${scripts})

@@ -1,5 +1,4 @@
-// A trace as one HTML file.
-#include "perf/report/reports.hpp"
+#include "perf/report/html_report.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -9,13 +8,18 @@
 #include <utility>
 
 #include "perf/analysis/bounds.hpp"
-#include "perf/analysis/data.hpp"
+#include "perf/analysis/critical_path.hpp"
+#include "perf/analysis/idle.hpp"
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
+#include "perf/analysis/staleness.hpp"
 #include "perf/analysis/summary.hpp"
-#include "runtime/shown_name.hpp"
+#include "perf/analysis/transfers.hpp"
+#include "perf/report/packed_column.hpp"
+#include "perf/report/page.hpp"
+#include "runtime/json_text.hpp"
 
-// Records that the page has as they are.
+// Records whose JSON has all their members.
 namespace omni::trace {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Header, rank, started, host, command, starpu, scheduler, net,
                                    batch)
@@ -29,7 +33,7 @@ namespace {
 
 using PageJson = nlohmann::json;
 
-// Columns by name; those whose names end in + hold differences to the row before.
+// Packed columns by name. Columns whose names end in + hold differences to the row before.
 class Columns {
  public:
   Columns(std::initializer_list<std::string_view> names) : names_(names), columns_(names.size()) {}
@@ -52,7 +56,8 @@ class Columns {
   std::vector<PackedColumn> columns_;
 };
 
-// Tasks in the order of the trace. Every time is relative to the one before it in a task's life.
+// Writes tasks in the order of the trace. A time is the difference to the time before it in the
+// task's life.
 PageJson tasks(const Trace& trace, const Dependencies& dependencies) {
   Columns columns{"kind",  "worker",    "slice",     "group",       "iteration+", "submitted+",
                   "ready", "pop_start", "popped",    "fetch_start", "fetch_end",  "start",
@@ -232,7 +237,7 @@ PageJson limits(const Trace& trace, const Dependencies& dependencies) {
           {"path", path.text()}};
 }
 
-// Only as many lines as a curve has use for.
+// Writes as many lines as a curve can show, and all lines with evaluations.
 PageJson curves(const std::vector<MetricsLine>& lines) {
   constexpr std::size_t kLines = 10'000;
   const std::size_t step = lines.size() / kLines + 1;
@@ -248,7 +253,7 @@ PageJson curves(const std::vector<MetricsLine>& lines) {
   return {{"every", step}, {"lines", json}};
 }
 
-// What the page knows of a trace: see perf/report/page/decode.js.
+// Writes the data that perf/report/page/decode.js reads.
 PageJson page_data(const Trace& trace, const Dependencies& dependencies,
                    const std::vector<MetricsLine>& metrics) {
   PageJson json = what_ran(trace);
@@ -267,61 +272,7 @@ PageJson page_data(const Trace& trace, const Dependencies& dependencies,
   return json;
 }
 
-// Inside a script element only "<" can end it or begin a comment; in JSON it occurs in strings
-// alone, where it may be written like this.
-std::string for_script(std::string_view json) {
-  std::string text;
-  text.reserve(json.size() + 64);
-  for (const char letter : json)
-    if (letter == '<')
-      text += "\\u003c";
-    else
-      text += letter;
-  return text;
-}
-
 }  // namespace
-
-void PackedColumn::add(std::int64_t value) {
-  const std::uint64_t bits = value;
-  std::uint64_t rest = value < 0 ? ~(bits << 1) : bits << 1;
-  for (; rest >= 0x80; rest >>= 7) bytes_.push_back(static_cast<char>(rest | 0x80));
-  bytes_.push_back(static_cast<char>(rest));
-}
-
-std::string PackedColumn::text() const {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes_.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes_.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = i; j < i + 3; ++j)
-      group = group << 8 | (j < bytes_.size() ? static_cast<std::uint8_t>(bytes_[j]) : 0U);
-    for (int j = 0; j < 4; ++j) text.push_back(kDigits[group >> (18 - 6 * j) & 63]);
-  }
-  if (bytes_.size() % 3 != 0)
-    text.replace(text.size() - (3 - bytes_.size() % 3), 3, 3 - bytes_.size() % 3, '=');
-  return text;
-}
-
-std::string filled_page(std::string_view page_template, std::string_view json,
-                        std::string_view script) {
-  const std::string data = for_script(json);
-  std::string page;
-  page.reserve(data.size() + (1 << 18));
-  // The template says where the other parts go: a line with {{name}} alone.
-  std::string_view rest = page_template;
-  for (;;) {
-    const std::size_t mark = rest.find("{{");
-    page += rest.substr(0, mark);
-    if (mark == std::string_view::npos) return page;
-    rest.remove_prefix(mark + 2);
-    const std::string_view name = rest.substr(0, rest.find("}}"));
-    page += name == "data" ? std::string_view(data) : name == "style" ? kPageStyle : script;
-    rest.remove_prefix(name.size() + 2);
-  }
-}
 
 std::string html_report(const Trace& trace, const Dependencies& dependencies,
                         const std::vector<MetricsLine>& metrics) {

@@ -12,18 +12,20 @@ namespace omni::perf {
 
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
-// What a line does not say is kAbsent.
+// One line. A number that the line does not have is kAbsent.
 struct MetricsLine {
-  double iteration = kAbsent, seconds = kAbsent;  // seconds of all starts of the run together
+  double iteration = kAbsent;
+  double seconds = kAbsent;  // over all starts of the run
   double loss = kAbsent, loss_average = kAbsent, accuracy = kAbsent, images_per_second = kAbsent;
   double test_loss = kAbsent, test_accuracy = kAbsent;
   double epoch = kAbsent, images = kAbsent;
-  double simulated_seconds = kAbsent;  // of a virtual clock
+  double simulated_seconds = kAbsent;  // by a virtual clock
 };
 
 MetricsLine metrics_line(const nlohmann::json& object);
 
-// Lines that are no JSON objects with an iteration are left out: the last one of a killed run is.
+// Leaves out lines that are no JSON objects with an iteration, such as the last line of a killed
+// run.
 Result<std::vector<MetricsLine>> read_metrics(const std::filesystem::path& path);
 
 }  // namespace omni::perf

@@ -16,20 +16,20 @@ void keep_one_each(auto& list) {
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
-// Complete when somebody waits for it for the first time.
+// A set of tasks. It is complete when a task first waits for it.
 struct Group {
   std::vector<std::uint32_t> tasks;  // ascending
   std::uint32_t join = kNone;
 };
 
-// Who touched one piece of data last.
+// The last tasks that accessed a piece of data.
 struct History {
   Group before;   // those that the present writers waited for
   Group writers;  // one, or several that commute
   Group readers;  // since then
   bool commuting = false;
 
-  // Whoever comes next and may not share with the present ones waits for these.
+  // The next task waits for these, unless it may run together with them.
   Group& last() { return readers.tasks.empty() ? writers : readers; }
 };
 
@@ -37,7 +37,7 @@ class Builder {
  public:
   explicit Builder(Lists& members) : members_(members) {}
 
-  // What `task` waits for, in direct and joins.
+  // Collects in `direct` and `joins` what `task` waits for.
   void collect(std::uint32_t task, std::span<const trace::Access> accesses,
                std::vector<History>& histories) {
     task_ = task;

@@ -1,9 +1,9 @@
-// Which tasks a task had to wait for. Not recorded but derived: StarPU orders tasks by their
-// accesses to data, in submission order.
+// Dependencies: which tasks a task had to wait for. The trace does not have them. They follow from
+// the accesses to data, because StarPU orders tasks by these, in submission order.
 //
-// When many tasks wait for the same many (all readers of a sum wait for all who added to it), the
-// pairs would be their product. So a large set is kept once, as a join: the joins of a task and its
-// direct ones together are what it waited for, and all of it is linear in the number of accesses.
+// Many tasks may wait for the same many tasks: all readers of a sum wait for all tasks that added
+// to it. So a large set of tasks is kept once, as a join. A task waited for its direct tasks and
+// for the members of its joins. All this needs memory in proportion to the number of accesses.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace omni::perf {
 
-// Lists of numbers, one after the other.
+// Lists of numbers, in one piece of memory.
 class Lists {
  public:
   std::span<const std::uint32_t> operator[](std::size_t list) const {
@@ -29,7 +29,7 @@ class Lists {
   std::vector<std::uint32_t> numbers_;
 };
 
-// Tasks are indices into Trace::tasks. Those that a task waited for are smaller than it.
+// Tasks are given as indices into Trace::tasks. A task waited only for tasks with lower indices.
 class Dependencies {
  public:
   explicit Dependencies(const Trace& trace);
@@ -40,14 +40,15 @@ class Dependencies {
   std::span<const std::uint32_t> members(std::size_t join) const { return members_[join]; }
   std::span<const std::uint32_t> joins_with(std::size_t task) const { return joins_with_[task]; }
 
-  // To be shown, each once, ascending: all that the task waited for; but of a join of more than
-  // kShown members that more than kShown tasks wait for only the member that was released last.
+  // Returns the tasks that the task waited for, each once, in ascending order, to be shown. If a
+  // join has more than kShown members and more than kShown tasks wait for it, only the member is
+  // there that was released last.
   std::vector<std::uint32_t> of(std::size_t task) const;
   static constexpr std::size_t kShown = 64;
 
  private:
   Lists direct_, joins_, members_, joins_with_;
-  std::vector<std::uint32_t> waiting_, latest_;  // of a join: how many tasks; its latest member
+  std::vector<std::uint32_t> waiting_, latest_;  // by join: how many tasks wait; its latest member
 };
 
 }  // namespace omni::perf

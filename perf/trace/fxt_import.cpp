@@ -1,5 +1,4 @@
-// From tasks.rec to a trace.
-#include "perf/trace/trace.hpp"
+#include "perf/trace/fxt_import.hpp"
 
 #include <fmt/format.h>
 #include <system_error>
@@ -15,11 +14,13 @@
 
 #include "runtime/files.hpp"
 #include "runtime/number_in.hpp"
+#include "runtime/trace/records.hpp"
 
 namespace omni::perf {
 namespace {
 
-// The tasks.rec of starpu_fxt_tool: "Key: value" lines, an empty line after every task.
+// A task in tasks.rec of starpu_fxt_tool. The file has lines "Key: value", and an empty line after
+// every task.
 struct FxtTask {
   std::string id, name;  // ids hold the rank when there are several
   bool control = false;  // no task but a hint to StarPU
@@ -47,7 +48,7 @@ bool parse(std::string_view text, T& number) {
   return found.has_value();
 }
 
-// A mode may be empty, between two spaces.
+// Splits a text at its spaces. A word may be empty, as some access modes are.
 std::vector<std::string> words(std::string_view text) {
   std::vector<std::string> result;
   while (true) {
@@ -58,7 +59,7 @@ std::vector<std::string> words(std::string_view text) {
   }
 }
 
-// What is wrong with the value, or nothing.
+// Returns what is wrong with the value; "": nothing.
 std::string set(FxtTask& task, std::string_view key, std::string_view value) {
   const auto time = [&](double& target) {
     if (!parse(value, target) || !(target >= 0 && target <= kLongestRun)) return "is no time";
@@ -97,7 +98,7 @@ std::string set(FxtTask& task, std::string_view key, std::string_view value) {
   return "";
 }
 
-// What is wrong with a whole record, or nothing.
+// Returns what is wrong with the whole record; "": nothing.
 std::string finish(FxtTask&& task, FxtTasks& tasks) {
   if (task.id.empty() || task.control) return "";
   if (task.worker < 0 || task.start < 0 || task.end < 0) {
@@ -158,7 +159,7 @@ AccessMode mode_of(std::string_view mode) {
   return mode == "R" ? AccessMode::read : AccessMode::update;
 }
 
-// Writes one rank.
+// The writer of one rank's trace.
 class RankWriter {
  public:
   RankWriter(std::vector<FxtTask>& jobs, const fs::path& source) : jobs_(jobs), source_(source) {}
@@ -216,14 +217,14 @@ class RankWriter {
     return known->second;
   }
 
-  // Both touch a common piece of data, which orders them already.
+  // Whether both access a common piece of data, which orders them already.
   static bool share_data(const FxtTask& a, const FxtTask& b) {
     return std::ranges::any_of(a.handles, [&](const std::string& handle) {
       return std::ranges::find(b.handles, handle) != b.handles.end();
     });
   }
 
-  // StarPU orders most tasks by their data; only what remains has to be written down.
+  // Data order most tasks. Finds the dependencies that do not follow from data.
   void find_dependencies() {
     dependencies_.resize(jobs_.size());
     explicit_.resize(jobs_.size());
@@ -239,7 +240,8 @@ class RankWriter {
       }
   }
 
-  // A piece of data that stands for an explicit dependency: one task writes it, others read it.
+  // Returns an invented piece of data for an explicit dependency: one task writes it, others read
+  // it.
   std::uint32_t token(std::uint32_t job) { return data("end of " + jobs_[job].id, 0); }
 
   void write(std::uint32_t index) {
@@ -255,7 +257,7 @@ class RankWriter {
     Nanoseconds ready = submitted;
     for (const std::uint32_t before : dependencies_[index])
       ready = std::max(ready, std::min(start, nanoseconds(jobs_[before].end)));
-    // The writer's line comes first, as tasks are written in the order of submission.
+    // The writer comes first, because tasks are in the order of submission.
     for (const std::uint32_t before : explicit_[index])
       accesses.push_back({token(before), AccessMode::read});
     if (waited_for_[index]) accesses.push_back({token(index), AccessMode::write});

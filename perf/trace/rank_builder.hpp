@@ -1,5 +1,5 @@
-// Puts the records of one process into a trace: ids of the file become indices, and what a record
-// refers to must have been defined before.
+// The builder adds the records of one process to a trace. Ids in the file become indices. What a
+// record refers to must have been defined before.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@
 
 namespace omni::perf {
 
-// The codelets of all ranks, by name: ranks share a codelet of the same name.
+// The indices of codelets by name. All ranks share a codelet of the same name.
 using CodeletIndex = std::unordered_map<std::string, std::uint32_t>;
 
 class RankBuilder {
@@ -27,13 +27,13 @@ class RankBuilder {
   RankBuilder(Trace& trace, CodeletIndex& codelets)
       : trace_(trace), codelet_index_(codelets), first_task_(trace.tasks.size()) {}
 
-  // What is wrong, or nothing. The first record must be the header.
+  // Returns what is wrong with the record; "": nothing. The first record must be the header.
   std::string add(Record&& record) {
     if (ended_) return "something follows the last record";
     return std::visit([this](auto&& kind) { return take(std::move(kind)); }, std::move(record));
   }
 
-  // After the last record: brings the tasks into order. Again what is wrong, or nothing.
+  // Call it after the last record. It sorts the tasks, and returns what is wrong; "": nothing.
   std::string finish() {
     const auto first = trace_.tasks.begin() + static_cast<std::ptrdiff_t>(first_task_);
     const auto by_id = [](const Task& a, const Task& b) { return a.id < b.id; };
@@ -207,7 +207,8 @@ class RankBuilder {
   std::string take(trace::Exchange&& one) { return keep(trace_.exchanges, std::move(one)); }
   std::string take(trace::Meeting&& one) { return keep(trace_.meetings, std::move(one)); }
   std::string take(trace::Counter&& counter) {
-    if (std::isnan(counter.value)) return {};  // a loss that diverged; nothing to compute with
+    if (std::isnan(counter.value))
+      return {};  // the loss of a diverged training; analyses need numbers
     return keep(trace_.counters, std::move(counter));
   }
 
@@ -225,8 +226,8 @@ class RankBuilder {
   bool has_header_ = false, ended_ = false;
   Ids workers_, data_, eligible_;
   std::unordered_map<std::uint32_t, Codelet> codelets_;
-  std::unordered_set<std::int64_t> iterations_;  // begun
-  std::vector<bool> layers_;                     // defined by this rank
+  std::unordered_set<std::int64_t> iterations_;  // those that have begun
+  std::vector<bool> layers_;                     // by layer: whether this rank has defined it
 };
 
 }  // namespace omni::perf

@@ -1,4 +1,4 @@
-// From the files of all ranks to one trace.
+// Reads the files of all ranks to one trace.
 #include "perf/trace/trace.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ constexpr const char* kForeignHint = "omni-run --trace FOLDER writes one";
 constexpr const char* kTruncatedHint =
     "truncated? copy it again, or rename it to .jsonl.part to read what is there";
 
-// One file, line by line, into the trace.
+// Reads one file, line by line, into the trace.
 class FileReader {
  public:
   FileReader(Trace& trace, CodeletIndex& codelets, std::string name, bool killed)
@@ -63,7 +63,7 @@ class FileReader {
     return {};
   }
 
-  // Whatever is no header at all belongs to another program.
+  // A file whose first line is no header belongs to another program.
   Status take_header(std::variant<Record, BadLine>& parsed, std::string_view text) {
     auto* bad = std::get_if<BadLine>(&parsed);
     if (bad != nullptr && text.find("omnivore_trace") != text.npos)
@@ -88,7 +88,7 @@ class FileReader {
   std::size_t number_ = 0;
 };
 
-// "rank-3.jsonl", "rank-3.jsonl.part" -> 3
+// Returns 3 for "rank-3.jsonl" and "rank-3.jsonl.part".
 std::optional<int> rank_in(std::string name) {
   constexpr std::string_view kPrefix = "rank-", kSuffix = ".jsonl", kPart = ".part";
   if (name.ends_with(kPart)) name.resize(name.size() - kPart.size());
@@ -132,8 +132,8 @@ void shift(trace::TaskTimes& t, Nanoseconds by) {
     *time += by;
 }
 
-// Calls use(record, from, to) for all that happened beside tasks; counters are not among it. Both
-// are the same where a record has one time.
+// Calls use(record, from, to) for all records with times, but not for tasks and counters. If a
+// record has one time, `from` and `to` are the same.
 void for_each_span(Trace& trace, auto use) {
   const auto use_all = [&](auto& records) {
     for (auto& each : records)
@@ -170,7 +170,8 @@ Status align(Trace& trace, const fs::path& folder) {
   return {};
 }
 
-// Counters do not count: they may be sampled before and after all that happens.
+// Finds when the run begins and ends. Counters are left out: they may be sampled before and after
+// all else.
 void find_begin_and_end(Trace& trace) {
   constexpr auto kUnseen = std::numeric_limits<Nanoseconds>::max();
   Nanoseconds begin = kUnseen, end = 0;

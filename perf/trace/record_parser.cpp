@@ -1,6 +1,6 @@
 #include "perf/trace/record_parser.hpp"
 
-// Without its throwing conversions an unchecked value does not compile.
+// Without simdjson's throwing conversions, code that does not check a value does not compile.
 #define SIMDJSON_EXCEPTIONS 0
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 namespace omni::perf {
 namespace {
 
-// Values of untrusted JSON into variables: each reader says what is wrong with a value, or nothing.
+// Readers of values in untrusted JSON. Each returns what is wrong with a value, or nothing.
 namespace json {
 
 using Value = simdjson::ondemand::value;
@@ -27,7 +27,7 @@ constexpr std::size_t kMaxTexts = 64;
 constexpr std::uint32_t kMaxId = 1U << 24;
 constexpr std::int64_t kMaxCount = 1'000'000'000'000'000'000;
 constexpr double kMaxNumber = 1e24;
-// Sums of many times stay far from overflow: three years in nanoseconds.
+// The latest time is three years in nanoseconds, so that sums of many times do not overflow.
 constexpr trace::Nanoseconds kLatest = 100'000'000'000'000'000;
 
 template <class T>
@@ -57,7 +57,7 @@ Problem count(Value& value, auto& target) { return whole(value, target, 0, kMaxC
 
 Problem amount(Value& value, double& target) { return number(value, target, 0, kMaxNumber); }
 
-// null: `target` becomes NaN.
+// Reads a number, or NaN for null.
 Problem number_or_null(Value& value, double& target, double min, double max) {
   target = std::numeric_limits<double>::quiet_NaN();
   bool nothing = false;
@@ -73,7 +73,8 @@ Problem text(Value& value, std::string& target, std::size_t longest = kLongestTe
   return {};
 }
 
-// What read(item) says of the first item that it does not take; `not_items` if there is no item.
+// Calls read(item) for the items of an array, and returns its first problem. Returns `not_items` if
+// an item cannot be parsed.
 Problem items(Value& value, const char* not_items, auto read) {
   simdjson::ondemand::array list;
   if (value.get_array().get(list)) return "is no list";
@@ -137,7 +138,7 @@ struct Key {
 template <class R>
 using Keys = std::vector<Key<R>>;
 
-// What a line of this kind becomes, while its keys are read.
+// A task while the keys of its line are read.
 struct TaskLine : trace::Task {
   std::vector<trace::Access>* touched = nullptr;
 
@@ -185,7 +186,7 @@ const Keys<trace::Codelet> kCodelet = {
     {"implementations", true, [](auto& v, auto& r) { return json::texts(v, r.implementations); }}};
 
 const Keys<trace::Layer> kLayer = {
-    // The layers lie in a list by id, so that a large one would cost memory.
+    // A trace has a list of layers by id, so a large id would take much memory.
     {"layer", true, [](auto& v, auto& r) { return json::whole(v, r.id, 0, 65535); }},
     {"type", true, [](auto& v, auto& r) { return json::text(v, r.type); }},
     {"detail", false, [](auto& v, auto& r) { return json::text(v, r.detail); }}};
@@ -269,7 +270,7 @@ using Fields = simdjson::ondemand::object;
 using Field = simdjson::ondemand::field;
 constexpr const char* kNoJson = "is no line of JSON";
 
-// Reads the fields from the first on; what is wrong, or nothing.
+// Reads the fields of a record. Returns what is wrong, or nothing.
 template <class R>
 std::string read_fields(const Keys<R>& keys, Fields& object, R& record) {
   std::uint32_t seen = 0;
@@ -322,7 +323,7 @@ struct RecordParser::State {
     }
   }
 
-  // A record is of the kind whose table begins with its first key.
+  // The first key of a line says the kind of the record.
   std::variant<Record, BadLine> read_kind(std::string_view kind, Fields& object) {
     std::variant<Record, BadLine> result = Record(UnknownRecord{});
     const auto is = [&](const auto& keys) {

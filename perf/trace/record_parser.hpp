@@ -1,5 +1,5 @@
-// One line of a trace file to one record. Checks what can be told from the line alone: JSON, keys,
-// types, ranges, the order of times.
+// The parser of a line of a trace file, which has one record. It checks what the line alone can
+// show: JSON, keys, types, ranges, and the order of times.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace omni::perf {
 
-struct UnknownRecord {};  // of a later version
+struct UnknownRecord {};  // later versions may have more kinds of records
 
 using Record = std::variant<UnknownRecord, trace::Header, trace::Worker, trace::Codelet,
                             trace::Layer, trace::Data, trace::Eligible, trace::Peak, trace::Task,
@@ -29,7 +29,7 @@ class RecordParser {
   RecordParser(const RecordParser&) = delete;
   RecordParser& operator=(const RecordParser&) = delete;
 
-  // The line needs LineSource::kPadding readable bytes after it. A task's accesses are valid until
+  // LineSource::kPadding bytes after the line must be readable. A task's accesses are valid until
   // the next call.
   std::variant<Record, BadLine> parse(std::string_view line);
 

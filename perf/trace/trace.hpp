@@ -1,5 +1,4 @@
-// A trace in memory: the records of all ranks, tasks in submission order, and the dependencies that
-// follow from who touched which data.
+// A trace in memory: the records of all ranks, with tasks in the order of submission.
 #pragma once
 
 #include <filesystem>
@@ -15,12 +14,13 @@ namespace omni::perf {
 
 using trace::Nanoseconds;
 
-// trace::Task without its accesses, which lie together in Trace::accesses.
+// A trace::Task whose accesses are in Trace::accesses, with those of all tasks.
 struct Task {
   std::uint64_t id;
-  std::uint32_t codelet, implementation;  // index into Trace::codelets, and into its list
-  std::uint32_t worker;                   // index into Trace::workers
-  std::int32_t eligible;                  // index into Trace::eligible; -1: all workers of its rank
+  std::uint32_t codelet,
+      implementation;     // indices into Trace::codelets, and into its implementations
+  std::uint32_t worker;   // index into Trace::workers
+  std::int32_t eligible;  // index into Trace::eligible; -1: all workers of its rank
   std::int32_t layer, slice, group;
   std::int64_t iteration;
   trace::TaskTimes times;
@@ -32,18 +32,18 @@ struct Task {
 };
 
 struct Worker {
-  std::string name, kind;  // the name says the rank when there are several
+  std::string name, kind;  // if there are several ranks, the name begins with the rank
   std::int32_t rank = 0, node = 0;
 };
 
 struct Trace {
   std::vector<trace::Header> headers;  // by rank, ascending
-  bool complete = true;                // false: some rank's run was killed
+  bool complete = true;                // false: the run of some rank was killed
   std::vector<Worker> workers;
-  std::vector<trace::Codelet> codelets;  // same name, same entry, whatever the rank
+  std::vector<trace::Codelet> codelets;  // all ranks share a codelet of the same name
   std::vector<trace::Layer> layers;      // by id
   std::vector<trace::Data> data;
-  std::vector<std::vector<bool>> eligible;  // has the index of a worker in it, if that is one
+  std::vector<std::vector<bool>> eligible;  // sets of workers: whether a worker is in one, by index
   std::vector<trace::Peak> peaks;
   std::vector<Task> tasks;  // by rank, then in submission order
   std::vector<trace::Access> accesses;
@@ -53,7 +53,7 @@ struct Trace {
   std::vector<trace::Exchange> exchanges;
   std::vector<trace::Meeting> meetings;
   std::vector<trace::Counter> counters;
-  Nanoseconds begin = 0, end = 0;  // of the first and the last thing that happened
+  Nanoseconds begin = 0, end = 0;  // times of the first and of the last event
 
   double wall_seconds() const { return static_cast<double>(end - begin) * 1e-9; }
   std::span<const trace::Access> accesses_of(const Task& task) const {
@@ -65,30 +65,14 @@ struct Trace {
   }
 };
 
-// Reads what a run recorded: a folder of rank-<n>.jsonl (or .jsonl.part of a killed run), or one
-// such file. Nothing in a file is trusted; a problem is ErrorKind::data with "file:line".
+// Reads the trace of a run: a folder with files rank-<n>.jsonl (of a killed run, .jsonl.part), or
+// one such file. Every record is checked. Errors are ErrorKind::data with "file:line".
 Result<Trace> read_trace(const std::filesystem::path& path);
 
-// Whether a file is called as the recording of a process is.
+// Whether a file has a name that a Recorder gives.
 bool is_called_like_a_recording(const std::filesystem::path& path);
 
-// The same of a text; `name` stands for the file. killed: as a .part file.
+// Reads a text as such a file. `name` stands for the file's name; `killed` means a .part file.
 Result<Trace> read_trace_text(std::string_view text, std::string_view name, bool killed = false);
-
-// ---- what starpu_fxt_tool writes about the tasks of any StarPU program (tasks.rec), as a trace
-// ----
-//
-// It knows less than our recorder: nothing about who asked for work when, fetching, predictions,
-// and the submitting thread; a task is ready when the tasks are done that it depends on, and
-// whatever passes from then to its start counts as scheduling. Workers on memory node 0 are called
-// CPU, others by their node.
-
-struct Imported {
-  std::size_t tasks = 0, ranks = 0;
-  std::size_t left_out = 0;  // tasks that no worker ran: without a codelet, or not ended
-};
-
-// `from`: tasks.rec, or its folder. `to`: a folder, created if missing, without a trace in it.
-Result<Imported> import_fxt(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace omni::perf

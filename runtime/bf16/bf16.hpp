@@ -1,5 +1,5 @@
-// bfloat16: the upper half of a float's bits, so 7 of the 23 of its mantissa. Kernels compute with
-// floats, and read and write these.
+// bfloat16: the upper half of a float's bits, with 7 of the 23 bits of its mantissa. Kernels read
+// and write bf16, and compute with floats.
 #pragma once
 
 #include <bit>
@@ -17,9 +17,9 @@ namespace omni {
 
 struct Bf16 {
   Bf16() = default;
-  // Rounds to the nearest, ties to even; NaN stays NaN.
+  // Rounds to the nearest, ties to even. NaN stays NaN.
   OMNI_HD Bf16(float value) {
-#ifdef __CUDA_ARCH__  // one instruction: by the six below, memory would wait for arithmetic
+#ifdef __CUDA_ARCH__  // one instruction; the six below would take longer than the memory access
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
 #else
     const auto all = std::bit_cast<std::uint32_t>(value);

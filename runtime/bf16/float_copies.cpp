@@ -7,7 +7,8 @@
 namespace omni {
 namespace {
 
-// Each begins where a cache line does, and vectors of a GPU.
+// Returns how many floats a copy takes. Copies begin on cache lines, which also suits a GPU's
+// vectors.
 std::size_t floats_of(const BufferUse& use) {
   constexpr std::size_t kAlignment = 64;
   return use.bf16 ? (use.count + kAlignment - 1) / kAlignment * kAlignment : 0;

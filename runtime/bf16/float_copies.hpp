@@ -1,5 +1,5 @@
-// Copies in floats of bf16 tensors, for kernels that know only floats; they live as long as the
-// task.
+// Copies of bf16 tensors as floats, for kernels that compute only on floats. They live as long as
+// the task.
 #pragma once
 
 #include <array>
@@ -15,30 +15,30 @@ namespace omni {
 class CudaWorker;
 class DeviceContext;
 
-constexpr std::size_t kMostBuffers = 16;  // of a task
+constexpr std::size_t kMostBuffers = 16;  // per task
 
 struct BufferUse {
   std::uint32_t count = 0;
   AccessMode mode = AccessMode::read;
   bool bf16 = false;
-  std::uint32_t first = 0;  // value of the buffer
+  std::uint32_t first = 0;  // index of the first value that the task uses
 };
 
-// Number of floats in all copies.
+// Returns how many floats all copies have together.
 std::size_t float_copies_count(std::span<const BufferUse> uses);
 
-// How a kind of worker copies; a GPU copies in the order of its stream.
+// How a kind of worker copies. A GPU copies in the order of its stream.
 struct FloatCopying {
-  float* (*memory)(std::size_t count, DeviceContext& context);  // until the next call
+  float* (*memory)(std::size_t count, DeviceContext& context);  // valid until the next call
   void (*widen)(std::size_t count, const Bf16* from, float* to);
   void (*round)(std::size_t count, const float* from, Bf16* to);
 };
 extern const FloatCopying kCopyOnCpu;
-extern const FloatCopying kCopyOnGpu;  // in a build with CUDA
+extern const FloatCopying kCopyOnGpu;  // only in a build with CUDA
 
 class FloatCopies {
  public:
-  // Replaces pointers[i] by that of a copy where uses[i] is bf16.
+  // Where uses[i] is in bf16, makes pointers[i] point to a copy.
   FloatCopies(const FloatCopying& copying, DeviceContext& context, std::span<const BufferUse> uses,
               std::span<void*> pointers);
   void write_back() const;  // rounds what the kernel wrote
@@ -46,17 +46,18 @@ class FloatCopies {
  private:
   struct Copy {
     std::size_t count = 0;
-    Bf16* tensor = nullptr;  // null: it is not written
+    Bf16* tensor = nullptr;  // null: the kernel does not write it
     float* floats = nullptr;
   };
   const FloatCopying& copying_;
   std::array<Copy, kMostBuffers> copies_;
 };
 
-namespace gpu {  // in the worker's stream
+// The functions for GPUs work in the worker's stream.
+namespace gpu {
 
 void round(CudaWorker& worker, std::int64_t count, const float* from, Bf16* to);
-// adds: to what is there.
+// `adds` means that the values are added to those of `to`.
 void widen(CudaWorker& worker, std::int64_t count, const Bf16* from, float* to, bool adds = false);
 
 }  // namespace gpu

@@ -1,4 +1,4 @@
-// Between floats and bf16 on a GPU.
+// Conversions between floats and bf16 on a GPU.
 #include <algorithm>
 
 #include "runtime/bf16/float_copies.hpp"

@@ -63,7 +63,7 @@ void await(const std::vector<Message>& messages) {
           .bytes = each.bytes, .from = from, .to = recording::now(), .from_rank = each.peer});
 }
 
-// Of every rank as many bytes, one rank after the other.
+// Gathers as many bytes of every rank, in the order of ranks.
 std::vector<char> exchange(const void* own, std::size_t bytes) {
   std::vector<char> all(bytes * size());
   if (bytes == 0) return all;
@@ -105,7 +105,8 @@ std::vector<int> usable_cores() {
 }
 
 constexpr int kLinkTag = 5;
-// Messages for the rate grow until one takes so long. Less may be in a switch's buffers.
+// To measure the rate, messages grow until one takes so long. Smaller ones may fit a switch's
+// buffers.
 constexpr std::size_t kLeastBytes = 1 << 16, kMostBytes = 1 << 24;
 constexpr double kLong = 0.1;  // seconds
 
@@ -114,7 +115,8 @@ class LinkTest {
   struct Cost {
     double seconds = INFINITY, work = INFINITY;  // s, and s of a core here
   };
-  // Of one message of so many bytes: the least of some series, as other programs slow series down.
+  // Returns the cost of a message. It takes the fastest of some series, as other programs slow
+  // series down.
   Cost cost(std::size_t bytes, int messages, int series) {
     Cost least;
     for (int i = 0; i < series; ++i) {
@@ -129,7 +131,7 @@ class LinkTest {
   }
 
  private:
-  // Of all threads of this process.
+  // Returns the CPU time of all threads of this process, in seconds.
   static double work() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
   void pass_on(std::size_t bytes) {
@@ -151,7 +153,7 @@ Result<Launch> read_launch(const Environment& environment) {
     return text != nullptr && *text != '\0' ? std::atoi(text) : otherwise;
   };
   const auto is_set = [&](const char* name) { return environment(name) != nullptr; };
-  // Of srun's own tasks SLURM_PROCID tells; a batch script has it, too, but no SLURM_STEP_ID.
+  // A task of srun has SLURM_PROCID. A batch script has it, too, but has no SLURM_STEP_ID.
   const bool by_srun = is_set("SLURM_STEP_ID") && is_set("SLURM_PROCID");
   Launch launch{
       .by_mpi = is_set("PMI_RANK") || is_set("PMI_FD") || is_set("PMI_PORT") || is_set("PMIX_RANK"),

@@ -1,6 +1,7 @@
-// The ranks of a training: the processes that train one net together. Whoever posts messages starts
-// them. A thread tests those under way and sleeps in between, so a rank that waits uses little of a
-// core. Without a launcher there is one rank and no such thread.
+// The ranks of a training: the processes that train one net together, and the messages between
+// them. The thread that posts a message starts it. Another thread tests messages that are under
+// way, and sleeps in between, so a rank that waits uses little of a core. Without a launcher there
+// is one rank and no such thread.
 //
 // Every rank calls the collective functions in the same order. They do not fail: if a rank is
 // silent for longer than the patience, the job ends.
@@ -17,46 +18,46 @@
 
 namespace omni::ranks {
 
-// Whether a launcher (mpiexec, srun) started this process, and how many processes it started; from
-// the environment alone, before MPI is loaded.
+// The launcher (mpiexec, srun) that started this process, if any. It is read from the environment
+// alone, before MPI is loaded.
 struct Launch {
-  bool by_mpi = false;    // MPI's start-up information is there
-  int tasks = 1;          // processes of this program; 0: the launcher does not say
-  bool by_hydra = false;  // MPICH's mpiexec
+  bool by_mpi = false;    // the environment has MPI's start-up information
+  int tasks = 1;          // number of processes; 0: the launcher does not say
+  bool by_hydra = false;  // the launcher is MPICH's mpiexec
 };
 
 using Environment = std::function<const char*(const char*)>;
 
-// Refuses several processes without start-up information of MPI: each would train alone.
+// Refuses several processes without MPI's start-up information, since each would train alone.
 Result<Launch> read_launch(const Environment& environment);
 
-// Joins the other ranks, if a launcher started several. `exit_code` turns an error into an exit
-// code.
+// Joins the other ranks, if a launcher started several. `exit_code` maps errors to exit codes.
 Status start(int (*exit_code)(ErrorKind));
-int rank();  // of this process
-int size();
+int rank();  // of this process, from 0
+int size();  // number of ranks
 inline bool several() { return size() > 1; }
-inline bool first() { return rank() == 0; }  // it talks to the user, and writes files
+inline bool first() { return rank() == 0; }  // the first rank prints, and writes files
 std::string name(int rank);                  // "rank 1 on node7"
 
 void set_patience(double seconds);
-void note_iteration(std::uint64_t iteration);  // the last that was done, for messages
+void note_iteration(std::uint64_t iteration);  // the last one done, for error messages
 
 // ---- messages, from any thread ----
 struct Message {
   void* data;
   std::size_t bytes;
   int peer, tag;
-  bool sends;  // else it receives
+  bool sends;  // false: receives
 };
-// Tags of tensors; lower ones are the communicator's own.
+// The first tag for tensors. The communicator uses lower ones itself.
 inline constexpr int kFirstTag = 16;
-inline constexpr int kEventTag = kFirstTag - 1;  // of RankEvents
-// `done` is called in the communicator's thread, when all of them are done. It must not wait.
+inline constexpr int kEventTag = kFirstTag - 1;  // of the messages of RankEvents
+// When all messages are done, `done` is called in the communicator's thread. It must not wait.
 void post(std::vector<Message> messages, std::function<void()> done);
 
-// `watch` is called repeatedly in the communicator's thread: true if no message has come for some
-// time although some are awaited. Before it is replaced or removed it is called with false.
+// `watch` is called repeatedly in the communicator's thread. `silence` is true if messages are
+// awaited and none has come for some time. Before `watch` is replaced or removed it is called with
+// false.
 void watch_silence(std::function<void(bool silence)> watch);
 
 // StarPU's workers poll for tasks without a pause. While this object lives and another rank has
@@ -70,45 +71,47 @@ class IdleWorkers {
 };
 
 // ---- collective, from the main thread ----
-std::vector<std::string> gather(const std::string& text);  // of every rank, to every rank
-void sum(std::span<double> values);                        // in the order of the ranks
+std::vector<std::string> gather(const std::string& text);  // returns all ranks' texts, by rank
+void sum(std::span<double> values);                        // adds in the order of the ranks
 bool any(bool value);
 double least(double value);
-// From this rank, which is not the first, to the first, which uses them piece by piece.
+// Values travel from a rank `from`, which calls bring(), to the first rank. That one calls fetch(),
+// which hands them piece by piece to `use`.
 void bring(std::span<float> values);
 void fetch(int from, std::size_t count, const std::function<void(std::span<const float>)>& use);
 
-// Binds this rank to its share of the cores, if several ranks run on one host, unless StarPU's
+// If several ranks run on this host, binds this rank to its share of the cores, unless StarPU's
 // workers are not to be bound. Returns the number of cores in the share.
 int share_cores();
 std::vector<int> share_of_cores(const std::vector<int>& cores, int place, int sharers);
 
-// The first rank goes on as if it were the only one. The others end when it does.
+// After this call the first rank goes on as if it were the only one. The others wait, and end when
+// it ends.
 void disband();
 
-// For what is checked before any rank is started: this process counts as the first of so many, all
-// of which say what it says. 1: no longer. Refuses several where there is no MPI.
+// For checks before any rank is started: this process acts as the first of `ranks` ranks that all
+// send what it sends. 1 ends that. Refuses several ranks if there is no MPI.
 Status suppose(int ranks);
 
-// Ends all ranks with this code; log::last_error() says why. The first rank also prints errors that
-// only other ranks have. Ranks that do not respond are aborted.
+// Ends all ranks with this code; log::last_error() has the reason. The first rank also prints
+// errors that only other ranks have. Ranks that do not respond are aborted.
 [[noreturn]] void leave(int code);
-// For an error of this rank alone, in the middle of a training: tasks that wait for other ranks
-// would never end. Does nothing where there is one rank.
+// Ends all ranks because of an error that only this rank has: its tasks would wait for other ranks
+// for ever. Does nothing if there is one rank.
 void leave_for(const Error& error);
 
-// ---- what messages between neighbouring ranks cost, the communicator's part included: all ranks
-// send to the next one and receive from the one before at the same time, as in a training ----
+// ---- the measured cost of messages between neighbouring ranks ----
 
 struct Link {
   double seconds = 0, bytes_per_second = 0;  // latency and rate in one direction
-  // Seconds that a core works for a message out and one in, and for a byte out and one in.
+  // Seconds that a core works for a message sent and one received; the same for a byte.
   double work_per_message = 0, work_per_byte = 0;
 };
 
-// Collective, seconds at most. By rank: the link from the rank before it; none with one rank.
+// Returns for each rank the link from the rank before it; nothing if there is one rank. All ranks
+// send and receive at the same time, as in a training. Collective; takes a few seconds at most.
 std::vector<Link> measure_links();
-Link slowest(const std::vector<Link>& links);  // the longest latency, the lowest rate
+Link slowest(const std::vector<Link>& links);  // with the longest latency and the lowest rate
 std::string describe(const Link& link);
 
 }  // namespace omni::ranks

@@ -32,9 +32,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kNotice = 1, kGo = 2;  // tags
-// Others may have found the same error, and want to say so.
+// How long a rank that fails waits for others, which may report the same error.
 constexpr Service::Seconds kGrace = 3s, kLongGrace = 8s;
-// Between two looks, while messages are under way; long after the last one came.
+// Pauses between two tests of messages: while they come, long after the last one, and without
+// messages.
 constexpr std::chrono::microseconds kNap = 50us, kLongNap = 1ms, kIdle = 100ms;
 constexpr Service::Seconds kLively = 20ms;
 
@@ -48,7 +49,7 @@ void say_finalize() {
     (void)!::read(std::atoi(line), answer, sizeof answer);
 }
 
-// What both ends say at the beginning. A stranger does not know the secret.
+// The first message of both ends of a lifeline. Other programs do not know the secret.
 struct Greeting {
   std::uint64_t secret = 0;
   int rank = 0;
@@ -68,7 +69,7 @@ Greeting heard(int line) {
   return recv(line, &all, sizeof all, MSG_WAITALL) == sizeof all ? all : Greeting();
 }
 
-// Accepts the others, and waits for one of them to end.
+// Accepts the connections of other ranks, then calls gone() when one of them ends.
 void hold_first(int door, std::uint64_t secret, const std::function<void(int)>& gone) {
   std::vector<pollfd> lines{{door, POLLIN, 0}};
   std::vector<int> ranks{0};
@@ -111,7 +112,7 @@ void hold_other(const std::string& host, const std::string& port, std::uint64_t 
 Service::Service(OpenTransport open, int silent_code, bool aborts)
     : silent_code_(silent_code), aborts_(aborts), looked_at_(std::chrono::steady_clock::now()) {
   const auto begun = std::make_shared<std::promise<void>>();
-  // To the end of the process.
+  // This thread lives to the end of the process.
   start_thread([this, open, begun] {
     transport_ = open();
     rank_ = transport_->rank();
@@ -167,8 +168,8 @@ void Service::await_notices() {
 
 void Service::run() {
   prctl(PR_SET_TIMERSLACK, 1000UL);
-  // So scheduled, this thread does not interrupt a worker that computes on its core. A worker that
-  // waits yields the core.
+  // With SCHED_BATCH this thread does not interrupt a worker that computes on its core. A worker
+  // that waits yields the core.
   const sched_param priority{};
   sched_setscheduler(0, SCHED_BATCH, &priority);
   Seconds lively_until{0};
@@ -219,7 +220,7 @@ void Service::begin(Operation& operation) {
                    : transport_->receive(each.data, each.bytes, each.peer, each.tag));
 }
 
-// Tickets and messages that are left stand in the same order.
+// The tickets and messages that remain keep their common order.
 bool Service::advance(Operation& operation) {
   std::size_t left = 0;
   for (std::size_t i = 0; i < operation.tickets.size(); ++i) {
@@ -232,7 +233,8 @@ bool Service::advance(Operation& operation) {
   return left == 0;
 }
 
-// Who leaves in order has sent a notice, or was told to go.
+// A rank that leaves in order has sent a notice, or got the permission to go. If another rank is
+// gone, gives up.
 void Service::look_for_gone() {
   const bool failed = left_at_ && own_.code != 0;
   if (gone < 0 || failed || awaited_[rank_ == 0 ? static_cast<std::size_t>(gone) : 0] == nullptr)
@@ -241,7 +243,7 @@ void Service::look_for_gone() {
   if (now_ - *gone_at_ > 1s) give_up(gone, "has ended");
 }
 
-// The first rank that is left speaks, and ends the others.
+// The lowest remaining rank comes first here: it prints the error, and ends the others.
 void Service::give_up(int rank, const std::string& what) {
   std::this_thread::sleep_for(rank_ * 2s);
   log::urgent(
@@ -268,7 +270,7 @@ void Service::look_for_notices() {
 
 void Service::leave_as_other() {
   if (!left_at_) return;
-  if (!std::exchange(told_, true)) {
+  if (!std::exchange(told_errors_, true)) {
     std::fflush(nullptr);
     goodbyes_[0] = transport_->send(&own_, sizeof own_, 0, kNotice);
   }
@@ -329,7 +331,7 @@ void Service::end_in_order(int code) {
 
 void Service::end(int code) {
   std::fflush(nullptr);
-  // An abort waits for the launcher, which may be cut off.
+  // An abort waits for the launcher, whose connection may be lost.
   try {
     start_thread([code] {
       std::this_thread::sleep_for(kGrace);
@@ -338,7 +340,7 @@ void Service::end(int code) {
   } catch (const std::exception&) {
     _exit(code);
   }
-  // When a rank aborts, the launcher drops the words that it has not read yet.
+  // When a rank aborts, the launcher drops output that it has not read yet.
   int looks = 0, unread = 0;
   while (++looks < 100 && ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0)
     std::this_thread::sleep_for(10ms);

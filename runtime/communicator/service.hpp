@@ -1,5 +1,5 @@
-// Messages under way, and the thread that tests them. It sleeps in between, ends the job if another
-// rank stays silent, and makes all ranks leave together.
+// The communicator's thread. It tests messages that are under way, ends the job if another rank
+// stays silent, and makes all ranks leave together.
 #pragma once
 
 #include <array>
@@ -22,8 +22,9 @@ class Service {
  public:
   using Seconds = std::chrono::duration<double>;
 
-  // Returns when all ranks have begun. `silent_code`: what the job ends with when a rank is silent.
-  // `aborts`: the launcher hands on the code of an abort, but not one that ranks exit with.
+  // Returns when all ranks have begun. The job ends with `silent_code` if a rank is silent.
+  // `aborts` means that the launcher passes on the code of an abort, but not a code that ranks exit
+  // with.
   Service(OpenTransport open, int silent_code, bool aborts);
 
   int rank() const { return rank_; }
@@ -45,7 +46,7 @@ class Service {
     std::function<void()> done;
     Seconds begun{0};
   };
-  // What a rank says when it leaves.
+  // The message of a rank that leaves.
   struct Notice {
     int code = 0;
     std::array<char, 2000> text{};
@@ -54,7 +55,7 @@ class Service {
   void await_notices();
   void run();
   void begin(Operation& operation);
-  bool advance(Operation& operation);  // true: it is done
+  bool advance(Operation& operation);  // true: all its messages are done
   void take_time();
   void look_for_gone();
   [[noreturn]] void give_up(int rank, const std::string& what);
@@ -69,36 +70,36 @@ class Service {
   int rank_ = 0, size_ = 1, silent_code_;
   bool aborts_;
   std::vector<std::string> hosts_;
-  // Whoever holds it may call the transport. Who posts starts the messages at once: where workers
-  // compute on all cores, the service's thread may wait long for its turn.
+  // The holder may call the transport. The thread that posts starts the messages itself: where
+  // workers compute on all cores, the service's thread may wait long until it runs.
   std::mutex mutex_;
   std::condition_variable changed_;
   Transport* transport_ = nullptr;
   std::list<Operation> operations_;
-  bool fresh_ = false;          // operations have begun since the thread last looked
+  bool fresh_ = false;          // true: operations have begun since the thread last looked
   std::optional<int> leaving_;  // the code
-  Seconds now_{0};              // a pause of this process is not the silence of others
+  Seconds now_{0};              // without pauses of this process, which are no silence of others
   std::chrono::steady_clock::time_point looked_at_;
 
   std::mutex watch_mutex_;
   std::function<void(bool)> watch_;
 
-  // Of the first rank, by rank: the notice to come. Of others: the first one's permission to go.
-  std::vector<Notice> notices_;
+  std::vector<Notice> notices_;  // of the first rank, by rank
+  // On the first rank: the receipt of each rank's notice, by rank. On others, element 0: the
+  // receipt of the first rank's permission to leave.
   std::vector<Transport::Ticket> awaited_;
   std::vector<Transport::Ticket> goodbyes_;
   Notice own_;
-  bool told_ = false;
+  bool told_errors_ = false;
   char go_ = 0;
   std::optional<Seconds> left_at_, failed_at_, gone_at_;
 };
 
-// A connection from every other rank to the first one, over which nothing is said. The kernel
-// closes it when a process ends, however it ends: so a killed rank is known at once. Where none
-// comes about, a killed rank is silent until the patience ends.
+// Opens a connection from every other rank to the first one, over which nothing is sent. The kernel
+// closes it when a process ends in any way, so a killed rank is noticed at once. Without a
+// connection a killed rank is noticed only when the patience ends.
 //
-// Collective. Threads of their own, to the end of the process, call `gone` with the rank that
-// ended.
+// Collective. Threads that live to the end of the process call `gone` with the rank that ended.
 void hold_lifelines(const std::function<void(int rank)>& gone);
 
 }  // namespace omni::ranks

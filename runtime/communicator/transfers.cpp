@@ -25,7 +25,7 @@ struct TransferGroup {
   std::atomic<std::size_t> to_acquire;
 };
 
-// What StarPU's callback gets: it owns a share of the group.
+// The argument of StarPU's callback, which shares the ownership of the group.
 struct OneAcquired {
   std::shared_ptr<TransferGroup> group;
 };

@@ -1,5 +1,5 @@
-// Transfers of tensors between ranks, ordered among the tasks that use them. No worker waits for a
-// message, and the messages of one layer travel while other layers compute.
+// Transfers of tensors between ranks, which StarPU orders among the tasks that use the tensors. No
+// worker waits for a message, and the messages of one layer travel while other layers compute.
 #pragma once
 
 #include <functional>
@@ -7,27 +7,29 @@
 
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/tasks/access.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni {
 
 struct Transfer {
   enum class Kind { send, send_and_clear, receive } kind;
   TensorPart part;
-  std::vector<int> peers;  // one, where it receives
-  int tag;                 // the same at both ends, see ranks::kFirstTag
+  std::vector<int> peers;  // exactly one for `receive`
+  int tag;                 // the same on both ranks, at least ranks::kFirstTag
 };
 
-// Tags of the messages of a layer, by slice of the whole mini-batch, where ranks share it.
-inline constexpr int kMostLayers = 768, kMostSlices = 256;  // of a rank
+// The tags of a layer's messages, by slice of the whole mini-batch, where ranks share one.
+inline constexpr int kMostLayers = 768, kMostSlices = 256;  // per rank
 inline constexpr int kFirstLayerTag = 1 << 18;
 inline int layer_tag(int layer, int kind, int slice) {  // kind: 0 to 3
   return kFirstLayerTag + (layer * 4 + kind) * kMostSlices + slice % kMostSlices;
 }
 
-inline constexpr const char* kTransferName = "transfer";  // among captured tasks
+inline constexpr const char* kTransferName = "transfer";  // the codelet's name of a CapturedTask
 
-// Behind the tasks submitted so far that use these parts, and before those submitted later. `then`
-// is called in the communicator's thread when all have arrived. No value occurs twice.
+// The transfers run after the tasks submitted before that use these parts, and before those
+// submitted later. When all are done, `then` is called in the communicator's thread. No two
+// transfers overlap.
 void submit_transfers(std::vector<Transfer> transfers, TaskTag tag = {},
                       std::function<void()> then = {});
 

@@ -1,4 +1,4 @@
-// The calls of MPI that the communicator needs: messages are started and tested, never waited for.
+// The calls of MPI that the communicator needs. Messages are started and tested, never waited for.
 // The implementation is a separate library (library/mpi_transport.cpp), which is loaded only if a
 // launcher started the program.
 #pragma once
@@ -13,8 +13,8 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // A message under way; null when it is done. The memory belongs to it until then. Between two
-  // ranks, messages of one tag arrive in the order in which they were sent.
+  // A message under way; null when it is done. Until then nobody else may use its memory. Between
+  // two ranks, messages of one tag arrive in the order in which they were sent.
   using Ticket = void*;
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   virtual Ticket send(const void* data, std::size_t bytes, int peer, int tag) = 0;
@@ -24,7 +24,7 @@ class Transport {
   virtual void abort(int code) = 0;  // ends all ranks
 };
 
-// Of the library, by this name. One thread at a time makes calls.
+// The library has a function of this type and name. Only one thread at a time may call a Transport.
 inline constexpr const char* kOpenTransport = "omni_open_transport";
 using OpenTransport = Transport* (*)();
 

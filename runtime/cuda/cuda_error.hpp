@@ -13,10 +13,10 @@ class CudaError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A GPU is out of memory. Derived from bad_alloc, which callers catch to try with less memory.
+// A GPU is out of memory. Callers catch bad_alloc to try again with less memory.
 class OutOfGpuMemory : public std::bad_alloc {
  public:
-  // `asked` 0: a library did not say how much it wanted.
+  // `asked` and `free` are bytes; `asked` 0: a library did not say how much it wanted.
   OutOfGpuMemory(const std::string& what, int gpu, std::size_t asked, std::size_t free);
   const char* what() const noexcept override { return text_.c_str(); }
 

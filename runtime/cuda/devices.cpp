@@ -61,11 +61,11 @@ namespace {
 
 constexpr std::size_t kMostGpus = STARPU_MAXCUDADEVS;
 
-// Of CMake's list of architectures the oldest.
+// The oldest architecture in CMake's list.
 constexpr int kOldestMajor = 8;
 
-// What StarPU lets itself take at most, in MiB: of every GPU, or if nothing is said of that, of
-// this.
+// Returns how many MiB StarPU may take of a GPU by the user's limit for all GPUs; without that, by
+// the limit for this GPU.
 std::size_t limit_of(int number) {
   for (const std::string& name :
        {std::string("STARPU_LIMIT_CUDA_MEM"), fmt::format("STARPU_LIMIT_CUDA_{}_MEM", number)})
@@ -74,11 +74,11 @@ std::size_t limit_of(int number) {
   return std::numeric_limits<std::size_t>::max();
 }
 
-// What CMake asks of the library that this is compiled with, too.
+// CMake demands the same version of the library at compile time.
 constexpr std::size_t kOldestCudnn = 90800;
 
-// Empty: it can be used. Another process may have it for itself, or it may be broken. Notes how
-// much is left there: where less than is needed is free, StarPU would wait for ever.
+// Returns why a GPU cannot be used; "": it can. Another process may use it exclusively, or it may
+// be broken. Notes how much memory is left: with less than it needs, StarPU would wait for ever.
 std::string why_unusable(Gpu& gpu) {
   if (gpu.major < kOldestMajor)
     return fmt::format("its compute capability is {}.{}, and this is compiled for {}.0 and later",

@@ -1,4 +1,3 @@
-// Watches what StarPU allocates for vectors, which all our tensors are.
 #include "runtime/cuda/full_gpu.hpp"
 
 #include <cuda_runtime.h>
@@ -11,12 +10,13 @@
 
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/cuda_error.hpp"
+#include "runtime/cuda/gpu_tensors.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
 namespace {
 
-// Of the current device. What cannot be asked counts as nothing.
+// Returns the free bytes of the current device; 0 if CUDA does not tell.
 std::size_t free_memory() {
   std::size_t free = 0, all = 0;
   if (cudaMemGetInfo(&free, &all) != cudaSuccess) cudaGetLastError();
@@ -29,11 +29,12 @@ using Clock = std::chrono::steady_clock;
 void (*end_run)(const Error&) = nullptr;
 decltype(starpu_data_interface_ops::allocate_data_on_node) allocate_vector = nullptr;
 
-// Or nobody waits: StarPU may be trying to send something ahead of time.
+// Whether a task computes, or this GPU does. Also true if there is no task: then StarPU only tries
+// to send a tensor in advance, and nobody waits.
 bool is_computing(const Computing::Count& count) {
   if (count.begun != count.ended || starpu_task_nsubmitted() == 0) return true;
   const bool waits = cudaStreamQuery(starpu_cuda_get_local_stream()) == cudaErrorNotReady;
-  if (waits) cudaGetLastError();  // an answer, no error
+  if (waits) cudaGetLastError();  // clears the answer, which is no error
   return waits;
 }
 
@@ -50,7 +51,7 @@ void end_for(const starpu_vector_interface& tensor, unsigned node) {
                 : first.error());
 }
 
-// Seconds are counted one by one: a process that was stopped has not waited.
+// Counts seconds one by one, so the time in which the process was stopped does not count.
 void failed_to_allocate(const starpu_vector_interface& tensor, unsigned node) {
   thread_local Computing::Count then;
   thread_local int seconds = 0;

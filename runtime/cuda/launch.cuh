@@ -1,10 +1,11 @@
-// The one place that launches a kernel. The build that plays a GPU on the CPU puts a launch() of
-// its own in front of this file, so that every kernel of ours also runs where there is no device.
+// The only function that launches kernels. The build that plays a GPU on the CPU puts another
+// launch() in front of this file. So every kernel of ours also runs where there is no GPU.
 #pragma once
 
 #include <cstddef>
 
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/first_launch.hpp"
 
 namespace omni {
 

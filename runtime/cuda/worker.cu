@@ -17,7 +17,8 @@ void throw_cuda_error(const char* what, const char* why) {
 
 namespace {
 
-// By worker, not by thread: StarPU may let one thread drive several workers of a device.
+// They are kept by worker, not by thread, because one thread of StarPU may drive several workers of
+// a device.
 thread_local std::unordered_map<int, std::unique_ptr<CudaWorker>> workers;
 
 }  // namespace
@@ -49,7 +50,7 @@ CudaWorker::CudaWorker(cudaStream_t stream)
   check(cudnnSetStream(dnn_, stream), "giving cuDNN its stream");
 }
 
-// Nobody is left to hear of a failure.
+// Failures are ignored: nobody would handle them.
 CudaWorker::~CudaWorker() {
   cudaSetDevice(device_);  // its thread may have another one by now
   prepared_.reset();
@@ -71,7 +72,7 @@ unsigned* CudaWorker::counters() {
 
 void* CudaWorker::Memory::at_least(std::size_t bytes, cudaStream_t stream) {
   if (bytes > bytes_) {
-    // In the stream's order, so that kernels that are still to run keep theirs.
+    // The memory is freed in the stream's order, so kernels before keep it until they are done.
     if (data_ != nullptr) check(cudaFreeAsync(data_, stream), "freeing a workspace");
     data_ = nullptr;
     bytes_ = 0;

@@ -1,6 +1,5 @@
-// What one CUDA worker owns besides its stream: the libraries' handles, bound to that stream, and
-// memory for a kernel's intermediate results. Included by .cu files only; made on first use in a
-// worker.
+// What one CUDA worker owns: the libraries' handles, which are bound to the worker's stream, and
+// memory for a kernel's intermediate results. It is made when a worker first uses it.
 #pragma once
 
 #include <cublasLt.h>
@@ -18,8 +17,8 @@ class Locals;
 
 class CudaWorker {
  public:
-  // The CUDA worker that runs the current task. Outside of StarPU (tests, benchmarks): one for the
-  // calling thread, with the default stream of the current device.
+  // Returns the worker that runs the current task. Outside of StarPU (in tests and benchmarks) the
+  // calling thread has one of its own, with the default stream of the current device.
   static CudaWorker& current();
 
   cudaStream_t stream() const { return stream_; }
@@ -31,19 +30,20 @@ class CudaWorker {
   int multiprocessors() const { return multiprocessors_; }
   int device() const { return device_; }
   const char* device_name() const { return device_name_.data(); }
-  // Largest workspace of an algorithm.
+  // bytes
   std::size_t most_workspace() const { return omni::most_workspace(device_bytes_); }
-  // Objects that libraries prepared for this worker; destroyed before the handles.
+  // Objects that libraries prepared for this worker. They are destroyed before the handles.
   Locals& prepared() { return *prepared_; }
 
-  // Device memory with undefined contents. One buffer per worker: its kernels run one after
-  // another in one stream, so that the next one may use it, too. A kernel that needs several
-  // pieces asks once and divides. Throws OutOfGpuMemory.
+  // Returns device memory with undefined contents. All kernels of a worker get the same buffer,
+  // since they run one after another in one stream. A kernel that needs several pieces asks once
+  // and divides the buffer. Throws OutOfGpuMemory.
   void* workspace(std::size_t bytes) { return workspace_.at_least(bytes, stream_); }
-  // Memory for copies of bf16 tensors as floats; it stays as workspace() does.
+  // Returns a second buffer of that kind, for copies of bf16 tensors as floats.
   void* copies(std::size_t bytes) { return copies_.at_least(bytes, stream_); }
 
-  // One for every block that the device can run at once: zeros, which kernels leave as zeros.
+  // Returns a counter for every block that the device can run at once. Kernels find zeros, and
+  // leave zeros behind.
   unsigned* counters();
 
   explicit CudaWorker(cudaStream_t stream);

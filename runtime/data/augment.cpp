@@ -14,7 +14,8 @@ namespace {
 
 using Pixels = std::span<const std::uint8_t>;
 
-// Everything that varies, drawn in a fixed order whatever the options are.
+// Everything that training varies. The numbers are drawn in a fixed order, whatever the options
+// are.
 struct Variation {
   float zoom = 0, degrees = 0, aspect = 1;
   float slack_y = 0.5f, slack_x = 0.5f;  // where the window lies: 0 first possible place, 1 last
@@ -53,7 +54,7 @@ Variation choose_variation(const AugmentOptions& options, std::uint64_t seed, st
   return draw_variation(options, Draws(Philox(seed, RandomStream::augment), sample));
 }
 
-// The size of the shorter side that min_crop and max_crop ask for; 0 when neither is given.
+// Returns the size of the shorter side that min_crop and max_crop ask for; 0 if neither is given.
 float drawn_side(const AugmentOptions& options, Extent net, float zoom) {
   if (options.min_crop == 0 && options.max_crop == 0) return 0;
   const int side = std::max(net.h, net.w);
@@ -65,8 +66,9 @@ float drawn_side(const AugmentOptions& options, Extent net, float zoom) {
   return std::min(target, static_cast<float>(high));
 }
 
-// Net pixels per image pixel, down the image; across it is divided by `aspect`. (Darknet measures
-// the shorter side as if it were multiplied, so that its windows may leave the image.)
+// Returns the net's pixels per pixel of the image, vertically; horizontally they are divided by
+// `aspect`. (Darknet measures the shorter side as if they were multiplied, so its windows may leave
+// the image.)
 float choose_scale(Extent image, Extent net, const AugmentOptions& options, float zoom,
                    float aspect) {
   const auto height = static_cast<float>(image.h), width = static_cast<float>(image.w) / aspect;
@@ -106,10 +108,10 @@ struct Neighbours {
   }
 };
 
-// std::lerp keeps promises about infinities that cost branches.
+// Interpolates. std::lerp would handle infinities, which takes branches.
 float blend(float a, float b, float weight) { return a + (b - a) * weight; }
 
-// Where in the image the net's pixels lie. Pixel centres lie at half-integers.
+// Which place in the image a pixel of the net has. Centres of pixels are at half-integers.
 struct Window {
   Extent image, net;
   float scale, aspect, shift_y, shift_x;
@@ -123,7 +125,7 @@ struct Window {
                 (static_cast<float>(of.h) * scaled - static_cast<float>(onto.h))),
         shift_x((v.slack_x - 0.5f) *
                 (static_cast<float>(of.w) * scaled / v.aspect - static_cast<float>(onto.w))) {}
-  // Image pixels from the image's centre.
+  // Return the distance from the image's centre, in pixels of the image.
   float y_of(int y) const {
     return (static_cast<float>(y) + 0.5f - static_cast<float>(net.h) / 2 + shift_y) / scale;
   }
@@ -140,7 +142,7 @@ struct Window {
   std::size_t row_values() const { return static_cast<std::size_t>(image.w) * image.c; }
 };
 
-// Bilinear, beyond the edge the edge goes on.
+// Samples bilinearly. Beyond the edge, the pixels of the edge are repeated.
 template <int kChannels>
 void sample_rotated(Pixels src, const Window& window, float degrees, float* dst) {
   const float radians = degrees * std::numbers::pi_v<float> / 180;
@@ -165,8 +167,8 @@ void sample_rotated(Pixels src, const Window& window, float degrees, float* dst)
   }
 }
 
-// The same without rotation: row and column are independent of each other, so that whole lines of
-// the image can be blended first.
+// Samples bilinearly without rotation. Row and column are then independent of each other, so whole
+// lines of the image are blended first.
 void sample_upright(Pixels src, const Window& window, float* dst) {
   const int channels = window.image.c;
   thread_local std::vector<Neighbours> columns;
@@ -199,7 +201,7 @@ void mirror_rows(float* pixels, Extent extent) {
                        pixels + right * channels);
 }
 
-// Grey from colour by the weights of BT.601; colour from grey by repetition.
+// Makes grey of colours by the weights of BT.601, and colours of grey by repetition.
 Pixels convert_channels(Pixels src, Extent& image, int channels,
                         std::vector<std::uint8_t>& scratch) {
   if (image.c == channels) return src;
@@ -222,15 +224,15 @@ float lower(float a, float b) { return a < b ? a : b; }
 float higher(float a, float b) { return a > b ? a : b; }
 float within_unit(float value) { return lower(higher(value, 0), 1); }
 
-// How much of a saturated colour's hue a channel lacks: nothing up to one sixth of the circle from
-// the channel's own hue, all from two sixths on.
+// Returns which share of a saturated colour a channel lacks. It is 0 up to a sixth of the colour
+// circle from the channel's own hue, and 1 from two sixths on.
 float lack(float hue, float own) {
   const float away = hue - own;
   return within_unit(std::fabs(away - 6 * std::floor(away / 6 + 0.5f)) - 1);
 }
 
-// The hue counts sixths of the circle from red over green to blue; a grey has hue 0. Choices of
-// values instead of branches: the compiler then makes vectors of the pixels.
+// Hues count sixths of the circle from red over green to blue; grey has hue 0. The function chooses
+// between values instead of branching, so the compiler can vectorise over pixels.
 void shift_pixel(float* rgb, const ColourShift& shift) {
   const float r = rgb[0], g = rgb[1], b = rgb[2];
   const float high = higher(higher(r, g), b), range = high - lower(lower(r, g), b);

@@ -39,7 +39,7 @@ class SkippingDataset final : public Dataset {
   }
   DamagedImages* damaged() const override { return &damaged_; }
 
-  // A damaged image of a test set has none, once it was read.
+  // A damaged image of a test set has no label once it has been read.
   int label(std::size_t index) const override {
     return !training_ && damaged_.has(index) ? kNoLabel : of_->label(index);
   }
@@ -153,7 +153,7 @@ std::vector<DamagedImage> DamagedImages::take_new() {
   return taken;
 }
 
-// A line per image: its index, its place, and the problem, with tabs between them.
+// The text has a line per image: index, place and problem, with tabs between them.
 std::string DamagedImages::take_text() {
   const std::lock_guard lock(mutex_);
   std::string text;

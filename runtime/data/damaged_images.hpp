@@ -1,6 +1,6 @@
-// Images of a data set that cannot be read: each is found once, named and counted. In a training
-// set another image of its class takes its place; in a test set none does. Beyond a share of the
-// set there is an error.
+// Damaged images: those of a data set that cannot be read. Each is named and counted once. In a
+// training set another image of its class replaces it; in a test set it is left out. More than a
+// certain share of the set is an error.
 #pragma once
 
 #include <atomic>
@@ -19,17 +19,19 @@
 namespace omni {
 
 struct DamagedImage {
-  std::size_t index = 0, number = 0;  // in the set; among the damaged ones, as found, from 1 on
-  Error error{};                      // names the file, and what is wrong with it
+  std::size_t index = 0;  // in the set
+  std::size_t number =
+      0;          // among the damaged images, in the order in which they were found, from 1
+  Error error{};  // has the file's name, and what is wrong with it
 };
 
 // Thread-safe.
 class DamagedImages {
  public:
-  // `what`: the images, as errors call them ("training images").
+  // `share` of the images may be damaged. `what` names the images in errors ("training images").
   DamagedImages(std::size_t images, double share, std::string what);
 
-  // Counts an image, once. An error: these are more than the share.
+  // Counts an image unless it is known. Fails if more than the share are damaged.
   Status add(std::size_t index, const Error& error);
   bool has(std::size_t index) const;
   std::size_t count() const { return count_; }
@@ -39,14 +41,14 @@ class DamagedImages {
 
   std::vector<DamagedImage> take_new();  // those added since the last call
 
-  // For other ranks: those that add() has added since the last call, as text. And what such a text
-  // says is added.
+  // Returns as text, for other ranks, the images that add() has added since the last call.
+  // add_text() adds the images of such a text.
   std::string take_text();
   Status add_text(std::string_view text);
 
  private:
-  // While mutex_ is held.
-  bool insert(std::size_t index, const Error& error);  // false: it is known
+  // The caller of these two holds mutex_.
+  bool insert(std::size_t index, const Error& error);  // false: the image is known
   Status check() const;
 
   std::size_t images_, most_;
@@ -54,15 +56,14 @@ class DamagedImages {
   std::string what_;
   mutable std::mutex mutex_;
   std::map<std::size_t, DamagedImage> found_;  // by index
-  std::vector<std::size_t> new_, untold_;      // indices: for take_new(), for take_text()
+  std::vector<std::size_t> new_, untold_;      // indices for take_new() and take_text()
   std::atomic<std::size_t> count_{0}, new_count_{0};
 };
 
-// The same data, whose damaged files are skipped, up to that share of them; `training`: and
-// replaced. The replacement is the next image of its class that can be read, in the order of the
-// set, its end followed by its beginning: it depends on nothing else. Data that are not files of
-// images, and data of which no share may be damaged, are returned as they are. What nobody took
-// from damaged() is named in the log at the end.
+// Returns the same data, but damaged files are skipped, up to this share of them. Training data
+// replace a damaged image by the next readable one of its class; after the set's end comes its
+// beginning. So the replacement depends only on the set. Data that are not image files, and a share
+// of 0, are returned as they are. The destructor names in the log what nobody took from damaged().
 std::unique_ptr<Dataset> skip_damaged_images(std::unique_ptr<Dataset> data, double share,
                                              bool training);
 

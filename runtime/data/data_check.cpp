@@ -10,14 +10,15 @@
 #include <iterator>
 #include <mutex>
 
-#include "runtime/data/sources.hpp"
+#include "runtime/data/synthetic.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/threads.hpp"
 
 namespace omni {
 namespace {
 
-// What is equal has the same; of a hundred million samples some would by chance, with 64 bits.
+// Equal samples have the same digest. With 64 bits, some of a hundred million others would, too, by
+// chance.
 struct Digest {
   std::uint64_t high, low;
   auto operator<=>(const Digest&) const = default;
@@ -48,8 +49,8 @@ void add_counts(Distribution& to, const Distribution& from) {
   for (const auto& [value, count] : from) to[value] += count;
 }
 
-// Reads all of a data set with several threads. use(digest, index) is called for what could be
-// read, by one thread at a time.
+// Reads a whole data set with several threads. For every sample that can be read it calls
+// use(digest, index), in one thread at a time.
 class Reading {
  public:
   using Use = std::function<void(const Digest&, std::size_t)>;
@@ -75,10 +76,10 @@ class Reading {
   }
 
  private:
-  // Samples that a thread takes at once.
+  // How many samples a thread takes at a time.
   static constexpr std::size_t kAtOnce = 16;
 
-  // The body of a thread.
+  // The function of a thread.
   void work() {
     try {
       read_samples();
@@ -198,7 +199,7 @@ std::vector<std::string> class_warnings(const DatasetPair& data) {
   warn("the test set has", gaps.not_tested, gaps.not_tested.size(),
        "their accuracy is not measured");
   warn("the training set has", gaps.not_trained, gaps.not_trained.size(), "they cannot be learned");
-  // Numbers that a list of labels leaves out are no classes that somebody missed.
+  // Without class names, numbers without samples may be intended.
   if (!train.class_names().empty())
     warn("there is", gaps.unused, gaps.all_unused, "is a folder empty, or a name too many?");
   return warnings;
@@ -225,7 +226,7 @@ Result<DataCheck> check_data(const DatasetPair& data, const CheckOptions& option
     unreadable = found.test->unreadable.size();
   }
   std::vector<Digested> trained;
-  // Of equal test samples, the first one in `kept` is told: there may be very many.
+  // A twin is noted only at the first of equal test samples in `kept`: there may be very many.
   const auto use = [&](const Digest& own, std::size_t index) {
     trained.push_back({own, index});
     const auto place = std::ranges::lower_bound(kept, own, {}, &Digested::digest);

@@ -1,5 +1,5 @@
-// What a data set would make a training stumble over, found by reading all of it: samples that
-// cannot be read, classes without samples, samples that are in both sets or in several classes.
+// The check of a data set before a training, by reading all of it. It finds samples that cannot be
+// read, classes without samples, and samples that are in both sets or in several classes.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,32 @@
 
 namespace omni {
 
-std::set<int> classes_in(const Dataset& data);  // those with samples
+std::set<int> classes_in(const Dataset& data);  // the classes that have samples
 
-// Which classes lack samples; of those without any, the first kMostUnused.
+// The classes that lack samples in the training set, in the test set, or in both (`unused`).
 struct ClassGaps {
   static constexpr std::size_t kMostUnused = 1000;
   std::vector<int> not_trained = {}, not_tested = {}, unused = {};
-  std::size_t all_unused = 0;
+  std::size_t all_unused = 0;  // `unused` has only the first kMostUnused of them
 };
 ClassGaps class_gaps(const std::set<int>& trained, const std::set<int>& tested, int classes);
 
-// "'cat', 'dog' and 3 more"
+// Names classes as "'cat', 'dog' and 3 more". `all` is how many there are.
 std::string class_list(const std::vector<int>& classes, const Dataset& data, std::size_t all);
 
-// What is said of gaps before a training. Nothing of computed samples.
+// Returns the warnings about class_gaps() that a training prints. Computed samples cause none.
 std::vector<std::string> class_warnings(const DatasetPair& data);
 
-// How many samples have which height, width or number of channels.
+// How many samples have a value: a height, a width, or a number of channels.
 using Distribution = std::map<int, std::size_t>;
-int median(const Distribution& distribution);  // the lower one; requires a sample
+int median(const Distribution& distribution);  // of two, the lower one; requires a sample
 
 struct CheckedSet {
   std::size_t samples = 0;
-  std::vector<std::size_t> unreadable = {};               // in ascending order, as of the others
-  std::map<int, std::size_t> classes = {};                // all samples
-  Distribution heights = {}, widths = {}, channels = {};  // of what can be read
-  std::size_t smaller = 0;                                // than the net's input in height or width
+  std::vector<std::size_t> unreadable = {};               // indices, ascending
+  std::map<int, std::size_t> classes = {};                // samples by class, unreadable ones, too
+  Distribution heights = {}, widths = {}, channels = {};  // of readable samples
+  std::size_t smaller = 0;  // samples with less height or width than the net's input
 };
 
 struct DataCheck {
@@ -49,9 +49,9 @@ struct DataCheck {
   };
   CheckedSet train = {};
   std::optional<CheckedSet> test = {};
-  // Test samples that are training samples, too, value by value; each with the first such.
+  // Test samples whose values are those of a training sample; of several, the first is named.
   std::vector<Twins> in_both = {};
-  // Training samples that are such of another class, too; each with the first of its values.
+  // Training samples whose values an earlier sample (`first`) of another class has, too.
   struct Contradiction {
     std::size_t sample, first;
     auto operator<=>(const Contradiction&) const = default;
@@ -60,14 +60,15 @@ struct DataCheck {
 };
 
 struct CheckOptions {
-  Extent net_input = {};  // of 0x0: unknown
+  Extent net_input = {};  // 0x0: unknown
   int threads = 1;
-  // Called by one thread, now and then, with the samples that were read and could not be.
+  // Called by one thread at a time, now and then: with the samples that are done, and those of them
+  // that could not be read.
   std::function<void(std::size_t done, std::size_t unreadable)> progress = [](std::size_t,
                                                                               std::size_t) {};
 };
 
-// Holds a checksum of each sample, and an image for each thread. Throws as run_together()
+// Uses memory for a checksum of each sample, and for an image per thread. Throws as run_together()
 // does.
 Result<DataCheck> check_data(const DatasetPair& data, const CheckOptions& options);
 

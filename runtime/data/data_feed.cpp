@@ -35,7 +35,8 @@ void read_labels_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceConte
   args.feed->read_labels(args.first_sample, args.count, buffers.get<std::int32_t>(0));
 }
 
-// Per task that makes pixels: some milliseconds of reading files, or one of copying memory.
+// Images per task that makes pixels. Reading them takes some milliseconds, copying them in memory
+// one.
 constexpr int kFilesPerTask = 4;
 constexpr std::size_t kCopiedPerTask = 1 << 20;
 
@@ -65,7 +66,7 @@ Codelet<DecodeArgs> decode_batch(
      .cost = decode_cost,
      .footprint = decode_footprint,
      .when_done = [](const DecodeArgs& args) { args.images->send_to_lone_gpu(); }});
-// The same work, but StarPU's models must not take the one's time for the other's.
+// They do the same work, but need models of their own, because their times differ.
 Codelet<DecodeArgs> read_image_files(pixels_definition("read_image_files"));
 Codelet<DecodeArgs> copy_image_pixels(pixels_definition("copy_image_pixels"));
 Codelet<DecodeArgs> read_image_labels({.name = "read_image_labels",
@@ -76,8 +77,8 @@ Codelet<DecodeArgs> read_image_labels({.name = "read_image_labels",
 
 constexpr std::uint64_t kFree = ~std::uint64_t{0};
 
-// Below everything else: images are needed only when a new mini-batch starts. One whose pixels are
-// there is finished before others are begun.
+// Decoding has the lowest priority: images are needed only when a new mini-batch starts. A
+// mini-batch that has its pixels is finished before others are begun.
 constexpr int kDecodePriority = -(1 << 20), kUnpackPriority = kDecodePriority + 1;
 
 }  // namespace
@@ -202,7 +203,7 @@ void DataFeed::submit_pixels(std::uint64_t first_sample, int slice, const Slot& 
     make_pixels.submit(args(parts.offsets[part], parts.sizes[part]), {write(pixels)}, reading);
     accesses.push_back(read(pixels));
   }
-  // Of a test set, reading decides which images have a label (damaged_images.hpp).
+  // In a test set, damaged images lose their labels when they are read (damaged_images.hpp).
   std::vector<Access> labels{write(*slot.batch.labels[slice])};
   if (!options_.training) labels.insert(labels.end(), accesses.begin() + 1, accesses.end());
   read_image_labels.submit(args(0, images), labels, reading);
@@ -240,7 +241,7 @@ std::uint64_t DataFeed::batches_per_pass() const {
   return (dataset_.size() + batch - 1) / batch;
 }
 
-// A test set ends: the rest of its last mini-batch is empty.
+// Returns the images of a slice. At the end of a test set there are fewer than places.
 std::vector<std::size_t> DataFeed::present(std::uint64_t first_sample, int count) const {
   std::uint64_t images = count;
   if (!options_.training)

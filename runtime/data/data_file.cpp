@@ -42,7 +42,7 @@ Error DataFile::complain(std::string what, std::string hint) const {
   return {ErrorKind::data, path_.string(), std::move(what), std::move(hint)};
 }
 
-// At least one byte, unless the file has ended.
+// Reads at least one byte, unless the file has ended.
 Result<std::size_t> DataFile::read_some(std::span<std::uint8_t> out) {
   const auto wanted = static_cast<unsigned>(std::min<std::size_t>(out.size(), kChunk));
   const int got = gzread(file_.get(), out.data(), wanted);

@@ -1,5 +1,5 @@
-// Sequential reading of a data file, gzip-compressed or not (decided by its contents), in which
-// every claim about sizes can be checked before memory is spent on it.
+// A data file that is read from front to back. Its contents show whether it is compressed by gzip.
+// What it says of sizes can be checked before memory is allocated for them.
 #pragma once
 
 #include <zlib.h>
@@ -26,21 +26,21 @@ class DataFile {
   bool compressed() const { return compressed_; }
   std::uint64_t bytes_on_disk() const { return bytes_on_disk_; }
 
-  // Whether so many bytes are implausible for the file's compressed size: deflate shrinks zeros to
-  // a thousandth, but images, labels and text hardly ever to less than a tenth.
+  // Whether the file is compressed and cannot plausibly hold so many bytes. Deflate shrinks zeros
+  // to a thousandth, but images, labels and text hardly ever to less than a tenth.
   bool swells_to(std::uint64_t bytes) const;
   static constexpr std::uint64_t kMaxCompression = 100;
 
-  // Reads as many bytes as there are, up to `out.size()`.
+  // Reads out.size() bytes, or as many as there are. Returns how many.
   Result<std::size_t> read_up_to(std::span<std::uint8_t> out);
-  // Exactly `out.size()` bytes; a file that ends before is an error.
+  // Reads exactly out.size() bytes. A file that ends before is an error.
   Status read(std::span<std::uint8_t> out);
-  // The same, into a vector whose memory is touched only as data arrives: a file that promises more
-  // than it holds costs no more memory than it holds.
+  // Reads exactly `bytes` bytes into a vector. Its memory is touched only as data arrives, so a
+  // file that announces too much costs only the memory of what it holds.
   Result<std::vector<std::uint8_t>> read_vector(std::uint64_t bytes);
   Status expect_end();
 
-  // An ErrorKind::data error about this file.
+  // Makes an ErrorKind::data error about this file.
   Error complain(std::string what, std::string hint = "") const;
 
  private:

@@ -1,4 +1,5 @@
-// What a user's --data means.
+#include "runtime/data/open.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,10 +13,15 @@
 #include <string_view>
 
 #include "runtime/data/augment.hpp"
+#include "runtime/data/cifar_files.hpp"
 #include "runtime/data/dataset.hpp"
+#include "runtime/data/idx_files.hpp"
+#include "runtime/data/images/file_dataset.hpp"
 #include "runtime/data/images/image_list.hpp"
-#include "runtime/data/sources.hpp"
+#include "runtime/data/images/image_sources.hpp"
 #include "runtime/data/subset.hpp"
+#include "runtime/data/synthetic.hpp"
+#include "runtime/data/vectors/libsvm.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
@@ -30,12 +36,11 @@ constexpr std::string_view kKnownSources =
     "(train/CLASS/*.jpg, val/CLASS/*.jpg; or CLASS/*.jpg with --hold-out); a Darknet .data file; "
     "or two lists of 'path label' "
     "lines: train.txt,val.txt; or two LIBSVM files: train.svm,test.svm";
-// More classes than this are learned only after many epochs; the set is there to be learned
-// quickly.
+// A net learns this many classes within few epochs, as it should learn this set.
 constexpr std::uint64_t kDefaultSyntheticClasses = 10;
 constexpr std::string_view kSynthetic = "synthetic", kSyntheticVectors = "synthetic-vectors";
 
-// The first of `folders` below $OMNIVORE_DATA that `is_wanted` recognises.
+// Returns the first of `folders` below $OMNIVORE_DATA that `is_wanted` recognises.
 template <std::size_t N>
 std::optional<fs::path> find_in_data_folder(const std::array<const char*, N>& folders,
                                             bool (*is_wanted)(const fs::path&)) {
@@ -65,7 +70,8 @@ Result<DatasetPair> open_cifar10(bool test) {
                "cifar-10-batches-bin, or give that folder itself"};
 }
 
-// Of NAME[:NUMBER]...; `form` says how many there may be, `numbers` holds the defaults.
+// Reads the numbers of NAME[:NUMBER]... . `numbers` holds their defaults, and `form` describes them
+// in errors.
 Status read_numbers(const std::string& source, std::string_view form,
                     std::span<std::uint64_t> numbers) {
   std::string_view rest =
@@ -88,7 +94,8 @@ std::uint64_t default_classes(const DatasetRequest& request) {
                               : std::min<std::uint64_t>(kDefaultSyntheticClasses, request.classes);
 }
 
-// Both splits of Dataset, with a test set of a `share`th of the size.
+// Makes training set and test set; the test set's size is that of the training set divided by
+// `share`.
 template <class Made>
 DatasetPair make_synthetic(SyntheticOptions options, std::size_t share, bool test) {
   DatasetPair pair;
@@ -183,7 +190,7 @@ Result<DatasetPair> open_source(const DatasetRequest& request) {
   return pair;
 }
 
-// A label beyond the outputs would be read and written outside of the net's buffers.
+// Refuses labels beyond the net's outputs: kernels would access memory outside of buffers.
 Status check_labels(const DatasetPair& pair, const DatasetRequest& request) {
   const Dataset& data = *pair.train;
   if (request.classes == 0 || data.classes() <= request.classes) return {};
@@ -213,7 +220,7 @@ Result<DatasetPair> open_dataset(const DatasetRequest& wanted) {
     for (const Dataset* each : {pair.train.get(), pair.test.get()})
       if (each != nullptr && !request.for_check) OMNI_CHECK(each->look_for_files(request.damaged));
     if (Status labels = check_labels(pair, request); !labels) {
-      // A training may refuse something else before: an empty folder is no class that it needs.
+      // A training accepts fewer folders: an empty one is no class that it needs.
       request = wanted;
       request.for_check = false;
       return wanted.for_check ? open_dataset(request) : labels.error();

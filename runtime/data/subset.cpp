@@ -9,12 +9,12 @@
 namespace omni {
 namespace {
 
-// The samples of a class that are still to come, and how many of them are to be taken.
+// How many samples of a class are left, and how many of them are still to be chosen.
 struct Remaining {
   std::size_t samples = 0, wanted = 0;
   Draws draws;
 
-  // Every choice of `wanted` among `samples` is equally likely.
+  // Decides on the next sample. Every choice of `wanted` among `samples` is equally likely.
   bool takes_next() {
     const bool taken = draws.below(static_cast<std::uint32_t>(samples)) < wanted;
     --samples;
@@ -52,7 +52,8 @@ Status hold_out(DatasetPair& pair, double share, std::uint64_t seed) {
       fmt::format("{} to train on, {} held out to test", stay.size(), moved.size());
   pair.train = std::make_unique<Subset>(all, std::move(stay), parts, true);
   pair.test = std::make_unique<Subset>(all, std::move(moved), parts, false);
-  // Resumed with other parts, a training would have learned what it is tested on.
+  // The name has both, because a training that resumes with another part would be tested on what it
+  // learned.
   pair.name += fmt::format("#hold-out={},seed={}", share, seed);
   return {};
 }

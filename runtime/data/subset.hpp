@@ -1,5 +1,5 @@
-// Some samples of a data set as a data set of their own; and --hold-out, which makes two such parts
-// of a training set: one to train on, one to test on.
+// A subset: some samples of a data set as a data set of their own. --hold-out makes two subsets of
+// a training set, one to train on and one to test on.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace omni {
 
 class Subset final : public Dataset {
  public:
-  // `indices`: of samples of `of`; not empty. `about`: what else to say in the description.
-  // `stages`: copies the files of all that it is a part of; one part of several does.
+  // `indices` are those of samples of `of`; there is at least one. `about` is added to the
+  // description. `stages` is true for one subset of `of`: its stage() copies all files of `of`.
   Subset(std::shared_ptr<Dataset> of, std::vector<std::size_t> indices, std::string about,
          bool stages)
       : of_(std::move(of)),
@@ -50,9 +50,9 @@ class Subset final : public Dataset {
   bool stages_;
 };
 
-// Moves a share of the training samples of every class into the test set, in place of one that is
-// there. Of a class with two samples or more, at least one is moved and one stays. Which ones
-// follows from the seed, and from the samples' order and labels.
+// Makes a test set of a share of the training samples of every class, which are no longer training
+// samples. It replaces pair.test. Of a class with two samples or more, at least one moves and one
+// stays. Which ones move depends on the seed, and on the order and labels of the samples.
 Status hold_out(DatasetPair& pair, double share, std::uint64_t seed);
 
 }  // namespace omni

@@ -1,5 +1,4 @@
-// Textures, spots and clouds, computed from the number of a sample.
-#include "runtime/data/sources.hpp"
+#include "runtime/data/synthetic.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +9,10 @@ namespace {
 
 constexpr float kTwoPi = 2 * std::numbers::pi_v<float>;
 constexpr float kNoise = 28;  // noise is uniform in +-kNoise of 255
-// Noise is drawn after the parameters of an image, out of the same stream.
+// Noise is drawn from the same stream as the parameters of an image, from this counter on.
 constexpr std::uint64_t kNoiseCounter = std::uint64_t{1} << 32;
 
-// A low-discrepancy sequence: however many classes there are, each is far from all others.
+// A low-discrepancy sequence: with any number of classes, each is far from all others.
 float spread(int k, double step) {
   return static_cast<float>(std::fmod(0.5 + step * static_cast<double>(k), 1.0));
 }
@@ -33,7 +32,7 @@ Pattern pattern_of(int label) {
           .spot_x = 0.2f + 0.6f * spread(label, 0.6710436067)};
 }
 
-// One image: grating and spot are products of a function of y and a function of x, so that the
+// Paints an image. Grating and spot are products of a function of y and a function of x, so the
 // inner loop needs no transcendental function.
 class Painter {
  public:
@@ -116,7 +115,8 @@ class Painter {
   std::vector<Axis> rows_, columns_;
 };
 
-// Lengths in standard deviations of the noise: of a class's centre, and from there to its clouds.
+// Distances in standard deviations of the noise: of a class's centre from 0, and of its clouds from
+// the centre.
 constexpr float kCentre = 1.5f, kCloud = 3.5f;
 
 }  // namespace

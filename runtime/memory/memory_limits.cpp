@@ -16,8 +16,8 @@ std::size_t physical_memory() {
   return std::min(machine, control_group_memory("/"));
 }
 
-// Lines of "number:controllers:path". A container may see its own group as the root, wherever the
-// path says that it is, so groups that are not there are passed over.
+// The file has lines "number:controllers:path". A container may see its own group as the root,
+// whatever the path says, so groups that do not exist are skipped.
 std::size_t control_group_memory(const std::filesystem::path& root) {
   std::size_t least = std::numeric_limits<std::size_t>::max();
   std::ifstream groups(root / "proc/self/cgroup");
@@ -51,7 +51,7 @@ std::size_t mappable_memory() {
 
 namespace {
 
-// "VmHWM:     1234 kB"
+// Returns the bytes in a line such as "VmHWM:     1234 kB".
 std::size_t bytes_in_status(std::string_view key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)

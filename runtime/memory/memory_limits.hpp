@@ -1,4 +1,4 @@
-// How much memory this process may have, and has, in bytes.
+// How much memory this process may use, and uses, in bytes.
 #pragma once
 
 #include <cstddef>
@@ -6,17 +6,19 @@
 
 namespace omni {
 
-// The smallest of: the machine's memory, the limits of this process's control groups (v1, v2).
+// Returns the smaller of the machine's memory and control_group_memory().
 std::size_t physical_memory();
-std::size_t control_group_memory(const std::filesystem::path& root);  // root: "/" but in tests
+// Returns the lowest limit of this process's control groups (v1, v2). Only tests pass another root
+// than "/".
+std::size_t control_group_memory(const std::filesystem::path& root);
 
-// Address space that `ulimit -v` and `-d` leave, and that a machine without overcommit grants.
+// Address space can be limited by `ulimit -v` and `-d`, and by a machine without overcommit.
 bool can_map(std::size_t bytes);
-std::size_t mappable_memory();  // to a mebibyte
+std::size_t mappable_memory();  // exact to 1 MiB
 
-// What this process has of it; 0 where the system does not tell.
+// How much of the memory this process uses; 0 where the system does not tell.
 std::size_t resident_memory();
-std::size_t resident_data();         // of it, what is in no file
+std::size_t resident_data();         // the part of it that no file backs
 std::size_t peak_resident_memory();  // since the process began
 
 }  // namespace omni

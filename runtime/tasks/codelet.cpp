@@ -15,23 +15,25 @@
 #include "runtime/tasks/calls/codelet_call.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/recorder.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
+#include "runtime/tasks/worker_set.hpp"
 
 namespace omni {
 namespace {
 
 ImplementationPolicy policy_now;
 
-// StarPU tells so many implementations of a codelet apart per kind of device; each of the CPU has
-// the slot of its rank.
+// StarPU distinguishes so many implementations of a codelet per kind of device. Those for cores
+// have slots in their order.
 constexpr std::size_t kSlots = 8;
 static_assert(kMostBuffers <= STARPU_NMAXBUFS);
 static_assert(kSlots <= STARPU_MAXIMPLEMENTATIONS);
 
-// A task that waits for data passes to a worker under a spinlock of StarPU that thread sanitizer
-// does not see. So it is told that what is done before the submission comes first.
+// Thread sanitizer does not see the spinlock of StarPU under which a waiting task passes to a
+// worker. These calls tell it that what is done before the submission happens before the task.
 #ifdef __SANITIZE_THREAD__
 void tell_of_submission(starpu_task* task) { __tsan_release(task); }
 void tell_of_arrival(const starpu_task* task) { __tsan_acquire(const_cast<starpu_task*>(task)); }
@@ -50,7 +52,7 @@ struct Choice {
   int on_gpu = -1;
 };
 
-// The implementations StarPU may choose from for these arguments (see Role and
+// Returns the implementations that StarPU may choose for these arguments (see Role and
 // ImplementationPolicy).
 Choice eligible(const std::vector<CodeletBase::Entry>& entries, const void* args) {
   const ImplementationPolicy& policy = implementation_policy();
@@ -68,7 +70,7 @@ Choice eligible(const std::vector<CodeletBase::Entry>& entries, const void* args
       return entry.role == Role::gpu ? Choice{.on_gpu = gpu} : Choice{.on_cpu = bit};
   }
   const std::uint32_t candidates = fast != 0 ? fast : references;
-  // A GPU and a CPU round differently, so in a deterministic run only one of them may do it.
+  // GPUs and cores round differently, so in a deterministic run only one kind may run the call.
   if (gpu >= 0 && (policy.deterministic || only_gpus_compute())) return {.on_gpu = gpu};
   if (policy.deterministic) return {.on_cpu = candidates & (~candidates + 1)};
   return {.on_cpu = candidates, .on_gpu = gpu};
@@ -81,7 +83,7 @@ BufferSet set_of_bf16(std::span<const BufferUse> uses) {
   return set;
 }
 
-// Enough for each that a core may try, and for a GPU.
+// Returns the memory that suffices for every implementation that a core may try, and for a GPU.
 WorkingFloats working(const std::vector<CodeletBase::Entry>& entries, const void* args,
                       std::span<const BufferUse> uses) {
   const auto [on_cpu, on_gpu] = eligible(entries, args);
@@ -110,7 +112,7 @@ std::vector<BufferUse> uses_of(std::span<const Access> accesses) {
   return uses;
 }
 
-// Costs count floats: what the tensors take, of what they would take as floats.
+// Returns the bytes of the tensors as a share of their bytes as floats, which costs count.
 double share_of_float_bytes(std::span<const Access> accesses) {
   double bytes = 0, as_floats = 0;
   for (const Access& access : accesses) {
@@ -123,8 +125,8 @@ double share_of_float_bytes(std::span<const Access> accesses) {
   return bytes / as_floats;
 }
 
-// A group may have only a GPU, or none, and a task only an implementation for the other kind. Such
-// a task runs on any worker.
+// Whether a worker of the set can run the task. A group may have only a GPU, or only cores, and a
+// task only an implementation for the other kind. Such a task runs on any worker.
 bool someone_can(const Choice& choice, const WorkerSet& workers) {
   const std::vector<std::uint32_t>& gpu_workers = implementation_policy().gpu_workers;
   for (std::size_t i = 0; i < workers.bits().size(); ++i) {
@@ -136,7 +138,7 @@ bool someone_can(const Choice& choice, const WorkerSet& workers) {
   return false;
 }
 
-// Workers that may run such a task of this submission scope.
+// Returns for each worker whether it may run the task in this submission scope.
 std::vector<bool> eligible_workers(const Choice& choice) {
   const WorkerSet* named = SubmissionScope::current().workers;
   const bool bound = named != nullptr && someone_can(choice, *named);
@@ -148,7 +150,7 @@ std::vector<bool> eligible_workers(const Choice& choice) {
   return workers;
 }
 
-// Codelets are global, and the first is made before main begins.
+// Codelets are global objects, so the list must exist before main() begins.
 std::vector<const CodeletBase*>& all_codelets() {
   static std::vector<const CodeletBase*> all;
   return all;
@@ -183,7 +185,8 @@ struct CodeletBase::Starpu {
   std::string symbol;
 };
 
-// The functions that StarPU calls. One `run` per slot, since StarPU does not pass its number.
+// The functions that StarPU calls. There is a `run` per slot, since StarPU does not pass the slot's
+// number.
 struct CodeletCallbacks {
   template <std::size_t slot>
   static void run_on_cpu(void* interfaces[], void* cl_arg) noexcept {
@@ -202,7 +205,7 @@ struct CodeletCallbacks {
     call.run(entry, std::span(memory.data(), call.buffers));
   }
 
-  // StarPU's epilogue: between the end of a task and the start of those that wait for it.
+  // StarPU calls its epilogue between the end of a task and the start of tasks that wait for it.
   static void done(void* call) noexcept { static_cast<const CodeletCall*>(call)->done(); }
 
   static void finished(void*) noexcept {
@@ -219,7 +222,7 @@ struct CodeletCallbacks {
   }
 
   static void note_expectations(const CodeletCall& call, const starpu_task& task) {
-    // `slot` as StarPU counts the implementations for CPUs, or for GPUs.
+    // StarPU counts slots separately for cores and for GPUs.
     const auto note = [&](bool on_gpu, std::size_t slot, std::size_t entry) {
       // Workers of a kind share their models.
       const int worker =
@@ -270,7 +273,7 @@ CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entr
         "codelet {}: implementations must be 1 to {} of the CPU, then at most one of a GPU", name_,
         kSlots));
 
-  // StarPU numbers the implementations: what was learnt about others must not be taken for these.
+  // StarPU knows implementations by number. The name keeps models of other implementations apart.
   starpu_->symbol = "omni_" + name_;
   if (revision > 1) starpu_->symbol += std::to_string(revision);
   for (const Entry& entry : entries_) starpu_->symbol += "." + entry.name;
@@ -306,7 +309,7 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
   const std::vector<BufferUse> uses = uses_of(accesses);
   const BufferSet in_bf16 = set_of_bf16(uses);
   if (!in_bf16.empty()) {
-    // Counts, as CodeletDefinition::revision does: cores used to compute on copies.
+    // To be raised as CodeletDefinition::revision. In revision 1, cores computed on copies.
     constexpr int kRevision = 2;
     footprint = static_cast<std::uint32_t>(footprint_of(footprint, in_bf16.bits, kRevision));
     cost.bytes *= share_of_float_bytes(accesses);

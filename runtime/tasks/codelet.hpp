@@ -1,6 +1,6 @@
-// The typed codelet: one operation with a trivially copyable argument struct, its implementations,
-// its cost, and a footprint. StarPU's models choose the implementation per call; the footprint
-// selects the model.
+// A codelet: an operation with its implementations, its cost, and a footprint. Its arguments are a
+// trivially copyable struct. For every call StarPU's models choose the implementation; the
+// footprint selects the model.
 #pragma once
 
 #include <cstddef>
@@ -15,50 +15,51 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/device_context.hpp"
 #include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/tensor.hpp"
 
 namespace omni {
 
-// ---- which implementations may be chosen, for the whole process ----
+// ---- which implementations this process may choose ----
 
-// Rounding of the factors in convolutions and connected layers: tf32 has 10 bits of mantissa (GPUs
-// only), bf16 has 7. Sums are fp32. (Activations may be in bf16, too: BuildOptions::values.)
+// How factors are rounded in convolutions and connected layers. tf32 (only on GPUs) has 10 bits of
+// mantissa, bf16 has 7. Sums are fp32. Activations may be in bf16, too: BuildOptions::values.
 enum class Precision { fp32, tf32, bf16 };
 constexpr const char* name_of(Precision precision) {
   return precision == Precision::fp32 ? "fp32" : precision == Precision::tf32 ? "tf32" : "bf16";
 }
 
-// Set by Session.
+// A Session sets it.
 struct ImplementationPolicy {
-  // Always the first implementation that supports the arguments, on a GPU if one has it; tasks that
-  // add to one tensor keep their order.
+  // Every call takes the first implementation that supports its arguments: on a GPU if there is one
+  // for GPUs. Tasks that add to one tensor keep their order.
   bool deterministic = false;
-  std::string
-      preferred;  // this one wherever it supports the arguments ("reference", "onednn", ...)
-  std::vector<std::uint32_t> gpu_workers{};  // as WorkerSet::bits(); none: no GPU
+  // Its name ("reference", "onednn", ...); it is taken wherever it supports the arguments.
+  std::string preferred;
+  std::vector<std::uint32_t> gpu_workers{};  // as WorkerSet::bits(); empty: no GPU computes
   Precision precision = Precision::fp32;
-  bool gpus_alone = false;  // cores run no task that a GPU can run
+  bool gpus_alone = false;  // true: cores run no task that a GPU can run
 };
 void set_implementation_policy(ImplementationPolicy policy);
 const ImplementationPolicy& implementation_policy();
 
 bool gpus_compute();
 std::vector<std::size_t> gpu_worker_numbers();
-// Whether cores run no task that a GPU can run.
-bool only_gpus_compute();
-// Cancels gpus_alone. Call before tensors are allocated.
+bool only_gpus_compute();  // cores run no task that a GPU can run
+// Cancels gpus_alone. Call it before tensors are allocated.
 void let_cores_compute();
 
 // ---- implementations ----
 
-// When an implementation may be chosen. A reference runs only where nothing else supports the
-// arguments, or when asked for by name: letting the models try it would cost seconds per shape.
-// One with the role gpu enqueues its work on the stream of a CUDA worker, and returns.
+// A reference is chosen only where nothing else supports the arguments, or if it is `preferred`. If
+// StarPU's models tried it, that would cost seconds per shape. An implementation with the role
+// `gpu` enqueues work on the stream of a CUDA worker, and returns.
 enum class Role { fast, reference, gpu };
 
-// Buffers of a task, by number.
+// A set of a task's buffers, by number.
 struct BufferSet {
   constexpr explicit BufferSet(std::uint32_t all) : bits(all) {}
   constexpr BufferSet(std::initializer_list<unsigned> numbers = {}) {
@@ -80,16 +81,16 @@ struct Implementation {
   Kernel<Args> kernel;
   bool (*supports)(const Args&) = nullptr;  // null: every shape
   Role role = Role::fast;
-  // Its scratch memory. Null: negligible.
+  // Returns the memory that the kernel needs beside its buffers. Null: hardly any.
   WorkingFloats (*working)(const Args&, bool bf16_tensors) = nullptr;
-  // The buffers that it accepts in bf16, only all together. If some of them are in floats, it gets
-  // copies in floats of the others.
+  // The buffers that the kernel accepts in bf16, if all of them are. If some of them are in floats,
+  // the kernel gets copies of the others in floats.
   BufferSet in_bf16{};
-  BufferSet maybe_in_bf16{};  // weights that it accepts as floats and in bf16
+  BufferSet maybe_in_bf16{};  // weights, which the kernel accepts as floats and in bf16
 };
 
-// In a codelet's list of implementations: the kernel of its .cu file, where those are built, and
-// which buffers it takes in bf16.
+// An entry for the kernel of the .cu file in a codelet's list of implementations; nothing in a
+// build without CUDA. The further arguments are the numbers of the buffers that it takes in bf16.
 #ifdef OMNI_CUDA
 #define OMNI_GPU_IMPLEMENTATION(kernel, ...) OMNI_GPU_IMPLEMENTATION_MAYBE(kernel, {}, __VA_ARGS__)
 #define OMNI_GPU_IMPLEMENTATION_MAYBE(kernel, maybe, ...) \
@@ -112,20 +113,21 @@ struct PlainKernel<function> {
   }
 };
 
-// A function whose pointers are the task's buffers, in order. If the task lacks the last ones,
-// which are optional, their pointers are null.
+// Makes an implementation of a function whose pointers are the task's buffers, in order. Where the
+// task lacks the last buffers, which are optional, their pointers are null.
 template <auto function>
 Implementation<typename PlainKernel<function>::Arguments> reference_implementation() {
   return {"reference", PlainKernel<function>::run, nullptr, Role::reference};
 }
 
-// What every operation has: a reference, and the GPU's kernel, which takes the buffers of these
-// numbers in bf16, both under the operation's name in their namespaces.
+// The entries that every operation has: its reference and its kernel for GPUs, which have the
+// operation's name in their namespaces. The numbers are those of the buffers that the kernel for
+// GPUs takes in bf16.
 #define OMNI_PLAIN_IMPLEMENTATIONS(operation, ...)         \
   reference_implementation<reference::operation<float>>(), \
       OMNI_GPU_IMPLEMENTATION(gpu::operation __VA_OPT__(, ) __VA_ARGS__)
 
-// The usual list: a vector kernel, too, which takes the same buffers in bf16.
+// The usual list: these entries, and a vector kernel, which takes the same buffers in bf16.
 #define OMNI_IMPLEMENTATIONS(operation, vector_kernel, ...)                \
   {                                                                        \
     {.name = "vector", .kernel = vector_kernel, .in_bf16 = {__VA_ARGS__}}, \
@@ -136,7 +138,7 @@ struct Cost {
   double flops = 0, bytes = 0;
 };
 
-// Of an operation that does so much for each of its values.
+// Returns the cost of an operation that needs so many flops and bytes for each of its values.
 template <int flops, int bytes, class Args>
 Cost cost_per_value(const Args& args) {
   double count;
@@ -154,7 +156,7 @@ struct FreeCall {
   void operator()(CodeletCall* call) const;
 };
 
-// The part that does not depend on Args: owns the starpu_codelet and its performance model.
+// The part of a codelet that does not depend on Args. It owns the starpu_codelet and its model.
 class CodeletBase {
  public:
   struct Entry {
@@ -165,8 +167,8 @@ class CodeletBase {
     std::function<WorkingFloats(const void*, bool)> working;
     std::function<void(const void*, const Buffers&, DeviceContext&)> run;
 
-    // Whether it accepts this number of buffers, with these in bf16. Otherwise it needs copies in
-    // floats.
+    // Whether the kernel accepts so many buffers, of which these are in bf16. Otherwise it needs
+    // copies in floats.
     bool takes(BufferSet bf16_buffers, std::size_t buffers) const {
       return bf16_buffers.empty() || bf16_buffers.without(maybe_in_bf16) == in_bf16.below(buffers);
     }
@@ -175,8 +177,8 @@ class CodeletBase {
   const std::string& name() const { return name_; }
   const std::vector<Entry>& entries() const { return entries_; }
   std::uint32_t color() const;
-  std::uint64_t fingerprint() const { return fingerprint_; }  // of what StarPU calls its model
-  static const std::vector<const CodeletBase*>& all();        // of this program
+  std::uint64_t fingerprint() const { return fingerprint_; }  // hash of the model's name
+  static const std::vector<const CodeletBase*>& all();        // all codelets of this program
 
   CodeletBase(const CodeletBase&) = delete;
   CodeletBase& operator=(const CodeletBase&) = delete;
@@ -197,7 +199,7 @@ class CodeletBase {
                     int priority);
   std::string name_;
   std::vector<Entry> entries_;
-  Hook when_begun_, when_done_;  // empty: nothing
+  Hook when_begun_, when_done_;  // empty: nothing is called
   std::size_t args_bytes_;
   std::uint64_t fingerprint_ = 0;
   std::unique_ptr<Starpu> starpu_;
@@ -207,17 +209,17 @@ template <class Args>
 struct CodeletDefinition {
   const char* name;
   std::uint32_t color = 0x808080;                     // in traces
-  std::vector<Implementation<Args>> implementations;  // best first, the plain-loop reference last
+  std::vector<Implementation<Args>> implementations;  // the best first, the reference last
   Cost (*cost)(const Args&) = nullptr;
-  std::uint64_t (*footprint)(const Args&) = nullptr;  // every argument that changes the run time
-  // Called on the host when a task has exclusive access to its data, before it computes (on a GPU:
-  // before it is enqueued); also for commuting tasks.
+  std::uint64_t (*footprint)(const Args&) = nullptr;  // hashes what changes the run time
+  // Called on the host before a task computes (on a GPU: before it is enqueued). The task then has
+  // exclusive access to its data, also if it commutes with others.
   void (*when_begun)(const Args&) = nullptr;
-  // Called on the host when a task is done, also on a GPU, before its dependent tasks start. Tasks
-  // that commute with it may have started.
+  // Called on the host when a task is done, also on a GPU, before tasks that depend on it start.
+  // Tasks that commute with it may have started.
   void (*when_done)(const Args&) = nullptr;
-  // Counts kernels that were replaced under the same name: what was recorded about the old one must
-  // not be taken for the new one.
+  // Raise it when a kernel is replaced under the same name. Otherwise times of the old kernel would
+  // be taken for those of the new one.
   int revision = 1;
 };
 
@@ -249,8 +251,7 @@ class Codelet : public CodeletBase {
     CodeletBase::submit(&args, cost_(args), static_cast<std::uint32_t>(hash ^ (hash >> 32)),
                         accesses, tag);
   }
-  // The implementations by themselves: tests and benchmarks run them on plain memory, and some
-  // codelets combine several.
+  // Tests and benchmarks run implementations on plain memory, and some codelets combine several.
   const std::vector<Implementation<Args>>& implementations() const { return implementations_; }
   Cost cost(const Args& args) const { return cost_(args); }
 
@@ -282,7 +283,7 @@ class Codelet : public CodeletBase {
   std::uint64_t (*footprint_)(const Args&);
 };
 
-// Hash of the numbers that change a kernel's run time.
+// Returns a hash of the numbers that change a kernel's run time.
 template <class... T>
 std::uint64_t footprint_of(T... values) {
   std::uint64_t hash = 0xcbf29ce484222325u;
@@ -294,13 +295,13 @@ std::uint64_t footprint_of(T... values) {
   return hash;
 }
 
-// The footprint of a codelet of which these arguments change the run time.
+// A codelet's footprint, where these members of its arguments change the run time.
 template <auto... members, class Args>
 std::uint64_t footprint_by(const Args& args) {
   return footprint_of(args.*members...);
 }
 
-// The same, with the precision, where that changes the run time.
+// Adds the precision to a footprint, where it changes the run time.
 inline std::uint64_t in_precision(std::uint64_t footprint) {
   return footprint + static_cast<std::uint64_t>(implementation_policy().precision);
 }

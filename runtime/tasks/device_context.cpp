@@ -11,7 +11,7 @@
 
 #include "runtime/memory/memory_limits.hpp"
 
-// Of OpenBLAS, which declares them nowhere. What is freed stays mapped, for the next to ask.
+// Functions of OpenBLAS, which no header declares. Freed buffers stay mapped for later calls.
 extern "C" void* blas_memory_alloc(int);
 extern "C" void blas_memory_free(void*);
 
@@ -56,7 +56,7 @@ Status reserve_address_space(int threads) {
                              threads, needed >> 20, what, mappable_memory() >> 20),
                  "raise ulimit -v, or use fewer --workers"};
   };
-  // OpenBLAS's own threads, which have nothing to do here, may take theirs only now.
+  // OpenBLAS's own threads, which do nothing here, may map buffers at this moment, too.
   const std::size_t all = threads + openblas_get_num_threads() - 1;
   std::vector<void*> taken;
   for (std::size_t each = kMostOfBuffer; taken.size() < all && can_map(each);) {

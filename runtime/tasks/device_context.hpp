@@ -1,6 +1,6 @@
-// What one worker thread owns: scratch memory that lives as long as the worker, and caches of
-// libraries (oneDNN engine and primitives). Made on first use in a thread; pins BLAS and oneDNN to
-// that one thread, because a StarPU worker is one core.
+// What one worker's thread owns: scratch memory that lives as long as the worker, and what
+// libraries keep (oneDNN's engine and primitives). It is made when a thread first uses it. It lets
+// BLAS and oneDNN use only that thread, because a StarPU worker is one core.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 
 namespace omni {
 
-// Objects of any types with one owner, which need not know the types.
+// Owner of at most one object of every type. It need not know the types.
 class Locals {
  public:
-  // The one of type T, default-constructed on first use.
+  // Returns the object of type T; the first call constructs it.
   template <class T>
   T& get() {
     auto& slot = objects_[std::type_index(typeid(T))];
@@ -28,13 +28,13 @@ class Locals {
   std::unordered_map<std::type_index, std::shared_ptr<void>> objects_;
 };
 
-// Memory that a context keeps for its kernels, in bytes.
+// The memory that kernels need beside their buffers, as numbers of floats.
 struct WorkingFloats {
-  std::size_t scratch = 0;      // of its one buffer
-  std::size_t kept_beside = 0;  // in a local() of its own; only one type of kernel has that
-  std::size_t copies = 0;       // of tensors in bf16
-  // On a GPU: the same, and a copy of the largest tensor to which a task adds, on which a library
-  // may try algorithms.
+  std::size_t scratch = 0;      // in the context's scratch()
+  std::size_t kept_beside = 0;  // in an object of local(); only one type of kernel has that
+  std::size_t copies = 0;       // for copies of bf16 tensors, in the context's copies()
+  // On a GPU: for copies of bf16 tensors, and for a copy of the largest tensor to which a task
+  // adds. On the latter a library may try algorithms.
   std::size_t copies_on_gpu = 0, sum_on_gpu = 0;
 
   void grow(const WorkingFloats& other) {
@@ -50,14 +50,15 @@ class DeviceContext {
  public:
   static DeviceContext& current();  // of the calling thread
 
-  // At least `count` floats, 64-byte aligned, contents undefined. One buffer per context: a kernel
-  // that needs several pieces asks once and divides. Throws std::bad_alloc.
+  // Returns at least `count` floats with undefined contents, aligned to 64 bytes. A context has one
+  // such buffer: a kernel that needs several pieces asks once and divides it. Throws
+  // std::bad_alloc.
   float* scratch(std::size_t count) { return scratch_.at_least(count); }
-  std::size_t scratch_floats() const { return scratch_.count(); }  // so far
-  // Memory for copies of bf16 tensors as floats; it stays as scratch() does.
+  std::size_t scratch_floats() const { return scratch_.count(); }  // the buffer's size now
+  // Returns a second buffer of that kind, for copies of bf16 tensors as floats.
   float* copies(std::size_t count) { return copies_.at_least(count); }
 
-  // The context's own object of type T, default-constructed on first use.
+  // Returns the context's object of type T; the first call constructs it.
   template <class T>
   T& local() {
     return locals_.get<T>();
@@ -84,8 +85,8 @@ class DeviceContext {
   Locals locals_;
 };
 
-// Call before so many threads compute with limited address space: OpenBLAS maps a buffer for each
-// thread at its first product, and retries for ever if it cannot.
+// If address space is limited, has OpenBLAS map its buffers for so many threads, or fails.
+// Otherwise OpenBLAS maps a buffer at a thread's first product, and retries for ever if it cannot.
 Status reserve_address_space(int threads);
 
 }  // namespace omni

@@ -1,12 +1,11 @@
-// What an implementation of a codelet needs: a small part of codelet.hpp, enough to declare
-// codelets and write kernels, which nvcc compiles quickly.
+// What kernels need to know of codelets: enough to declare codelets and to write their kernels. It
+// is small, so that nvcc compiles it quickly; the rest is in codelet.hpp.
 #pragma once
 
 #include <cstddef>
 #include <span>
 
 #include "runtime/bf16/bf16.hpp"
-#include "runtime/tasks/access.hpp"
 
 namespace omni {
 
@@ -14,16 +13,16 @@ class DeviceContext;
 template <class Args>
 class Codelet;
 
-// The memory of a task's tensors, in the order of its accesses.
+// The memory of a task's tensors, in the order of the task's accesses.
 class Buffers {
  public:
   explicit Buffers(std::span<void* const> pointers, bool in_bf16 = false,
                    bool weights_in_bf16 = false)
       : pointers_(pointers), in_bf16_(in_bf16), weights_in_bf16_(weights_in_bf16) {}
   std::size_t count() const { return pointers_.size(); }
-  // Whether the buffers of Implementation::in_bf16 are in bf16.
+  // Whether the buffers of Implementation::in_bf16 hold bf16; otherwise they hold floats.
   bool in_bf16() const { return in_bf16_; }
-  bool weights_in_bf16() const { return weights_in_bf16_; }  // likewise, of maybe_in_bf16
+  bool weights_in_bf16() const { return weights_in_bf16_; }  // those of maybe_in_bf16
   template <class T = float>
   T* get(std::size_t index) const {
     return static_cast<T*>(pointers_[index]);
@@ -34,7 +33,7 @@ class Buffers {
   bool in_bf16_, weights_in_bf16_;
 };
 
-// Calls use(T()) with the value type of those buffers.
+// Calls use(T()), where T is the type of the values in the buffers of Implementation::in_bf16.
 void with_values(const Buffers& buffers, auto use) {
   if (buffers.in_bf16())
     use(Bf16());
@@ -42,7 +41,7 @@ void with_values(const Buffers& buffers, auto use) {
     use(float());
 }
 
-// A kernel for both types from a generic one, whose first argument is of the type.
+// Makes a kernel for bf16 and floats from a generic one, whose first argument has the type.
 template <auto kernel, class Args>
 void by_values(const Args& args, const Buffers& buffers, DeviceContext& context) {
   with_values(buffers, [&](auto value) { kernel(value, args, buffers, context); });
@@ -55,7 +54,7 @@ using Kernel = KernelFunction<Args>*;
 
 }  // namespace omni
 
-// The codelet of an operation, and its kernel on a GPU, which has the same name.
+// Declares the codelet of an operation, and its kernel on a GPU, which has the same name.
 #define OMNI_CODELET(Args, operation) \
   namespace gpu {                     \
   KernelFunction<Args> operation;     \

@@ -18,6 +18,7 @@
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/trace/file.hpp"
 #include "runtime/trace/records.hpp"
 
@@ -29,14 +30,14 @@ using trace::Nanoseconds;
 constexpr std::size_t kBufferBytes = 1 << 16;
 constexpr Nanoseconds kLongestUnwritten = 500'000'000, kSamplingPeriod = 100'000'000;
 
-// What one thread has not yet written.
+// The lines of a thread that are not yet in the file.
 struct LineBuffer {
   std::mutex mutex;  // contended only when the submitting thread writes out an idle worker's
   trace::Buffer lines;
   Nanoseconds oldest = 0;
 };
 
-// Everything of the Recorder that lives.
+// The state of the Recorder that lives.
 struct State {
   explicit State(trace::File&& opened) : file(std::move(opened)) {}
 
@@ -47,7 +48,7 @@ struct State {
   std::mutex buffers_mutex;
   std::vector<std::unique_ptr<LineBuffer>> buffers;
 
-  // Of the submitting thread.
+  // Only the submitting thread uses these.
   std::uint64_t tasks_submitted = 0;
   std::unordered_map<const CodeletBase*, std::uint32_t> codelets;
   std::vector<bool> data_defined;
@@ -57,7 +58,7 @@ struct State {
 
 std::atomic<State*> state{nullptr};
 std::mutex ending;  // of the state, while a thread writes that does not wait for it
-// Distinguishes this Recorder's buffers from those of an earlier one in the same thread.
+// Tells this Recorder's buffers from those of an earlier one in the same thread.
 std::atomic<std::uint64_t> generation{0};
 
 void write_out(State& to, LineBuffer& buffer) {
@@ -87,7 +88,7 @@ void append_line(State& to, const auto& record, Nanoseconds at) {
     write_out(to, buffer);
 }
 
-// At once, so that no other thread's line that uses the definition can come before it.
+// Writes a definition at once, so that no other thread's line that uses it comes before.
 void define(State& to, const auto& record) {
   LineBuffer line;
   append(line.lines, record);
@@ -102,8 +103,8 @@ void flush_old(State& of, Nanoseconds older_than) {
   }
 }
 
-// A worker may ask for work before the task it gets is pushed, and steps that did not happen have
-// no time.
+// Puts times in order. A worker may ask for work before its task is pushed, and steps that did not
+// happen have no time.
 void keep_order(trace::TaskTimes& times) {
   Nanoseconds before = times.submitted;
   for (Nanoseconds* time : {&times.ready, &times.pop_start, &times.popped, &times.fetch_start,
@@ -148,9 +149,10 @@ void write_finished(trace::Task& task, int worker) {
   to->tasks_written.fetch_add(1, std::memory_order_relaxed);
 }
 
-// What StarPU only counts: memory per node, and traffic per link since the last sample. Nothing
-// public tells of single transfers: the events for profiling tools have neither bytes nor source,
-// and a data interface of our own would see asynchronous copies begin, but not end.
+// Samples what StarPU only counts: memory per node, and traffic per link since the last sample.
+// StarPU has no public way to see single transfers. Its events for profiling tools have neither
+// bytes nor source, and a data interface of our own would see asynchronous copies begin, but not
+// end.
 void sample(State& to, Nanoseconds at) {
   append_line(to, trace::Counter{"memory.resident", at, static_cast<double>(resident_memory())},
               at);
@@ -180,7 +182,7 @@ void sample_and_flush(State& to, Nanoseconds at) {
   flush_old(to, at - kLongestUnwritten);
 }
 
-// Of these workers' set; -1: all.
+// Returns the id of a set of workers; -1: all workers.
 std::int32_t id_of(State& to, const std::vector<bool>& eligible) {
   if (std::ranges::all_of(eligible, std::identity())) return -1;
   const auto [known, added] =
@@ -194,7 +196,7 @@ std::int32_t id_of(State& to, const std::vector<bool>& eligible) {
   return known->second;
 }
 
-// The folder itself, or the first free one beside it.
+// Creates the file in the folder, or in the first free one beside it.
 Result<trace::File> create_file(std::filesystem::path& folder, int rank) {
   const std::filesystem::path wanted = folder;
   for (int number = 2;; ++number) {

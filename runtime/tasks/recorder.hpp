@@ -1,7 +1,7 @@
-// Records what a run does as a trace (runtime/trace), through StarPU's public profiling hooks. Off
-// unless a Recorder lives; then every task is noted when it is submitted and written when it is
-// done. Lines collect in a buffer per thread and reach the file after half a second, or when the
-// submitting thread next comes back from waiting.
+// The recorder of traces (runtime/trace). It uses StarPU's public profiling hooks. While a Recorder
+// lives, every task is noted when it is submitted and written when it is done. Each thread collects
+// lines in a buffer. They reach the file after half a second, or when the submitting thread next
+// returns from waiting.
 #pragma once
 
 #include <filesystem>
@@ -11,6 +11,7 @@
 
 #include "runtime/result.hpp"
 #include "runtime/tasks/access.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/trace/records.hpp"
 
 struct starpu_task;
@@ -20,15 +21,16 @@ namespace omni {
 
 class CodeletBase;
 
-// One at a time; made after the Session and destroyed before it.
+// There is one at a time. It is made after the Session and destroyed before it.
 class Recorder {
  public:
-  // Makes the folder, and records into it. If it holds a trace already (a requeued job runs the
-  // same command again), takes the first unused name of "<folder>-2", "<folder>-3" ...
-  // header.started: seconds by which this host's clock is behind that of the first rank.
+  // Makes the folder, and records into it. If the folder has a trace already (a requeued job runs
+  // the same command again), takes the first unused name of "<folder>-2", "<folder>-3" ...
+  // `header.started` is the number of seconds by which this host's clock is behind the first
+  // rank's.
   static Result<std::unique_ptr<Recorder>> start(const std::filesystem::path& folder,
                                                  trace::Header header);
-  ~Recorder();  // waits for all tasks; a failure to write is a warning
+  ~Recorder();  // waits for all tasks; if it cannot write, it warns
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
@@ -45,13 +47,15 @@ namespace recording {
 bool on();
 trace::Nanoseconds now();
 
-// The submitting thread begins an iteration; the SubmissionScope says which tasks belong to it.
+// Writes that the submitting thread begins an iteration. Submission::iteration says which tasks
+// belong to it.
 void begin_iteration(std::int64_t iteration);
-// A Layer, Peak, Counter, Transfer, Exchange or Meeting; also in threads that outlive a Recorder.
+// Writes a Layer, Peak, Counter, Transfer, Exchange or Meeting. Threads that outlive the Recorder
+// may call it.
 template <class Record>
 void write(const Record& record);
 
-// Time that the submitting thread waited in a scope.
+// The submitting thread waits in this scope; the destructor writes a Wait.
 class WaitScope {
  public:
   explicit WaitScope(bool for_all);
@@ -64,22 +68,24 @@ class WaitScope {
   trace::Nanoseconds from_;
 };
 
-// ---- for codelets: what is known of a task before it ran ----
+// ---- for codelets ----
 
+// What is known of a task before it has run.
 struct PendingTask {
   trace::Task task;
   std::vector<trace::Access> accesses;
 };
 
-// `eligible` has all workers, by number.
+// `eligible` says for each worker, by number, whether it may run the task.
 PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> accesses, TaskTag tag,
                        double flops, double bytes, const std::vector<bool>& eligible);
-void finished(PendingTask* pending, const starpu_task& task);  // and frees it
-// Times of one call in a chain, in microseconds before the end of the chain's task: when the GPU
-// was free for it, when it started (the host may have launched it late), and when it ended.
+void finished(PendingTask* pending, const starpu_task& task);  // writes and frees it
+// The times of one call in a chain, in microseconds before the end of the chain's task.
 struct BeforeEnd {
-  double turn = 0, from = 0, to = 0;
-  bool first = true;
+  double turn = 0;    // when the GPU was free for the call
+  double from = 0;    // when the call started: later than `turn` if the host launched it late
+  double to = 0;      // when the call ended
+  bool first = true;  // of its chain
 };
 void finished_among_others(PendingTask* pending, const starpu_profiling_task_info& chain,
                            BeforeEnd computed);

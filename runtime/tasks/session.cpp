@@ -17,11 +17,11 @@
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/shown_name.hpp"
-#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/device_context.hpp"
-#include "runtime/tasks/models/machine_model.hpp"
 #include "runtime/tasks/models/model_folder.hpp"
+#include "runtime/tasks/models/page_placement.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/worker_set.hpp"
 #include "runtime/threads.hpp"
 
 namespace omni {
@@ -29,18 +29,18 @@ namespace {
 
 std::weak_ptr<void> running;
 
-// Ours and StarPU's.
+// Returns our policy and StarPU's.
 std::vector<starpu_sched_policy*> policies(starpu_sched_policy* ours) {
   std::vector<starpu_sched_policy*> all;
   if (ours != nullptr) all.push_back(ours);
   for (starpu_sched_policy** policy = starpu_sched_get_predefined_policies(); *policy != nullptr;
        ++policy)
-    // graph_test schedules nothing before it is told to: a run would wait for ever.
+    // graph_test schedules nothing until it is told to, so a run would wait for ever.
     if (std::string_view((*policy)->policy_name) != "graph_test") all.push_back(*policy);
   return all;
 }
 
-// Null when there is none of that name.
+// Returns null if there is no policy of that name.
 starpu_sched_policy* find_policy(const std::string& name, starpu_sched_policy* ours) {
   const auto all = policies(ours);
   const auto found =
@@ -75,12 +75,12 @@ Result<Session> Session::start(const SessionOptions& options) {
   OMNI_TRY(const auto copy, ModelFolder::open(models));
   setenv("STARPU_SILENT", "1", 0);
   setenv("STARPU_NOPENCL", "0", 0);  // no OpenCL implementations here; probing costs start-up time
-  // Else StarPU writes back in advance what it might evict, however much room there is; the memory
-  // plan saw to it that all fits. What must go nevertheless is written back then.
+  // By default StarPU writes data back in advance that it might evict, however much room there is.
+  // Here the memory plan makes all fit. Data that are evicted nevertheless are written back then.
   setenv("STARPU_MINIMUM_CLEAN_BUFFERS", "0", 0);
 
-  // Room for the iteration that computes, the images of a later one, and the next iteration, which
-  // StarPU's usual two leave out. Several GPUs would take tasks from each other.
+  // A GPU takes 4 tasks: the iteration that computes, the next one, and the images of a later one.
+  // StarPU's default is 2. Several GPUs would take tasks from each other.
   if (options.gpus_alone && options.gpus.size() == 1) setenv("STARPU_CUDA_PIPELINE", "4", 0);
 
   OMNI_TRY(const std::string scheduler, scheduler_of(options));
@@ -94,12 +94,12 @@ Result<Session> Session::start(const SessionOptions& options) {
   conf.use_explicit_workers_cuda_gpuid = 1;
   std::copy_n(options.gpus.begin(), conf.ncuda, conf.workers_cuda_gpuid);
   conf.sched_policy = policy;
-  // The variables would override what is chosen here.
+  // These variables would override the options.
   for (const char* decided : {"STARPU_SCHED", "STARPU_NCUDA", "STARPU_WORKERS_CUDAID"})
     unsetenv(decided);
   if (options.cpu_workers >= 0) unsetenv("STARPU_NCPU");
 
-  // StarPU aborts where it cannot start its own.
+  // StarPU aborts if it cannot start its threads, so this tests whether threads can be started.
   try {
     run_together((options.cpu_workers >= 0 ? options.cpu_workers : cores) + conf.ncuda + 1,
                  [](int) {});
@@ -108,7 +108,7 @@ Result<Session> Session::start(const SessionOptions& options) {
   }
   clear_task_errors();
   starpu_malloc_set_align(64);
-  // StarPU remembers where its models are, and looks for others in XDG_CACHE_HOME.
+  // StarPU reads these variables once, and looks for other models in XDG_CACHE_HOME.
   for (const char* place : {"STARPU_PERF_MODEL_DIR", "XDG_CACHE_HOME"})
     setenv(place, copy->path().c_str(), 1);
   setenv("STARPU_PERF_MODEL_PATH", "", 1);

@@ -1,4 +1,5 @@
-// StarPU's life: started here, shut down when the Session and every tensor are gone. One at a time.
+// A session: the time in which StarPU runs. It ends when the Session and all tensors are destroyed.
+// There is one at a time.
 #pragma once
 
 #include <filesystem>
@@ -15,15 +16,15 @@ namespace omni {
 
 struct SessionOptions {
   int cpu_workers = -1;                   // -1: all cores (or STARPU_NCPU)
-  std::vector<int> gpus;                  // CUDA's numbers (see choose_gpus)
-  starpu_sched_policy* policy = nullptr;  // ours, `omni`; null: StarPU's dmdas
-  std::string scheduler;  // its name, or one of StarPU's; "": STARPU_SCHED, else `policy`
-  // See ImplementationPolicy.
+  std::vector<int> gpus;                  // CUDA's device numbers (see choose_gpus)
+  starpu_sched_policy* policy = nullptr;  // our policy `omni`; null: StarPU's dmdas
+  std::string scheduler;                  // a name of schedulers(); "": STARPU_SCHED, else `policy`
+  // ImplementationPolicy explains these four.
   bool deterministic = false;
   std::string implementation;
   Precision precision = Precision::fp32;
   bool gpus_alone = false;
-  std::filesystem::path models;  // performance models; "": see default_model_folder()
+  std::filesystem::path models;  // folder of performance models; "": default_model_folder()
 };
 
 struct WorkerInfo {
@@ -35,14 +36,15 @@ struct WorkerInfo {
 class Session {
  public:
   static Result<Session> start(const SessionOptions& options);
-  // What SessionOptions::scheduler may be; `ours` (may be null) comes first.
+  // Returns the names that SessionOptions::scheduler may have. `ours`, if not null, comes first.
   static std::vector<std::string> schedulers(starpu_sched_policy* ours);
-  // The one that these options, or the environment, name; refuses one that there is not.
+  // Returns the scheduler that the options or the environment name. Refuses an unknown name.
   static Result<std::string> scheduler_of(const SessionOptions& options);
 
   std::vector<WorkerInfo> workers() const;
   std::string scheduler() const;
-  // Moves the calling thread to the core of a CPU worker (0: the first). Not without hwloc.
+  // Moves the calling thread to the core of a CPU worker, counted from 0. Does nothing without
+  // hwloc.
   void bind_to_cpu_worker(int worker) const;
 
  private:
@@ -50,11 +52,11 @@ class Session {
   std::shared_ptr<void> starpu_;
 };
 
-// Keeps StarPU running while it is held; null without a Session. Every allocated tensor holds one,
-// so tensors and the Session may be destroyed in any order.
+// Returns an object that keeps StarPU running; null without a Session. Every allocated tensor holds
+// it, so tensors and the Session may be destroyed in any order.
 std::shared_ptr<void> hold_starpu();
 
-// STARPU_PERF_MODEL_DIR or STARPU_HOME when set, else a folder of this user's cache.
+// Returns STARPU_PERF_MODEL_DIR or STARPU_HOME if set, else a folder in this user's cache.
 std::filesystem::path default_model_folder();
 
 }  // namespace omni

@@ -12,16 +12,17 @@
 
 namespace omni {
 
-// With several ranks, each computes a share of the mini-batch and has only that share's slices.
+// The slices of a mini-batch that a rank computes. Several ranks have a share of the mini-batch
+// each, which is cut into slices. "All slices" are those of all ranks, in the order of the ranks.
 struct Slices {
-  std::vector<int> sizes;      // images per slice
-  std::vector<int> offsets;    // first image of each slice within the share
-  std::vector<int> all_sizes;  // of all ranks
-  std::vector<int> owners{};   // the rank that computes it, of all_sizes; counted from 0
+  std::vector<int> sizes;      // images in each slice of this rank
+  std::vector<int> offsets;    // by slice of this rank: its first image, counted within the share
+  std::vector<int> all_sizes;  // images in each of all slices
+  std::vector<int> owners{};   // by all slices: the rank that computes it; empty: the only one
   int rank = 0, ranks = 1;
-  int before = 0;      // images of the ranks before this one
-  int first = 0;       // slices of them
-  bool alike = false;  // several ranks are to have the bits that one would have
+  int before = 0;            // images in the shares of lower ranks
+  int first = 0;             // slices in the shares of lower ranks
+  bool as_one_rank = false;  // true: the results must have the same bits as those of one rank
 
   static Slices cut(int batch, int slice_size) {
     Slices slices;
@@ -32,18 +33,18 @@ struct Slices {
     slices.all_sizes = slices.sizes;
     return slices;
   }
-  // The share of a rank, cut into slices. Shares differ by at most one image.
+  // Cuts the share of a rank. Shares differ by at most one image.
   static Slices cut_share(int batch, int slice_size, int rank, int ranks) {
     Slices share;
     std::vector<int> all;
-    for (int each = 0; each < ranks; ++each) {
-      const auto from = static_cast<int>(std::int64_t{batch} * each / ranks);
-      const auto to = static_cast<int>(std::int64_t{batch} * (each + 1) / ranks);
+    for (int other = 0; other < ranks; ++other) {
+      const auto from = static_cast<int>(std::int64_t{batch} * other / ranks);
+      const auto to = static_cast<int>(std::int64_t{batch} * (other + 1) / ranks);
       const int slices_before = static_cast<int>(all.size());
       Slices own = cut(to - from, slice_size);
       all.insert(all.end(), own.sizes.begin(), own.sizes.end());
-      share.owners.insert(share.owners.end(), own.sizes.size(), each);
-      if (each != rank) continue;
+      share.owners.insert(share.owners.end(), own.sizes.size(), other);
+      if (other != rank) continue;
       share.sizes = std::move(own.sizes);
       share.offsets = std::move(own.offsets);
       share.before = from;
@@ -54,7 +55,7 @@ struct Slices {
     share.all_sizes = std::move(all);
     return share;
   }
-  // All of the mini-batch, for one rank; `owners` stay.
+  // Returns all slices as those of one rank; `owners` stay as they are.
   Slices whole() const {
     Slices all;
     for (const int images : all_sizes) {
@@ -70,18 +71,19 @@ struct Slices {
   int images_of_all() const { return std::accumulate(all_sizes.begin(), all_sizes.end(), 0); }
 };
 
-// loss sum, correct top-1, correct top-5, images counted
+// The metrics of a slice: the sum of losses, the numbers of correct top-1 and top-5 predictions,
+// and the number of images that count.
 inline constexpr std::size_t kMetrics = 4;
 
-// Label of a place in a mini-batch that holds no image (the end of a test set): neither loss nor
-// count.
+// The label where a mini-batch has no image, at the end of a test set. Such a place adds no loss
+// and does not count.
 inline constexpr int kNoLabel = -1;
 
-// One mini-batch: decoded images, labels, and what the loss layer says of them; each by slice.
+// The tensors of one mini-batch, by slice.
 struct BatchSlot {
-  std::vector<Tensor*> images;   // channels last, of the net's values
+  std::vector<Tensor*> images;   // channels last; f32 or bf16, as the net takes them
   std::vector<Tensor*> labels;   // i32
-  std::vector<Tensor*> metrics;  // f32[kMetrics]
+  std::vector<Tensor*> metrics;  // f32[kMetrics], which the loss layer writes
 };
 
 }  // namespace omni

@@ -5,6 +5,7 @@
 
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/models/machine_model.hpp"
+#include "runtime/tasks/submission.hpp"
 
 namespace omni::task_capture {
 namespace {

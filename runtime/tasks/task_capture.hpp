@@ -1,5 +1,6 @@
-// Captures submitted tasks in order: the task graph of an iteration, to plan memory or to predict
-// run times elsewhere. Per submitting thread; off by default.
+// The capture of submitted tasks, in the order of submission. They are the task graph of an
+// iteration, from which memory is planned or run times are predicted. A thread captures what it
+// submits itself.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/device_context.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/tensor.hpp"
 
 struct starpu_task;
@@ -21,7 +23,7 @@ struct CapturedTask {
     TensorPart part;
     AccessMode mode;
     std::uint32_t id() const { return part.tensor->id(part.part); }
-    // The bytes that a transfer moves: the whole memory, which aliases share.
+    // Returns the bytes that a transfer moves: all of the memory, which aliases share.
     std::size_t bytes() const {
       const Tensor& storage = part.tensor->storage();
       return storage.count_of(part.part) * bytes_of(storage.type());
@@ -30,10 +32,10 @@ struct CapturedTask {
   std::string codelet;
   int layer = -1, slice = -1, priority = 0, group = 0;
   std::int64_t iteration = -1;
-  bool any_worker = true;  // else those of its group
+  bool any_worker = true;  // false: only the workers of its group may run it
   double flops = 0, bytes = 0;
   WorkingFloats working{};
-  std::vector<double> seconds{};  // by kind of worker (MachineModel), as far as models know
+  std::vector<double> seconds{};  // expected, by MachineModel::kinds; infinite: unknown
   std::vector<Use> uses;
 };
 
@@ -41,16 +43,18 @@ namespace task_capture {
 
 void start();  // needs a running Session
 std::vector<CapturedTask> finish();
-// The tasks that `submit` submits, without running them; needs neither StarPU nor allocated
-// tensors. Working memory is computed only on request, since some tasks must prepare for that.
+// Captures the tasks that `submit` submits, without running them. Needs neither StarPU nor
+// allocated tensors. Working memory is computed only on request, because some tasks must prepare
+// for that.
 enum class Working { unknown, wanted };
 std::vector<CapturedTask> capture_tasks(const std::function<void()>& submit,
                                         Working working = Working::unknown);
 bool is_on();
-// Called for every task while capturing. False: do not run the task.
+// Codelets call this for every task while tasks are captured. False: do not run the task.
 bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag,
                double flops, double bytes, const std::function<WorkingFloats()>& working);
-// Notes the expected time of the last task. It must be as StarPU gets it, except for bound workers.
+// Notes the expected time of the last captured task. `task` must be as it is submitted to StarPU,
+// but need not be bound to workers.
 void expect(starpu_task& task);
 
 }  // namespace task_capture

@@ -1,6 +1,7 @@
-// Times of tasks, and the times that StarPU's models expect of every possible implementation,
-// summed by codelet, implementation and layer. Off by default. Costs a task two clock reads, or a
-// query of the models. On a GPU StarPU measures, since kernels run after they were enqueued.
+// Sums of task times by codelet, implementation and layer: measured times, and times that StarPU's
+// models expect of every possible implementation. Recording is off by default. It costs a task two
+// clock reads, or a query of the models. On a GPU StarPU measures, because kernels run after they
+// were enqueued.
 #pragma once
 
 #include <atomic>
@@ -15,9 +16,9 @@ namespace omni {
 
 struct TaskTime {
   std::string codelet, implementation;
-  int layer = -1;  // -1: belongs to none
+  int layer = -1;  // -1: no layer's task
   bool on_gpu = false;
-  double seconds = 0;  // expected ones: NaN where no model knows the shape of a task
+  double seconds = 0;  // sum; NaN where no model knows the shape of a task
   double flops = 0, bytes = 0;
   std::uint64_t tasks = 1;
 };
@@ -25,16 +26,16 @@ struct TaskTime {
 class TimeTotals {
  public:
   explicit TimeTotals(bool profiles) : profiles_(profiles) {}
-  void start();                    // forgets what was recorded before
-  std::vector<TaskTime> finish();  // after wait_for_tasks()
+  void start();                    // also forgets what was recorded before
+  std::vector<TaskTime> finish();  // call it after wait_for_tasks()
   bool recording() const { return enabled_.load(std::memory_order_relaxed); }
   void add(const TaskTime& time);
 
  private:
-  const bool profiles_;  // asks StarPU for the times of GPUs
+  const bool profiles_;  // true: asks StarPU for the times of GPUs
   std::atomic<bool> enabled_{false};
   std::mutex mutex_;
-  int profiled_before_ = 0;  // the recorder may have asked for it
+  int profiled_before_ = 0;  // StarPU's setting before start(): a Recorder may profile, too
   std::map<std::tuple<std::string, std::string, int>, TaskTime> totals_;
 };
 

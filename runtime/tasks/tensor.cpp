@@ -8,9 +8,12 @@
 
 #include "runtime/tasks/calls/kept_on_gpu.hpp"
 #include "runtime/tasks/codelet.hpp"
-#include "runtime/tasks/models/machine_model.hpp"
+#include "runtime/tasks/host_access.hpp"
+#include "runtime/tasks/models/page_placement.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
+#include "runtime/tasks/when_ready.hpp"
 
 namespace omni {
 namespace {
@@ -22,7 +25,7 @@ struct Waiting {
   std::function<void()> then;
 };
 
-// What `then` sees is the data's turn, so it comes before the release.
+// `then` is called before the release, while no later task has the data.
 void arrived(void* argument) {
   const std::unique_ptr<Waiting> waiting(static_cast<Waiting*>(argument));
   waiting->then();
@@ -91,7 +94,8 @@ Status Tensor::allocate() {
     starpu_data_set_name(handles_.front(), name_.c_str());
     return {};
   }
-  // Pinned only where a GPU driver exists; aligned to cache lines by Session.
+  // StarPU pins the memory only if there is a GPU driver. The Session makes StarPU align it to
+  // cache lines.
   if (starpu_malloc_flags(&memory_, bytes(), STARPU_MALLOC_PINNED) != 0) {
     memory_ = nullptr;
     return Error{ErrorKind::out_of_memory, name_, fmt::format("cannot allocate {} bytes", bytes()),
@@ -127,7 +131,7 @@ const Tensor* Tensor::rounded() const { return only_gpus_compute() ? rounded_ : 
 
 HostAccess::HostAccess(const Tensor& tensor, Mode mode) : tensor_(tensor), mode_(mode) {
   const recording::WaitScope waiting(false);
-  // The memory is each handle's home in main memory, so the parts stay side by side.
+  // In main memory every part has its home in memory_, so the parts are side by side.
   for (std::size_t part = 0; part < tensor.parts(); ++part)
     starpu_data_acquire(tensor.handle(part), mode == Mode::read ? STARPU_R : STARPU_RW);
   memory_ = starpu_data_get_local_ptr(tensor.handle());

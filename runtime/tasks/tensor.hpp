@@ -1,26 +1,22 @@
-// A block of numbers that StarPU moves and guards. Declared first (name and size, so that memory is
-// known before anything is allocated), allocated later, unregistered by its destructor. It may be
-// cut into parts, which tasks then use independently of each other: each has its own handle. For
-// the host it stays one piece. Or it may share another one's memory, and handle.
+// A tensor: a block of numbers that StarPU moves between memories and guards. It is declared first,
+// so that memory is known before anything is allocated, and its destructor unregisters it. A tensor
+// may be cut into parts, which tasks use independently of each other. Every part has a StarPU
+// handle; in main memory the parts stay side by side. A tensor may also be an alias of another
+// tensor's memory.
 #pragma once
 
 #include <atomic>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <memory>
-#include <span>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
-#include "runtime/bf16/bf16.hpp"
 #include "runtime/result.hpp"
 #include "runtime/tasks/access.hpp"
 
-struct _starpu_data_state;  // StarPU's handle; starpu.h itself stays inside runtime and codelets
+struct _starpu_data_state;  // what StarPU's handles point to; this header does not include starpu.h
 
 namespace omni {
 
@@ -41,37 +37,37 @@ class Tensor {
   std::size_t bytes() const { return count_ * bytes_of(type_); }
   DataType type() const { return type_; }
 
-  // Cuts the tensor into consecutive parts of `part_count` values; the last may be shorter. Before
-  // allocate(). May be repeated with the same count.
+  // Cuts the tensor into consecutive parts of `part_count` values; the last may be shorter. Call it
+  // before allocate(). It may be repeated with the same count.
   void cut(std::size_t part_count);
   std::size_t parts() const { return ids_.size(); }
   std::size_t count_of(std::size_t part) const;
-  // Makes this tensor an alias of the memory of another one, which is as large or larger, not an
-  // alias itself, and lives as long. Before allocate(); neither is cut. StarPU sees one datum: a
-  // task that uses one waits for tasks that used the other.
+  // Makes this tensor an alias of `storage`, which is at least as large, lives as long, and is no
+  // alias itself. Call it before allocate(); neither tensor is cut. For StarPU they are one datum:
+  // a task that uses one waits for tasks that use the other.
   void place_in(const Tensor& storage);
-  const Tensor& storage() const { return *storage_; }  // itself, unless it was placed
-  // Marks a tensor that every pass overwrites before it is read. Where only GPUs compute it takes
-  // no main memory. Before allocate(), not cut.
-  void make_fleeting() { transient_ = true; }
+  const Tensor& storage() const { return *storage_; }  // the tensor itself unless it is an alias
+  // Marks a tensor that every pass overwrites before it is read. Where only GPUs compute, it takes
+  // no main memory. Call it before allocate(); the tensor is not cut.
+  void make_transient() { transient_ = true; }
   bool is_transient() const { return transient_; }
-  // Gives the tensor, which is not cut, a copy in bf16 for the products of GPUs. It is made again
-  // when the host has written the tensor; a task that writes the tensor also writes the copy.
+  // Gives the tensor, which is not cut, a copy in bf16 for matrix products on GPUs. HostAccess
+  // updates the copy when the host has written the tensor. A task that writes the tensor writes the
+  // copy, too.
   void round_into(const Tensor& copy) { rounded_ = &copy; }
-  const Tensor* rounded() const;  // null: there is none, or cores compute, too
+  const Tensor* rounded() const;  // the copy; null if there is none, or if cores compute, too
   const Tensor& for_products() const { return rounded() != nullptr ? *rounded_ : *this; }
-  // For any use but a chain's of a whole iteration (see KeptOnGpu).
+  // Every use of a tensor gets the handle here, except chains of whole iterations (see KeptOnGpu).
   DataHandle handle(std::size_t part = 0) const {
     if (storage_->last_chain_ != 0) storage_->leave_chains();
     return storage_->handles_[part];
   }
-  // Unique in this process; the same for aliases of one memory.
+  // The id is unique in this process. Aliases have the id of their storage.
   std::uint32_t id(std::size_t part = 0) const { return storage_->ids_[part]; }
 
-  Status allocate();  // zeroed, registered with StarPU; needs a running Session
-  // Starts a copy to the memory of the only GPU, if that GPU alone computes. Otherwise the task
-  // would fetch the tensor only after it has waited for other tasks. No task may write the tensor
-  // meanwhile.
+  Status allocate();  // memory with zeros, known to StarPU; needs a running Session
+  // Starts a copy to the GPU if a single GPU computes, and no core. A task would fetch the tensor
+  // only after it has waited for other tasks. No task may write the tensor meanwhile.
   void send_to_lone_gpu() const;
 
  private:
@@ -87,71 +83,13 @@ class Tensor {
   const Tensor* storage_ = this;
   const Tensor* rounded_ = nullptr;
   bool transient_ = false;
-  std::shared_ptr<void> starpu_;  // see hold_starpu()
+  std::shared_ptr<void> starpu_;  // from hold_starpu()
   void* memory_ = nullptr;
   std::vector<std::uint32_t> ids_;   // by part
   std::vector<DataHandle> handles_;  // empty until allocated
-  // The number of the last chain of a whole iteration that used it, and nobody since; or 0, or
-  // kKept.
+  // If a chain of a whole iteration was the last to use the tensor: that chain's number. kKept: the
+  // tensor is kept on the GPU. 0: neither.
   mutable std::atomic<std::uint64_t> last_chain_{0};
 };
-
-// The calling thread's access to a tensor's values; waits for the tasks that use it. Never inside a
-// task.
-class HostAccess {
- public:
-  enum class Mode { read, write };
-  HostAccess(const Tensor& tensor, Mode mode);
-  ~HostAccess();
-  HostAccess(const HostAccess&) = delete;
-  HostAccess& operator=(const HostAccess&) = delete;
-
-  std::span<float> f32() const { return view<float>(DataType::f32); }
-  std::span<Bf16> bf16() const { return view<Bf16>(DataType::bf16); }
-  std::span<std::int32_t> i32() const { return view<std::int32_t>(DataType::i32); }
-  std::vector<float> values() const;  // a copy, of f32 or bf16
-
- private:
-  template <class T>
-  std::span<T> view([[maybe_unused]] DataType expected) const {
-    assert(tensor_.type() == expected);
-    return {static_cast<T*>(memory_), tensor_.count()};
-  }
-  const Tensor& tensor_;
-  Mode mode_;
-  void* memory_;
-};
-
-// What allocate() takes for one, or for one of its parts.
-struct TensorSize {
-  std::size_t bytes = 0;
-  bool is_transient = false;
-};
-
-// Owns the tensors of a net: addresses are stable, the total is known before allocation.
-class TensorPool {
- public:
-  Tensor& declare(std::string name, std::size_t count, DataType type = DataType::f32);
-  // Removes a tensor that is not needed; returns its bytes.
-  std::size_t leave_out(const Tensor& tensor);
-  // See Tensor::place_in(); both are of this pool.
-  void place(Tensor& tensor, const Tensor& storage);
-  Tensor& last() { return tensors_.back(); }
-  std::deque<Tensor>& all() { return tensors_; }
-  std::size_t count() const { return tensors_.size(); }
-  std::size_t bytes() const { return bytes_; }
-  std::vector<TensorSize> sizes() const;
-  Status allocate();
-
- private:
-  std::deque<Tensor> tensors_;
-  std::unordered_set<const Tensor*> left_out_;
-  std::size_t bytes_ = 0;
-};
-
-// Calls `then` once, when all tasks submitted so far that write these tensors are done: in a
-// worker's thread, or at once in this one. Moves no data. It must not wait for anything.
-void when_ready(std::span<Tensor* const> tensors, std::function<void()> then);
-void when_ready(TensorPart part, std::function<void()> then);
 
 }  // namespace omni

@@ -1,4 +1,4 @@
-// A trace file being written; see records.hpp for its two names.
+// The writer of a trace file; records.hpp explains its two names.
 #pragma once
 
 #include <fcntl.h>
@@ -15,10 +15,10 @@
 
 namespace omni::trace {
 
-// Without finish() the file keeps its .part.
+// Until finish() the file's name ends with .part.
 class File {
  public:
-  // In a folder that exists. Refuses to overwrite.
+  // Creates the file in a folder that exists. Refuses to overwrite a file.
   static Result<File> create(const std::filesystem::path& folder, int rank) {
     const auto path = folder / fmt::format("rank-{}.jsonl", rank);
     const int descriptor =
@@ -30,7 +30,7 @@ class File {
     return File(path, descriptor);
   }
 
-  // Whole lines. After a failure the file is closed.
+  // Writes whole lines. After a failure the file is closed, and nothing more is written.
   Status write(std::string_view lines) {
     while (!lines.empty() && descriptor_ >= 0) {
       const ssize_t count = ::write(descriptor_, lines.data(), lines.size());

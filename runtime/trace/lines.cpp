@@ -1,4 +1,4 @@
-// Records as lines of JSON.
+// Writes records as lines of JSON.
 #include "runtime/trace/records.hpp"
 
 #include <fmt/compile.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// For the records of which there are few. A name may hold any bytes; a line is UTF-8.
+// Appends a record of a rare kind. A name may hold any bytes; the line is UTF-8.
 void append_json(Buffer& buffer, const Json& json) {
   buffer.append(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   buffer.push_back('\n');
@@ -81,7 +81,7 @@ void append(Buffer& buffer, const Eligible& eligible) {
   append_json(buffer, {{"eligible", eligible.id}, {"workers", eligible.workers}});
 }
 
-// By hand: there may be 100,000 a second.
+// Tasks are written without a JSON library, because there may be 100,000 per second.
 void append(Buffer& buffer, const Task& task) {
   append_formatted(buffer, FMT_COMPILE("{{\"task\":{},\"codelet\":{},\"impl\":{},\"worker\":{}"),
                    task.id, task.codelet, task.implementation, task.worker);

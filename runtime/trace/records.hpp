@@ -1,12 +1,12 @@
-// What a trace consists of: one record per fact of a run, in a folder with one file per process.
-// Written by the engine while it runs (runtime/tasks) and by importers, read by perf.
+// The records of a trace. A trace is a folder with one file per process. The engine writes it while
+// it runs (runtime/tasks), importers write it, and perf reads it.
 //
-// A file holds one JSON object per line and is called rank-<n>.jsonl.part while its run goes on;
-// only a run that ended renames it to rank-<n>.jsonl. So a killed run is told from a file that lost
-// its tail: a .part may stop anywhere, the other ends with an `end` record.
+// A file holds one JSON object per line. While its run goes on it is called rank-<n>.jsonl.part; a
+// run that ended renames it to rank-<n>.jsonl. So a reader can tell a killed run from a damaged
+// file: a .part may stop anywhere, the other file ends with an `end` record.
 //
-// Times are nanoseconds since the start of StarPU in that process. A member `rank` is not on the
-// line: the reader knows it from the file.
+// Times are nanoseconds since the start of StarPU in that process. A member `rank` is not in the
+// file: the reader takes it from the file's name.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,17 +26,17 @@ constexpr int kVersion = 1;
 // The first line.
 struct Header {
   int rank = 0;
-  double started = 0;  // seconds since 1970 at time 0; aligns the ranks
+  double started = 0;  // seconds since 1970 at time 0, to align the ranks
   std::string host{}, command{}, starpu{}, scheduler{}, net{};
   int batch = 0;  // images per iteration
 };
 
-// ---- what the numbers in the other records mean; each comes before its first use ----
+// ---- records that other records refer to by number; each comes before its first use ----
 
 struct Worker {
   std::int32_t id = 0;
   std::string name, kind;  // "CPU 0", "CPU"
-  std::int32_t node = 0;   // its memory node
+  std::int32_t node = 0;   // StarPU's number of its memory
 };
 
 struct Codelet {
@@ -58,18 +58,18 @@ struct Data {
   std::int32_t rank = 0;
 };
 
-// Workers that may run a task; where some may not.
+// The workers that may run a task, where not all may.
 struct Eligible {
   std::int32_t id = 0;
   std::vector<std::int32_t> workers;
 };
 
-// What this machine can do, measured before the run: flop/s of a large matrix product ("gemm"),
-// bytes/s of a large copy ("copy").
+// What a kind of worker can do, measured before the run: `what` is "gemm" for the flop/s of a large
+// matrix product, "copy" for the bytes/s of a large copy.
 struct Peak {
-  std::string what, kind;  // of which kind of worker
-  double per_worker = 0;   // one alone
-  double together = 0;     // all of that kind at once, their sum
+  std::string what, kind;  // `kind`: as in Worker
+  double per_worker = 0;   // by one worker alone
+  double together = 0;     // the sum of all workers of the kind, at the same time
 };
 
 // ---- what happened ----
@@ -82,27 +82,28 @@ struct Access {
   auto operator<=>(const Access&) const = default;
 };
 
-// The order is that of a task's life. Times of steps that did not happen repeat the one before.
+// Times are in the order of a task's life. A step that did not happen has the time of the one
+// before.
 struct TaskTimes {
   Nanoseconds submitted = 0;
-  Nanoseconds ready = 0;                       // dependencies met, given to the scheduler
-  Nanoseconds pop_start = 0, popped = 0;       // its worker asks for work and gets it
+  Nanoseconds ready = 0;                       // all tasks it depends on are done
+  Nanoseconds pop_start = 0, popped = 0;       // its worker asks for a task and gets it
   Nanoseconds fetch_start = 0, fetch_end = 0;  // its data are brought to the worker's memory
   Nanoseconds start = 0, end = 0;              // the kernel
-  Nanoseconds released = 0;                    // its data may be used by others
+  Nanoseconds released = 0;                    // other tasks may use its data
 };
 
 struct Task {
-  std::uint64_t id = 0;  // counts up in submission order
+  std::uint64_t id = 0;  // rises in the order of submission
   std::uint32_t codelet = 0, implementation = 0;
   std::int32_t worker = 0;
-  std::int32_t eligible = -1;  // id of the set of workers that may run it; -1: all
-  std::int32_t layer = -1, slice = -1, group = 0;  // -1: belongs to none
+  std::int32_t eligible = -1;                      // id of an Eligible; -1: all workers may run it
+  std::int32_t layer = -1, slice = -1, group = 0;  // layer, slice -1: none
   std::int64_t iteration = -1;
   TaskTimes times;
-  double predicted = std::numeric_limits<double>::quiet_NaN();  // ns; NaN: the model was not sure
+  double predicted = std::numeric_limits<double>::quiet_NaN();  // ns; NaN: no prediction
   double flops = 0, bytes = 0;
-  std::span<const Access> accesses{};  // the dependencies follow from these and the ids
+  std::span<const Access> accesses{};  // with the ids, they say which tasks depend on which
 };
 
 // The submitting thread begins an iteration.
@@ -124,19 +125,20 @@ struct Transfer {
   std::uint64_t bytes = 0, count = 1;  // a record may sum up several that happened in [from, to]
   Nanoseconds from = 0, to = 0;
   std::int32_t rank = 0;
-  std::int32_t from_rank = -1;  // of a message, from when it was awaited; -1: within the process
+  // The sender of a message, which is awaited since `from`; -1: a transfer within the process.
+  std::int32_t from_rank = -1;
 };
 
-// A group handed its gradient to the master copy and took the parameters back.
+// A group gave its gradient to the master copy, and took the parameters from it.
 struct Exchange {
   std::int64_t iteration = 0;
   std::int32_t group = 0;
-  std::int64_t staleness = 0;  // updates by others since it last took them
+  std::int64_t staleness = 0;  // other groups' updates since the group last took the parameters
   Nanoseconds at = 0;
   std::int32_t rank = 0;
 };
 
-// All groups, each with a model of its own, shared what these had learnt.
+// Groups that have models of their own met, and combined the models.
 struct Meeting {
   std::int64_t number = 0;  // from 0
   std::int32_t groups = 0;
@@ -144,8 +146,8 @@ struct Meeting {
   std::int32_t rank = 0;
 };
 
-// "feed.decoded", "feed.submitted" (mini-batches ahead of training), "memory.resident",
-// "memory.node1" (bytes; node 0 is main memory) ...
+// Names are "feed.decoded" and "feed.submitted", in mini-batches ahead of training, and
+// "memory.resident" and "memory.node1" (node 0 is main memory), in bytes, and others.
 struct Counter {
   std::string name;
   Nanoseconds at = 0;
@@ -156,12 +158,10 @@ struct Counter {
 // The last line of a run that ended.
 struct End {
   Nanoseconds at = 0;
-  std::uint64_t tasks = 0;  // that the file holds
+  std::uint64_t tasks = 0;  // how many Task records the file has
 };
 
-// ---- one record, one line of JSON, appended to a buffer: docs/internals/trace-format.md shows
-// them
-// ----
+// ---- writing: a record becomes one line of JSON, as docs/internals/trace-format.md shows ----
 
 using Buffer = fmt::memory_buffer;
 

@@ -10,6 +10,7 @@
 #include "runtime/checksum.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "scheduling/checkpoint/training_snapshot.hpp"
 
 namespace omni {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/tasks/host_access.hpp"
+
 namespace omni {
 namespace {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/tasks/host_access.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "layers/net.hpp"
-#include "runtime/tasks/access.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
+#include "runtime/tasks/worker_set.hpp"
 #include "scheduling/groups/group_layout.hpp"
 
 namespace omni {

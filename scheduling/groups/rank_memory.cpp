@@ -5,6 +5,7 @@
 
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/communicator/transfers.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/groups/rank_sums.hpp"
 

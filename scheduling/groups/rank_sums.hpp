@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "codelets/elementwise/exchange.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 #include "scheduling/groups/compute_groups.hpp"
 
 namespace omni {

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/tasks/access.hpp"
+#include "runtime/tasks/host_access.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "scheduling/strategies/registry.hpp"
 
 namespace omni {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/tasks/host_access.hpp"
 
 namespace omni {
 namespace {

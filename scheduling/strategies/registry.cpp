@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {

@@ -12,6 +12,7 @@
 
 #include "codelets/elementwise/exchange.hpp"
 #include "codelets/elementwise/meeting.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "scheduling/groups/compute_groups.hpp"
 #include "scheduling/groups/momentum.hpp"
 #include "scheduling/strategies/sends.hpp"

@@ -4,6 +4,7 @@
 
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/signals.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {

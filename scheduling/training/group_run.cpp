@@ -9,6 +9,7 @@
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/tensor.hpp"
+#include "runtime/tasks/when_ready.hpp"
 
 namespace omni {
 

@@ -9,8 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "runtime/tasks/access.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
+#include "runtime/tasks/submission.hpp"
+#include "runtime/tasks/worker_set.hpp"
 #include "scheduling/groups/rank_sums.hpp"
 #include "scheduling/groups/under_way.hpp"
 #include "scheduling/strategies/strategy.hpp"

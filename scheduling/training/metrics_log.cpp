@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/files.hpp"
+#include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/slurm_job.hpp"

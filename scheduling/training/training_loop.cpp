@@ -9,6 +9,7 @@
 #include <set>
 
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/training/rate_policy.hpp"

@@ -19,8 +19,10 @@
 #include "layers/net.hpp"
 #include "runtime/rng.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 #include "tests/support/darknet_library.hpp"
 #include "tests/support/temporary_directory.hpp"
 

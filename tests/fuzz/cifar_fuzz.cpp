@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "runtime/data/sources.hpp"
+#include "runtime/data/cifar_files.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "perf/trace/dependencies.hpp"
+#include "perf/trace/fxt_import.hpp"
 #include "perf/trace/trace.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/temporary_directory.hpp"

@@ -2,7 +2,7 @@
 // says.
 #include <cstdlib>
 
-#include "runtime/data/sources.hpp"
+#include "runtime/data/idx_files.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "runtime/data/images/file_dataset.hpp"
 #include "runtime/data/images/image_list.hpp"
-#include "runtime/data/sources.hpp"
+#include "runtime/data/images/image_sources.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "perf/report/reports.hpp"
+#include "perf/report/html_report.hpp"
 #include "perf/trace/trace.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/temporary_directory.hpp"

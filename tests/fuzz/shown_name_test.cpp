@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
 
 namespace omni {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "runtime/json_text.hpp"
 #include "runtime/shown_name.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 

@@ -15,9 +15,11 @@
 
 #include "codelets/elementwise/accumulate.hpp"
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/first_launch.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/support/temporary_directory.hpp"

@@ -77,7 +77,7 @@ TEST_F(Chain, a_task_for_a_cpu_comes_in_between) {
 
 TEST_F(Chain, needs_no_value_of_what_it_writes_first) {
   Tensor between("between", kValues);
-  between.make_fleeting();
+  between.make_transient();
   ASSERT_TRUE(between.allocate());
   accumulate_sum.submit({kValues}, {accumulate(a_), read(b_)});
   {

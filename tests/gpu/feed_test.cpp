@@ -3,6 +3,7 @@
 #include <starpu.h>
 
 #include "runtime/data/data_feed.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/support/temporary_directory.hpp"

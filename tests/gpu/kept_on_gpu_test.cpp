@@ -8,7 +8,9 @@
 #include <semaphore>
 #include <thread>
 
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/tensor.hpp"
+#include "runtime/tasks/when_ready.hpp"
 #include "tests/gpu/chain.hpp"
 #include "tests/gpu/training.hpp"
 
@@ -107,7 +109,7 @@ TEST_F(KeptOnGpuTest, lets_chains_begin_to_write_what_they_read) {
 
 TEST_F(KeptOnGpuTest, keeps_what_each_chain_writes_first) {
   Tensor between("between", kValues);
-  between.make_fleeting();
+  between.make_transient();
   ASSERT_TRUE(between.allocate());
   for (int i = 0; i < 4; ++i)
     iteration([&] {

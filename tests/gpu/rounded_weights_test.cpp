@@ -6,6 +6,7 @@
 #include "codelets/elementwise/exchange.hpp"
 #include "layers/formats/darknet.hpp"
 #include "layers/net.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/gpu/training.hpp"

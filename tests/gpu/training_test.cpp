@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "codelets/normalise/batchnorm_whole.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "tests/support/images/image_folder.hpp"
 

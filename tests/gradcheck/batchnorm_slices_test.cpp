@@ -3,8 +3,10 @@
 #include <numeric>
 
 #include "codelets/normalise/batchnorm.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 #include "tests/gradcheck/harness.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -3,6 +3,7 @@
 #include "codelets/elementwise/shortcut_add.hpp"
 #include "codelets/normalise/batchnorm.hpp"
 
+#include "codelets/normalise/batchnorm_whole.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "tests/gradcheck/harness.hpp"
 

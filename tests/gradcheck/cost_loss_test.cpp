@@ -1,6 +1,6 @@
 // [cost]'s distances against references, numeric gradients and values computed by hand.
-#include "codelets/loss/losses.hpp"
 
+#include "codelets/loss/cost_loss.hpp"
 #include "tests/gradcheck/harness.hpp"
 
 namespace omni::gradcheck {

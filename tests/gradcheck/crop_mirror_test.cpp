@@ -1,9 +1,9 @@
 // Crops against references, numeric gradients and values computed by hand.
-#include "codelets/spatial/resampling.hpp"
 
 #include <numeric>
 #include <set>
 
+#include "codelets/spatial/crop_mirror.hpp"
 #include "tests/gradcheck/harness.hpp"
 
 namespace omni::gradcheck {

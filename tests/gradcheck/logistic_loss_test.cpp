@@ -1,6 +1,6 @@
 // The logistic cross-entropy against references, numeric gradients and values computed by hand.
-#include "codelets/loss/losses.hpp"
 
+#include "codelets/loss/logistic_loss.hpp"
 #include "tests/gradcheck/harness.hpp"
 
 namespace omni::gradcheck {

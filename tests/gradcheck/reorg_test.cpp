@@ -1,8 +1,8 @@
 // Reorg against its reference, its inverse and values computed by hand.
-#include "codelets/spatial/resampling.hpp"
 
 #include <numeric>
 
+#include "codelets/spatial/reorg.hpp"
 #include "tests/gradcheck/harness.hpp"
 
 namespace omni::gradcheck {

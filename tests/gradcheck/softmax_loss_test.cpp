@@ -1,6 +1,6 @@
 // Softmax and its cross-entropy against references, numeric gradients and values computed by hand.
-#include "codelets/loss/losses.hpp"
 
+#include "codelets/loss/softmax.hpp"
 #include "tests/gradcheck/harness.hpp"
 
 namespace omni::gradcheck {

@@ -1,21 +1,24 @@
 // Submit functions against their codelets: the tasks StarPU runs get the buffers in the order that
 // the kernels expect. On one memory node a wrong access mode cannot be seen. (Batch normalisation
 // has its own such test; whole nets run the others: net/net_test.cpp, tests/e2e.)
-#include "codelets/loss/losses.hpp"
-#include "runtime/tasks/session.hpp"
+#include "codelets/loss/cost_loss.hpp"
+#include "codelets/loss/label_metrics.hpp"
+#include "codelets/loss/softmax.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 #include "tests/gradcheck/harness.hpp"
-#include "tests/support/temporary_directory.hpp"
+#include "tests/support/with_session.hpp"
 
 namespace omni::gradcheck {
 namespace {
 
 constexpr std::uint64_t kSeed = 5;
 
-class Submission : public testing::Test {
+class Submission : public test::WithSession {
  protected:
-  Submission() : session_(Session::start(options())) {}
-  void SetUp() override { ASSERT_TRUE(session_) << session_.error().message(); }
+  // Deterministic, so that the first implementation runs.
+  Submission() : WithSession(test::with_workers(1, true)) {}
 
   // Submits on tensors that hold the operands' start values, and runs the kernel on the same ones.
   template <class Args, class Submit>
@@ -45,19 +48,10 @@ class Submission : public testing::Test {
   }
 
  private:
-  SessionOptions options() const {
-    SessionOptions chosen;
-    chosen.cpu_workers = 1;
-    chosen.deterministic = true;  // so that the first implementation runs
-    chosen.models = models_.path();
-    return chosen;
-  }
   static void* bytes(const Tensor& tensor, const HostAccess& access) {
     return tensor.type() == DataType::i32 ? static_cast<void*>(access.i32().data())
                                           : static_cast<void*>(access.f32().data());
   }
-  test::TemporaryDirectory models_;
-  Result<Session> session_;
 };
 
 using Tensors = const std::vector<Tensor*>&;

@@ -1,6 +1,6 @@
 // Upsampling against references, numeric gradients and values computed by hand.
-#include "codelets/spatial/resampling.hpp"
 
+#include "codelets/spatial/upsample.hpp"
 #include "tests/gradcheck/harness.hpp"
 
 namespace omni::gradcheck {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/support/omni_perf.hpp"

@@ -11,6 +11,7 @@
 
 #include "layers/formats/darknet.hpp"
 #include "runtime/data/dataset.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/policy/omni_policy.hpp"

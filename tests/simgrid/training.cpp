@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 
+#include "runtime/data/open.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/forecast/steady_seconds.hpp"
 #include "scheduling/training/group_run.hpp"

@@ -10,6 +10,8 @@
 
 #include "layers/formats/darknet.hpp"
 #include "runtime/data/dataset.hpp"
+#include "runtime/data/open.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "scheduling/training/trainer.hpp"
 
 namespace omni::test {

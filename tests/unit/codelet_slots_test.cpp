@@ -4,9 +4,9 @@
 #include <string>
 
 #include "runtime/tasks/codelet.hpp"
-#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#include "tests/support/temporary_directory.hpp"
+#include "tests/support/with_session.hpp"
 
 namespace omni {
 namespace {
@@ -37,19 +37,13 @@ Codelet<NumberedArgs> eight({
     .footprint = [](const NumberedArgs&) { return footprint_of(0); },
 });
 
-class CodeletSlots : public testing::Test {
+class CodeletSlots : public test::WithSession {
  protected:
-  CodeletSlots() : session_(Session::start(options())) {}
+  CodeletSlots() : WithSession(test::with_workers(1)) {}
   ~CodeletSlots() override { set_implementation_policy({}); }
   void SetUp() override {
-    ASSERT_TRUE(session_) << session_.error().message();
+    WithSession::SetUp();
     ASSERT_TRUE(ran_.allocate());
-  }
-  SessionOptions options() const {
-    SessionOptions chosen;
-    chosen.cpu_workers = 1;
-    chosen.models = folder_.path();
-    return chosen;
   }
   int run(bool fast_ones_support_it = true) {
     eight.submit({fast_ones_support_it}, {write(ran_)});
@@ -57,8 +51,6 @@ class CodeletSlots : public testing::Test {
     return HostAccess(ran_, HostAccess::Mode::read).i32()[0];
   }
 
-  test::TemporaryDirectory folder_;
-  Result<Session> session_;
   Tensor ran_{"ran", 1, DataType::i32};
 };
 

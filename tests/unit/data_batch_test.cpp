@@ -7,7 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/data/sources.hpp"
+#include "runtime/data/sampler.hpp"
+#include "runtime/data/synthetic.hpp"
 
 namespace omni {
 namespace {

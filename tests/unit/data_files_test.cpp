@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/sources.hpp"
+#include "runtime/data/cifar_files.hpp"
+#include "runtime/data/idx_files.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni {

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "runtime/data/dataset.hpp"
-#include "runtime/data/sources.hpp"
+#include "runtime/data/idx_files.hpp"
+#include "runtime/data/open.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni {

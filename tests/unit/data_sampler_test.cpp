@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/data/sampler.hpp"
+
 namespace omni {
 namespace {
 

@@ -1,6 +1,5 @@
 // The synthetic images can be learned, but not from one pixel, and depend on nothing but their
 // number.
-#include "runtime/data/sources.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +10,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "runtime/data/synthetic.hpp"
 
 namespace omni {
 namespace {

@@ -1,10 +1,11 @@
 // "Did you mean": slips are found, other words are not.
-#include "runtime/shown_name.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <string>
+
+#include "runtime/nearest.hpp"
 
 namespace omni {
 namespace {

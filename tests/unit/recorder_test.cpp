@@ -11,9 +11,12 @@
 #include "runtime/log.hpp"
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/codelet.hpp"
-#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/host_access.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/worker_set.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "tests/support/with_session.hpp"
 
 namespace omni {
 namespace {
@@ -37,19 +40,13 @@ Codelet<SleepArgs> sleep_codelet(
      .cost = [](const SleepArgs&) { return Cost{.flops = 1000, .bytes = 64}; },
      .footprint = [](const SleepArgs& args) { return footprint_of(args.milliseconds); }});
 
-class RecorderTest : public testing::Test {
+class RecorderTest : public test::WithSession {
  protected:
-  RecorderTest() : session_(Session::start(options())) {}
+  RecorderTest() : WithSession(test::with_workers(2)) {}
   void SetUp() override {
-    ASSERT_TRUE(session_) << session_.error().message();
+    WithSession::SetUp();
     ASSERT_TRUE(a_.allocate());
     ASSERT_TRUE(b_.allocate());
-  }
-  SessionOptions options() const {
-    SessionOptions chosen;
-    chosen.cpu_workers = 2;
-    chosen.models = folder_.path();
-    return chosen;
   }
   std::unique_ptr<Recorder> record() {
     auto recorder = Recorder::start(folder_ / "trace", {.net = "a net", .batch = 8});
@@ -65,8 +62,6 @@ class RecorderTest : public testing::Test {
     return found;
   }
 
-  test::TemporaryDirectory folder_;
-  Result<Session> session_;
   Tensor a_{"a", 10}, b_{"b", 20};
 };
 

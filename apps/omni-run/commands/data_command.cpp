@@ -11,6 +11,8 @@
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/data/data_check.hpp"
+#include "runtime/data/open.hpp"
+#include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 

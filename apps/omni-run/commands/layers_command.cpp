@@ -7,8 +7,8 @@
 #include "apps/omni-run/commands.hpp"
 #include "layers/layer_builder.hpp"
 #include "layers/net_options.hpp"
+#include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
-#include "runtime/shown_name.hpp"
 
 namespace omni {
 namespace {

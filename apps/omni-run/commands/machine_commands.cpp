@@ -16,9 +16,9 @@
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/files.hpp"
+#include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
-#include "runtime/shown_name.hpp"
 
 namespace omni {
 namespace {

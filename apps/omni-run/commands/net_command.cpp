@@ -8,6 +8,7 @@
 #include "apps/omni-run/setup.hpp"
 #include "layers/formats/darknet.hpp"
 #include "runtime/files.hpp"
+#include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 

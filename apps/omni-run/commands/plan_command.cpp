@@ -15,8 +15,8 @@
 #include "codelets/elementwise/exchange.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/data/damaged_images.hpp"
+#include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
-#include "runtime/shown_name.hpp"
 #include "scheduling/forecast/group_plan.hpp"
 #include "scheduling/training/trainer.hpp"
 

@@ -21,6 +21,7 @@
 #include "apps/omni-run/compare/record.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "runtime/files.hpp"
+#include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/result.hpp"

@@ -8,8 +8,9 @@
 
 #include "apps/omni-perf/document.hpp"
 #include "apps/omni-run/arguments.hpp"
-#include "perf/report/reports.hpp"
+#include "perf/report/page.hpp"
 #include "runtime/files.hpp"
+#include "runtime/json_text.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/shown_name.hpp"
 

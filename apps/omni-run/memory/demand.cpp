@@ -6,10 +6,11 @@
 #include <cmath>
 #include <set>
 
-#include "runtime/cuda/full_gpu.hpp"
+#include "runtime/cuda/gpu_tensors.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 #include "scheduling/training/trainer.hpp"
 
 namespace omni {

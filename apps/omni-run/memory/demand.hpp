@@ -10,6 +10,8 @@
 #include "apps/omni-run/arguments.hpp"
 #include "layers/net.hpp"
 #include "runtime/data/data_feed.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
+#include "runtime/tasks/worker_set.hpp"
 #include "scheduling/groups/compute_groups.hpp"
 
 namespace omni {

@@ -6,6 +6,7 @@
 #include <array>
 #include <numeric>
 
+#include "runtime/lower_case.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 #include "scheduling/groups/group_layout.hpp"

@@ -9,6 +9,7 @@
 #include "apps/omni-run/training/training.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/devices.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/policy/omni_policy.hpp"
 

@@ -9,6 +9,7 @@
 #include "apps/omni-run/training/training.hpp"
 #include "layers/formats/darknet.hpp"
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/number_in.hpp"

@@ -11,6 +11,7 @@
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 namespace {

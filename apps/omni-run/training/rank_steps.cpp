@@ -14,6 +14,7 @@
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
+#include "runtime/tasks/host_access.hpp"
 
 namespace omni {
 namespace {

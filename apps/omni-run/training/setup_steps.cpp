@@ -16,6 +16,7 @@
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/data/data_check.hpp"
 #include "runtime/files.hpp"
+#include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/signals.hpp"

@@ -7,7 +7,7 @@
 
 #include "apps/omni-run/arguments.hpp"
 #include "runtime/data/data_feed.hpp"
-#include "runtime/data/sources.hpp"
+#include "runtime/data/memory_dataset.hpp"
 #include "scheduling/training/trainer.hpp"
 
 namespace omni {

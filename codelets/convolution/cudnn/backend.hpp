@@ -1,6 +1,6 @@
-// An object of cuDNN's graph interface: its attributes are set, then it is finalized, then it may
-// be asked. What goes wrong first is kept, also by what such an object becomes a part of; a
-// question that is not answered has gone wrong, too.
+// An object of cuDNN's graph interface. Its attributes are set, then it is finalized, then its
+// attributes may be read. It keeps the first error, which objects take over that it becomes a part
+// of. An attribute that cannot be read is an error, too.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 
 namespace omni::cudnn {
 
-// cuDNN says in many ways that it cannot do something, and another engine, or a lowering without
-// cuDNN, does not need what it could not find, compile or load. A GPU that has failed will say so
-// again.
+// Returns false for any error but lack of memory. cuDNN has many codes for what it cannot find,
+// compile or load, and another engine, or a lowering without cuDNN, may not need that. If the GPU
+// itself has failed, a later call will fail, too.
 inline bool succeeded(cudnnStatus_t status) {
   check_memory(status, "preparing a convolution");
   return status == CUDNN_STATUS_SUCCESS;
 }
 
-// What cuDNN calls the types of attributes.
+// cuDNN's names of the types that attributes have.
 constexpr auto type_of(const char*) { return CUDNN_TYPE_CHAR; }
 constexpr auto type_of(const bool*) { return CUDNN_TYPE_BOOLEAN; }
 constexpr auto type_of(const float*) { return CUDNN_TYPE_FLOAT; }
@@ -75,7 +75,7 @@ class Backend {
     if (usable()) keep(cudnnBackendFinalize(handle_));
   }
 
-  // As many as there are, but no more than `most`.
+  // Returns the values of an attribute, but no more than `most`.
   template <class T>
   std::vector<T> get(cudnnBackendAttributeName_t name, std::size_t most = 1) {
     std::vector<T> values(most);
@@ -85,7 +85,7 @@ class Backend {
   std::vector<Backend> get_parts(cudnnBackendAttributeName_t name,
                                  cudnnBackendDescriptorType_t type, std::size_t most) {
     std::vector<Backend> parts;
-    std::vector<cudnnBackendDescriptor_t> handles;  // cuDNN fills what they name
+    std::vector<cudnnBackendDescriptor_t> handles;  // cuDNN fills these objects
     for (std::size_t i = 0; i < most; ++i) handles.push_back(parts.emplace_back(type).handle_);
     const std::size_t count = get(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, handles.data());
     while (parts.size() > count) parts.pop_back();

@@ -1,6 +1,6 @@
-// Convolution on a GPU: cuDNN, whose algorithm is chosen when a worker meets a shape for the first
-// time (the only time that it waits for the device, and the one that StarPU's models leave out);
-// what cuDNN refuses is lowered.
+// Convolution on a GPU by cuDNN. What cuDNN refuses is lowered. The algorithm is chosen when a
+// worker first meets a shape. Only that call waits for the GPU, and StarPU's models do not count
+// it.
 #include <algorithm>
 #include <array>
 
@@ -40,7 +40,7 @@ cudnn::ConvolutionTensors tensors_of(const Args& args, const Buffers& buffers) {
   return tensors;
 }
 
-// Weights that are read may be in bf16. Bias or its gradient, the last buffer, is in floats.
+// Weights that are read may be in bf16. The last buffer, bias or its gradient, holds floats.
 template <class Args>
 std::array<BufferUse, 4> uses_in_bf16(const Args& args, const Buffers& buffers) {
   const auto [src, weights, dst] = kPlaces<Args>;
@@ -67,7 +67,7 @@ void run_without_cudnn(Kernel<Args> lowered, const Args& args, const Buffers& bu
   copies.write_back();
 }
 
-// False: nothing was done, since cuDNN can do nothing with the shape.
+// Returns false if cuDNN cannot compute the shape; then nothing is done.
 bool run(const auto& args, const Buffers& buffers) {
   CudaWorker& worker = CudaWorker::current();
   const cudnn::ConvolutionTensors tensors = tensors_of(args, buffers);
@@ -76,7 +76,7 @@ bool run(const auto& args, const Buffers& buffers) {
   for (std::size_t i = 0; i < tensors.values.size(); ++i)
     if (!is_copied(task, i))
       task.alignment = std::min(task.alignment, alignment_of(tensors.values[i]));
-  // Its bias is copied as the weights are.
+  // A bias is copied if the weights are.
   task.may_end =
       tensors.bias != nullptr && (is_copied(task, 1) || alignment_of(tensors.bias) == kWidestLoad);
   const auto& plan = plan_for<cudnn::ConvolutionPlan>(worker, task, worker, task, tensors);

@@ -1,4 +1,4 @@
-// Written down with the names that cuDNN has for the attributes of each pass.
+// The graph of a pass, with cuDNN's names of attributes.
 #include "codelets/convolution/cudnn/engines.hpp"
 
 #include "codelets/cuda/plans.hpp"
@@ -6,7 +6,7 @@
 namespace omni::cudnn {
 namespace {
 
-// What a pass is called, and its attributes; in the order of Pass.
+// cuDNN's names of a pass and of its attributes, in the order of Pass.
 struct Names {
   cudnnBackendDescriptorType_t operation;
   cudnnBackendAttributeName_t convolution, src, weights, dst, alpha, beta;
@@ -38,7 +38,7 @@ ConvolutionGraph::ConvolutionGraph(const ConvolutionWork& work, const Target& ta
              work.alignment);
   const Backend& dst = tensor(TensorName::dst, dst_size, work.type, work.alignment);
   std::int64_t next = static_cast<std::int64_t>(TensorName::bias) + 1;
-  // What an operation hands on to the next ones.
+  // Makes a tensor between two operations.
   const auto between = [&]() -> const Backend& {
     Backend& made = add_tensor(next++, dst_size, CUDNN_DATA_FLOAT, kWidestLoad);
     made.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);

@@ -1,5 +1,6 @@
-// Choosing: by the table of choices, else by trying what cuDNN offers; where results must repeat,
-// the first of that which works, or there is too little memory.
+// The choice of a way to compute a pass. The ChoiceTable decides, or else measurements of what
+// cuDNN offers. In a deterministic run the first offer that works is taken; with too little memory
+// for it there is an error.
 #include "codelets/convolution/cudnn/convolution_plan.hpp"
 
 #include <fmt/format.h>
@@ -21,15 +22,15 @@ namespace omni::cudnn {
 namespace {
 
 constexpr std::size_t kSrc = 0, kWeights = 1, kDst = 2;  // in ConvolutionTensors
-// Of one engine with its knobs turned: cuDNN offers up to 39, best first as it guesses. On Hopper
-// nearly all that it offers is one engine, and a peer that tries the first ten must not find
-// better.
+// How many variants of one engine, which differ in their knobs, are tried. cuDNN offers up to 39;
+// first come those that it expects to be best. On Hopper nearly all offers are of one engine.
+// Another program that tries the first ten must not find a better one.
 constexpr int kMostVariants = 12;
 
-// What the table of choices says of a form.
+// The bits of a Form in the ChoiceTable.
 constexpr std::uint64_t kEnds = 1, kFolds = 2;
 
-// cuDNN's tensors begin where whole vectors do.
+// Rounds up, so that cuDNN's tensors are aligned to vectors.
 std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 std::string_view name_of(Pass pass) {
@@ -207,14 +208,14 @@ void ConvolutionPlan::for_each_way(const Target& target, Form form, std::size_t 
 }
 
 // ---- choosing ----
-// Where there was no memory for it, another one may need none; but where results must repeat,
-// memory must not decide.
+// If cuDNN had too little memory for a way, another one may need less. In a deterministic run
+// memory must not decide on the way, so that is an error.
 bool ConvolutionPlan::succeeds(cudnnStatus_t status) const {
   if (demands_.deterministic) check_memory(status, "a convolution");
   return status == CUDNN_STATUS_SUCCESS;
 }
 
-// An end is tried with a bias that is NaN: cuDNN's relu need not keep that, though it is asked to.
+// Tries a relu with a bias of NaN: cuDNN's relu may not keep NaN, though it is asked to.
 bool ConvolutionPlan::works(CudaWorker& worker, const Way& way, ConvolutionTensors tensors,
                             std::byte* memory) const {
   const auto runs = [&] { return succeeds(enqueue(worker, way, tensors, memory)); };
@@ -240,7 +241,7 @@ std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest(
     CudaWorker& worker, const Target& target, const ConvolutionTensors& tensors) {
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "asking for free memory");
-  // What is free may be in pieces, and others may be faster to take it.
+  // Free memory may be in pieces, and other programs may take it first.
   for (std::size_t most = free / 2; most > 0; most /= 4) {
     try {
       return take_fastest_with(most, worker, target, tensors);
@@ -279,14 +280,14 @@ std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest_with(
 }
 
 void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
-  // What is overwritten in the end can be tried where it lies.
+  // A result that will be overwritten can be computed in its place for a trial.
   std::optional<TrialMemory> apart;
   if (task_.adds) {
     apart.emplace(worker, static_cast<std::size_t>(counts_[result_]) * bytes_of_result_value());
     tensors.values[result_] = apart->data();
   }
   const Target target{.handle = worker.dnn()};
-  // What measuring chooses may change from run to run, and with it how results are rounded.
+  // Measurements may choose differently in each run, and then results are rounded differently.
   if (demands_.deterministic) {
     for (const Form form : forms())
       if (!usable())
@@ -300,7 +301,7 @@ void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
           [&](const Numbers& numbers) {
             if (numbers.empty()) return false;
             const Form form{(numbers[0] & kEnds) != 0, (numbers[0] & kFolds) != 0};
-            // No other bias, no other activation.
+            // These Forms must exist for the task.
             if ((form.ends && !forms().front().ends) || (form.folds && !may_fold())) return false;
             std::optional<Way> one = way(
                 target, form,
@@ -310,7 +311,7 @@ void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
           [&] { return take_fastest(worker, target, tensors); });
 }
 
-// What distinguishes measurements on a device.
+// Returns what distinguishes measurements on one kind of device.
 std::string ConvolutionPlan::description() const {
   const ConvShape& s = task_.shape;
   return fmt::format(

@@ -1,5 +1,5 @@
-// One pass of a convolution by cuDNN: how it is computed is chosen once per shape, by measuring. In
-// bf16, tensors that are floats are copied.
+// The plan for one pass of a convolution by cuDNN. How cuDNN computes a shape is chosen once, by
+// measuring. With --precision bf16, tensors that hold floats are copied.
 #pragma once
 
 #include <compare>
@@ -20,43 +20,43 @@ namespace omni::cudnn {
 struct ConvolutionTask {
   Pass pass;
   ConvShape shape;
-  int alignment = 16;         // of src, weights and dst as cuDNN sees them, in bytes
-  bool bf16_values = false;   // src and dst are in bf16; else they are floats
-  bool bf16_weights = false;  // likewise; never as the result, and not without bf16_values
-  bool adds = false;          // to what is there; not forward
-  bool may_end = false;       // forward: in its bias and activation
+  int alignment = 16;         // in bytes, of src, weights and dst as cuDNN gets them
+  bool bf16_values = false;   // src and dst hold bf16; false: floats
+  bool bf16_weights = false;  // only with bf16_values, and never where weights are the result
+  bool adds = false;          // to the result's old values; not forward
+  bool may_end = false;       // forward: cuDNN may add the bias and apply the activation
   Activation activation = Activation::linear;
 
   auto operator<=>(const ConvolutionTask&) const = default;
 };
 
-// Of src, weights and dst: whether cuDNN sees a copy in bf16.
+// Whether cuDNN gets a copy in bf16 of src (0), weights (1) or dst (2).
 bool is_copied(const ConvolutionTask& task, std::size_t tensor);
 
 class ConvolutionPlan {
  public:
-  // Chooses by computing with these tensors, but into memory of its own.
+  // Chooses by computing with these tensors, but writes to memory of its own.
   ConvolutionPlan(CudaWorker& worker, const ConvolutionTask& task,
                   const ConvolutionTensors& tensors);
 
-  // False: cuDNN can do nothing with this shape.
+  // False: cuDNN cannot compute this shape.
   bool usable() const { return way_.has_value(); }
   void run(CudaWorker& worker, const ConvolutionTensors& tensors) const;
 
  private:
-  // What cuDNN is asked for.
+  // Which parts of the pass cuDNN computes.
   struct Form {
-    bool ends = false;   // in bias and activation; else they are passes of their own
-    bool folds = false;  // on copies of src and weights that are folded, see folded_tensors.hpp
+    bool ends = false;   // with bias and activation; false: other kernels apply them
+    bool folds = false;  // on folded copies of src and weights, see folded_tensors.hpp
   };
-  // How it may be computed.
+  // One way to compute the pass.
   struct Way {
     Form form;
     EngineConfig config;
     ExecutionPlan plan;
   };
 
-  // As the table of choices keeps one: its form, and the engine's.
+  // A way as the ChoiceTable keeps it: the numbers of its form and of its engine.
   using Numbers = std::vector<std::uint64_t>;
 
   std::string description() const;
@@ -65,7 +65,7 @@ class ConvolutionPlan {
   std::size_t bytes_of_bias_copy(const Way& way) const;
   std::size_t memory_for(const Way& way) const;
   std::size_t bytes_of_result_value() const;
-  // Into the memory of a copy, and what was computed in one back to its tensor.
+  // copy_tensor() fills the memory of a copy. copy_result() copies a result back to its tensor.
   void copy_tensor(CudaWorker& worker, Form form, std::size_t tensor, const void* from,
                    std::byte* to) const;
   void copy_result(CudaWorker& worker, Form form, const void* from, void* to) const;
@@ -73,21 +73,21 @@ class ConvolutionPlan {
                         std::byte* memory) const;
 
   bool may_fold() const;
-  std::vector<Form> forms() const;  // to be tried
+  std::vector<Form> forms() const;  // those to be tried
   ConvolutionGraph graph(Form form, const Target& target) const;
-  // Nothing: cuDNN cannot, or not as we want it.
+  // nullopt: cuDNN cannot, or not as the task demands.
   std::optional<Way> way(const Target& target, Form form, EngineConfig config) const;
-  // Those that need no more memory than that, the more promising first, for as long as visit()
-  // wants more.
+  // Visits the ways that need at most so much memory, the most promising first, until visit()
+  // returns false.
   void for_each_way(const Target& target, Form form, std::size_t most_memory,
                     const std::function<bool(Way)>& visit) const;
 
-  // tensors: their result may be written.
+  // May write to the result among the tensors.
   void choose(CudaWorker& worker, ConvolutionTensors tensors);
   bool succeeds(cudnnStatus_t status) const;
   bool works(CudaWorker& worker, const Way& way, ConvolutionTensors tensors,
              std::byte* memory) const;
-  bool take(CudaWorker& worker, const ConvolutionTensors& tensors, Way way);  // if it works
+  bool take(CudaWorker& worker, const ConvolutionTensors& tensors, Way way);  // false: it fails
   std::optional<Numbers> take_fastest(CudaWorker& worker, const Target& target,
                                       const ConvolutionTensors& tensors);
   std::optional<Numbers> take_fastest_with(std::size_t most_memory, CudaWorker& worker,
@@ -97,9 +97,9 @@ class ConvolutionPlan {
   Precision precision_;
   bool multiplies_bf16_;
   Demands demands_;
-  std::size_t result_;  // which of the tensors is written
+  std::size_t result_;  // number of the tensor that is written
   std::array<std::int64_t, 3> counts_;
-  ConvShape folded_;  // of the task's shape, if that may be folded
+  ConvShape folded_;  // the task's shape folded, if it may be folded
   std::size_t most_workspace_;
   std::optional<Way> way_;
 };

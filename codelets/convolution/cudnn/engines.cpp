@@ -1,9 +1,9 @@
-// Asking cuDNN, and telling it again by the numbers that it gave.
+// Asks cuDNN for engines, and makes an engine from the numbers that cuDNN gave it.
 #include "codelets/convolution/cudnn/engines.hpp"
 
 #include <algorithm>
 
-#include "runtime/cuda/check.hpp"
+#include "runtime/cuda/first_launch.hpp"
 
 namespace omni::cudnn {
 namespace {
@@ -35,7 +35,7 @@ void read_notes(Backend& engine, EngineConfig& found) {
   found.config.depend_on(engine);
 }
 
-// What cuDNN has guessed.
+// Reads an engine that cuDNN's heuristics offer.
 EngineConfig read(Backend guess) {
   EngineConfig found{std::move(guess)};
   const auto add = [&](const auto& numbers) {

@@ -1,5 +1,6 @@
-// A pass of a convolution as cuDNN's graph interface wants it told, channels last; the ways that it
-// knows to compute such a graph on a device, and what runs one of them.
+// The engines that cuDNN has for a pass of a convolution. The pass is described as a graph,
+// channels last; cuDNN lists engines that can compute the graph on a device; an execution plan runs
+// one.
 #pragma once
 
 #include <array>
@@ -13,32 +14,33 @@
 
 namespace omni::cudnn {
 
-// How cuDNN and we call the tensors of a graph. Backward, src, weights and dst are the gradients of
-// what they are forward, where they are not the values themselves.
+// The numbers by which a graph names its tensors. Backward, those that are not read as values are
+// the gradients of src, weights or dst.
 enum class TensorName : std::int64_t { src = 1, weights, dst, bias };
 
-// What is planned for: the GPU of a handle; or one that is only described, where nothing runs. The
-// header of cuDNN 9.8 calls handles old-fashioned here, but they are what others plan with, too.
+// The GPU for which is planned: that of a handle, or one that is only described, where nothing can
+// run. The header of cuDNN 9.8 calls handles deprecated here, but other programs plan with them,
+// too.
 struct Target {
   cudnnHandle_t handle = nullptr;
   const Backend* description = nullptr;
 };
 
-// Sums, and what operations hand on, are floats.
+// A pass. Sums, and values between operations, are floats.
 struct ConvolutionWork {
   Pass pass;
   ConvShape shape;
   cudnnDataType_t type;             // of all tensors
-  int alignment = 16;               // in bytes; but of the bias, which is where vectors may be
-  bool adds = false;                // to what is there; not forward
-  bool bias = false, relu = false;  // forward: what the convolution ends in
+  int alignment = 16;               // in bytes, of all tensors but the bias, which has 16
+  bool adds = false;                // to the result's old values; not forward
+  bool bias = false, relu = false;  // forward: applied to the convolution's result
 };
 
 class ConvolutionGraph {
  public:
   ConvolutionGraph(const ConvolutionWork& work, const Target& target);
 
-  // Its status says whether cuDNN understood.
+  // The status says whether cuDNN accepts the graph.
   const Backend& operations() const { return parts_.back(); }
 
  private:
@@ -52,36 +54,38 @@ class ConvolutionGraph {
   const Backend& pointwise(cudnnPointwiseMode_t mode, const Backend& src, const Backend* second,
                            const Backend& dst);
 
-  std::deque<Backend> parts_;  // cuDNN's documentation does not say that it keeps them itself
+  std::deque<Backend> parts_;  // kept, since cuDNN's documentation does not say that it keeps them
 };
 
 struct Demands {
-  bool single_precision = false;  // of floats; tensor cores round them to TensorFloat-32
+  bool single_precision =
+      false;  // floats must not be rounded to TensorFloat-32, as tensor cores do
   bool deterministic = false;
 };
 
-// An engine of cuDNN's, and how its knobs are turned.
+// An engine of cuDNN and the values of its knobs.
 struct EngineConfig {
-  Backend config;  // its status is that of all that is known of it
-  std::vector<cudnnBackendNumericalNote_t> notes{};  // on how it computes
-  bool is_compiled = false;                          // when a plan is made
-  std::vector<std::uint64_t> numbers{};  // by which cuDNN knows it: the engine, knob, value, ...
+  Backend config;  // its status also has errors in reading the other members
+  std::vector<cudnnBackendNumericalNote_t> notes{};  // how the engine rounds and adds
+  bool is_compiled = false;                          // true: its code is compiled for each plan
+  std::vector<std::uint64_t> numbers{};  // cuDNN's: engine, knob, value, knob, value, ...
 
-  // Never if compiled: that takes up to a second, for every worker in every run, and NVRTC. All
-  // that we ask for is among what cuDNN brings along.
+  // An engine that is compiled never meets the demands. That takes up to a second for every worker
+  // in every run, and needs NVRTC; cuDNN has other engines for all passes here.
   bool meets(const Demands& demands) const;
 };
 
-// Those that can compute it, each once, best first, as cuDNN guesses.
+// Returns each engine once that can compute the graph; first those that cuDNN expects to be
+// fastest.
 std::vector<EngineConfig> engine_configs(const ConvolutionGraph& graph, const Target& target);
 
-// The one with these numbers; cuDNN may not know it, as the config's status then says.
+// Returns the engine with these numbers. If cuDNN does not know it, the status of `config` says so.
 EngineConfig engine_config(const ConvolutionGraph& graph, const Target& target,
                            const std::vector<std::uint64_t>& numbers);
 
 struct ConvolutionTensors {
   std::array<void*, 3> values{};  // src, weights, dst
-  const void* bias = nullptr;     // where the graph has one
+  const void* bias = nullptr;     // null: the graph has none
 };
 
 class ExecutionPlan {
@@ -90,7 +94,7 @@ class ExecutionPlan {
 
   cudnnStatus_t status() const { return plan_.status(); }
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  // Into the handle's stream.
+  // Enqueues the work in the handle's stream.
   cudnnStatus_t run(cudnnHandle_t handle, const ConvolutionTensors& tensors, void* workspace) const;
 
  private:

@@ -36,7 +36,7 @@ struct FoldSrc {
   }
 };
 
-// A weight's place in the folded kernels and back.
+// Maps a weight's place in the kernels to its place in the folded kernels, and back.
 struct FoldedWeights {
   ConvShape shape;
   int taps, c;  // of a folded kernel's side, and its channels
@@ -50,7 +50,7 @@ struct FoldedWeights {
     return ((filter * taps + y / shape.stride_h) * taps + x / shape.stride_w) * c +
            (y % shape.stride_h * shape.stride_w + x % shape.stride_w) * shape.c + k;
   }
-  // Negative: a zero.
+  // Returns the weight at a place in the folded kernels; negative: a zero.
   __device__ std::int64_t weight_at(std::int64_t place) const {
     const auto channel = static_cast<int>(place % c);
     const std::int64_t tap = place / c, line = tap / taps;

@@ -1,5 +1,5 @@
-// The tensors of a convolution on a GPU, folded as codelets/convolution/folding.hpp says; filters
-// stay as many as they are. For images, whose three channels leave matrix units mostly idle.
+// Folding of a convolution's tensors on a GPU (codelets/convolution/folding.hpp), which keeps the
+// number of filters. It is for images, whose three channels leave most of a matrix unit idle.
 #pragma once
 
 #include "codelets/convolution/convolution_shape.hpp"
@@ -8,16 +8,16 @@
 
 namespace omni::gpu {
 
-// With many channels folding only costs.
+// Whether there are so few channels that folding pays.
 bool is_worth_folding(const ConvShape& shape);
 ConvShape folded(const ConvShape& shape);
 
-// T: of src. To: in which folded tensors are, floats or Bf16.
+// T is the type of src, To that of folded tensors; both are float or Bf16.
 template <class T, class To>
 void fold_src(CudaWorker& worker, const ConvShape& shape, const T* src, To* folded);
 template <class T, class To>
 void fold_weights(CudaWorker& worker, const ConvShape& shape, const T* weights, To* folded);
-// weights = folded + keep * weights, where 0 does not read.
+// Computes weights = folded + keep * weights. If `keep` is 0, `weights` are not read.
 template <class To>
 void add_unfolded_weights(CudaWorker& worker, const ConvShape& shape, const To* folded, float keep,
                           float* weights);

@@ -1,4 +1,4 @@
-// Convolution on a GPU without cuDNN, for what cuDNN refuses: lowered to matrix products of cuBLAS.
+// Convolutions that cuDNN refuses, on a GPU: they are lowered to matrix products of cuBLAS.
 #include "codelets/convolution/convolution.hpp"
 
 #include "codelets/cuda/lowering.cuh"
@@ -8,7 +8,7 @@
 namespace omni {
 namespace {
 
-// Some images, or a part of one: their lowered matrix, and where their pixels begin in dst.
+// The lowered matrix of some images, or of a part of one, and the offset of their pixels in dst.
 struct Piece {
   gpu::Patches patches;
   float* columns;

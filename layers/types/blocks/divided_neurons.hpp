@@ -1,6 +1,6 @@
-// The neurons of a connected layer, divided among the ranks that share a mini-batch: each rank
-// computes some of them for the images of all ranks. Inputs, outputs and their gradients travel;
-// weights and gradients of weights do not. Where there are too many ranks, only the first compute.
+// The neurons of a connected layer, divided among the ranks that share a mini-batch. Each rank
+// computes some neurons for the images of all ranks. Inputs, outputs and their gradients are sent;
+// weights and their gradients are not. If there are too many ranks, only the first ones compute.
 #pragma once
 
 #include <span>
@@ -16,18 +16,18 @@ class DividedNeurons {
   DividedNeurons(LayerBuilder& builder, int inputs, int outputs, const ConnectedBlocks& blocks,
                  bool wants_gradient);
 
-  // Of this rank: its blocks, and their images, which are those of all ranks.
+  // The blocks of neurons that this rank computes, and their images, which are those of all ranks.
   std::size_t first_block() const { return static_cast<std::size_t>(rank_ * per_rank_); }
   int blocks() const { return computes_ ? by_block(0).parts() : 0; }
   int images() const { return slices_.images_of_all(); }
-  const Tensor& src() const { return *src_; }  // their inputs
+  const Tensor& src() const { return *src_; }  // the blocks' inputs
 
-  // Each is called for one slice of this rank after another, or once for all. The blocks are those
-  // of this rank.
+  // Functions with `slice` are called for this rank's slices in order, the others once for all
+  // slices. `blocks` are those of this rank.
   void bring_inputs(const Tensor& src, int slice, TaskTag tag) const;
   void bring_outputs(std::span<Tensor* const> dst, TaskTag tag) const;
-  // In evaluation each rank has the blocks of all, of its own images. A task has not enough buffers
-  // to join them at once.
+  // In evaluation each rank gathers the blocks of all ranks, for its own images. join_outputs()
+  // then joins them, because one task has not enough buffers for both.
   void gather_outputs(int slice, std::span<Tensor* const> all_blocks, TaskTag tag) const;
   void join_outputs(int slice, const Tensor& dst, TaskTag tag) const;
   void bring_gradients(const Tensor& diff_dst, int slice, std::span<Tensor* const> blocks,
@@ -36,15 +36,16 @@ class DividedNeurons {
   void sum_shares(int slice, const Tensor& diff_src, TaskTag tag) const;
 
  private:
-  // By slice of the mini-batch. Of a slice of this rank: what each rank computes of it, by rank. Of
-  // another one: what this rank computes of it, if anything.
+  // Tensors by slice of the mini-batch. A slice of this rank has what each rank computes of it, by
+  // rank. A slice of another rank has what this rank computes of it, if anything.
   using Matrices = std::vector<std::vector<Tensor*>>;
   enum class Message { inputs, outputs, gradients, shares };
-  // columns 0: as many as each rank has neurons.
+  // `columns` 0 means as many as the rank has neurons.
   Matrices matrices(LayerBuilder& builder, const char* name, int columns) const;
   std::size_t own(int slice) const { return static_cast<std::size_t>(slices_.first + slice); }
-  // All ranks submit the messages of all slices in one order, a slice with its neighbours of other
-  // ranks: none waits for a message that another rank submits later.
+  // All ranks submit the messages of all slices in the same order. Before the messages of its first
+  // slice, and after those of its last, a rank submits those of other ranks' slices. So no rank
+  // waits for a message that another rank submits later.
   std::size_t first_with(int slice) const { return slice == 0 ? 0 : own(slice); }
   std::size_t end_with(int slice) const {
     return slice + 1 < slices_.count() ? own(slice) + 1 : slices_.owners.size();
@@ -54,24 +55,24 @@ class DividedNeurons {
     return *of[at][is_own(at) ? rank_ : 0];
   }
   int columns_of(int rank) const { return by_rank({}).width_of(rank); }
-  // How the ranks' neurons, and the blocks of this rank, lie in the rows of a slice.
+  // How the neurons of all ranks, or the blocks of this rank, lie in the rows of a slice.
   ColumnPartsArgs by_rank(std::size_t at) const;
   ColumnPartsArgs by_block(std::size_t at) const;
-  // `turn`: what transfers that must begin in order have in common.
+  // Transfers with the same tensor `turn` begin in the order of submission.
   void carry(bool sends, const Tensor& tensor, std::vector<int> peers, Message what, std::size_t at,
              TaskTag tag, const Tensor* turn = nullptr) const;
-  // From or to the rank that has the images.
+  // Sends or receives, to or from the rank that has the images.
   void carry_all(const Matrices& of, bool to_owner, Message what, std::size_t at,
                  TaskTag tag) const;
 
   const Slices& slices_;
   int rank_, inputs_, outputs_, width_, per_rank_;
-  int computing_;  // so many first ranks
-  bool computes_;  // this is one of them
+  int computing_;  // so many of the first ranks compute
+  bool computes_;  // whether this rank is one of them
   std::vector<int> first_rows_;
   Tensor* src_ = nullptr;
-  std::vector<Tensor*> inputs_of_;  // by slice, of other ranks
-  std::vector<Tensor*> turns_;      // by own slice: inputs may be a tensor of each mini-batch
+  std::vector<Tensor*> inputs_of_;  // by slice; those of other ranks
+  std::vector<Tensor*> turns_;      // by own slice; the tensor of inputs may change by mini-batch
   Matrices outputs_of_, gradients_of_, shares_of_;
 };
 

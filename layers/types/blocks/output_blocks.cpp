@@ -7,6 +7,7 @@
 #include "codelets/elementwise/activation.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "codelets/normalise/batchnorm.hpp"
+#include "codelets/normalise/batchnorm_whole.hpp"
 #include "layers/slice_choice.hpp"
 #include "runtime/communicator/transfers.hpp"
 
@@ -90,8 +91,9 @@ std::int64_t BatchnormBlock::rows(int slice) const {
   return std::int64_t{slices_.sizes[slice]} * extent_.h * extent_.w;
 }
 
-// Each rank exchanges its total with the ranks of its row, then the row's with those of its column.
-// Where all ranks are to have the bits of one, each exchanges the partials of its slices with all.
+// Each rank exchanges its total with the ranks of its row, then the row's total with the ranks of
+// its column. If results must have the bits of one rank, each rank exchanges the partial results of
+// its slices with all ranks.
 void BatchnormBlock::add_levels(const std::function<Tensor*()>& sums) {
   const auto add = [&](std::vector<Share> shares, Tensor* total) {
     for (Share& each : shares)
@@ -107,7 +109,7 @@ void BatchnormBlock::add_levels(const std::function<Tensor*()>& sums) {
     images[owner] += size;
     slices.push_back({owner == own ? partials_[at - slices_.first] : nullptr, owner, size});
   }
-  if (slices_.alike) {
+  if (slices_.as_one_rank) {
     add(slices, total_);
     return;
   }

@@ -12,7 +12,7 @@
 namespace omni {
 namespace {
 
-// By hydra or Slurm.
+// Whether hydra or Slurm started all ranks on one host.
 bool on_one_host() {
   const auto value = [](const char* name) {
     const char* text = std::getenv(name);
@@ -22,9 +22,10 @@ bool on_one_host() {
          (!value("PMI_SIZE").empty() && value("PMI_SIZE") == value("MPI_LOCALNRANKS"));
 }
 
-// With rendezvous UCX asks the receiver before it sends many bytes, and goes on when the answer is
-// seen. Over TCP a rank that computes sees it late: two ranks with a link of 1 Gbit/s took 1.7 to
-// 1.9 times as long. Shared memory, and adapters that access memory, keep UCX's own choice.
+// Turns off UCX's rendezvous over TCP. With rendezvous UCX asks the receiver before it sends many
+// bytes, and goes on when it sees the answer. A rank that computes sees it late: two ranks with a
+// link of 1 Gbit/s took 1.7 to 1.9 times as long. Shared memory, and adapters that access memory,
+// keep UCX's own choice.
 void send_without_asking() {
   std::error_code none;
   const bool adapters = !std::filesystem::is_empty("/sys/class/infiniband", none) && !none;
@@ -63,7 +64,7 @@ class MpiTransport final : public Transport {
     return true;
   }
   void abort(int code) override {
-    // Errors are told before, and MPICH would only repeat the code.
+    // Errors have been printed before, and MPICH would only repeat the code.
     if (std::freopen("/dev/null", "w", stderr) != nullptr) MPI_Abort(MPI_COMM_WORLD, code);
   }
 

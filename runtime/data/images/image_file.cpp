@@ -1,4 +1,4 @@
-// Image files, and those formats that need no codec.
+// Image files of any kind, and the formats that need no codec.
 #include "runtime/data/images/image.hpp"
 
 #include <fmt/format.h>
@@ -12,14 +12,14 @@
 
 #include "runtime/data/images/orientation.hpp"
 #include "runtime/files.hpp"
-#include "runtime/shown_name.hpp"
+#include "runtime/lower_case.hpp"
 
 namespace omni {
 namespace {
 
 // ---- binary PGM and PPM files: the images that need no codec ----
 
-// The next number of the header, past white space and # comments; -1 when there is none.
+// Returns the next number of the header, after white space and # comments; -1: there is none.
 int next_number(std::string_view bytes, std::size_t& at) {
   while (at < bytes.size())
     if (bytes[at] == '#')
@@ -39,7 +39,7 @@ bool is_netpbm(std::string_view bytes) {  // by how they begin
   return bytes.starts_with("P5") || bytes.starts_with("P6");
 }
 
-// Requires is_netpbm(bytes); `where` is named in errors.
+// Requires is_netpbm(bytes). Errors name `where`.
 Result<Image> parse_netpbm(std::string_view bytes, const std::string& where) {
   const auto refuse = [&](std::string what, std::string hint = "") {
     return Error{ErrorKind::data, where, std::move(what), std::move(hint)};
@@ -62,11 +62,11 @@ Result<Image> parse_netpbm(std::string_view bytes, const std::string& where) {
   return image;
 }
 
-// ---- any ----
+// ---- files of any kind ----
 
 constexpr std::uint64_t kMostPixelBytes = 3 * kMaxPixels + 4096;
 
-// What files that are not read begin with, after so many other bytes.
+// How files of a kind that cannot be read begin, after some other bytes.
 struct OtherKind {
   std::size_t at;
   std::string_view bytes, name;

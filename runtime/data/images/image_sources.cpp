@@ -1,4 +1,5 @@
-// Folders of images, and Darknet's .data files.
+#include "runtime/data/images/image_sources.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,10 +10,11 @@
 #include <optional>
 #include <string_view>
 
+#include "runtime/data/images/file_dataset.hpp"
 #include "runtime/data/images/image.hpp"
 #include "runtime/data/images/image_list.hpp"
-#include "runtime/data/sources.hpp"
 #include "runtime/log.hpp"
+#include "runtime/lower_case.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
@@ -21,18 +23,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first that is there; ImageNet's `test` has no classes, hence last.
+// The first existing folder is the test set. ImageNet's `test` has no classes, so it comes last.
 constexpr std::array<std::string_view, 3> kTestFolders{"val", "valid", "test"};
-// Names of sets, in small letters: a folder of class folders that is called so is no class.
+// The names of sets, in lower case. A folder of class folders with such a name is no class.
 constexpr std::array<std::string_view, 7> kSets{"train", "training",   "val",    "valid",
                                                 "test",  "validation", "testing"};
 constexpr std::array<std::string_view, 7> kRead{".jpg", ".jpeg", ".jpe", ".jfif",
                                                 ".png", ".ppm",  ".pgm"};
-// Left out in silence they would be missed; anything else beside the images is not one.
+// Image files that cannot be read. They are refused, as they would be missed; other files are
+// ignored.
 constexpr std::array<std::string_view, 10> kNotRead{".bmp",  ".gif",  ".webp", ".tif", ".tiff",
                                                     ".heic", ".heif", ".avif", ".jp2", ".jxl"};
 
-// What the user did not put there; archives made on a Mac bring the second.
+// Whether a file or folder is hidden, or is the folder that archives made on a Mac contain.
 bool hidden(const fs::path& path) {
   const std::string name = path.filename();
   return name.starts_with('.') || name == "__MACOSX";
@@ -51,8 +54,8 @@ std::vector<std::string> class_folders(const fs::path& split) {
   return names;
 }
 
-// Visits all image files below a folder, until `visit` returns false. Some sets have a folder more
-// below each class.
+// Visits all image files below a folder, until `visit` returns false. Some sets have further
+// folders in a class.
 Status for_each_image(const fs::path& folder, const std::function<bool(const fs::path&)>& visit) {
   constexpr int kDeepest = 32;
   fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink);
@@ -70,7 +73,7 @@ Status for_each_image(const fs::path& folder, const std::function<bool(const fs:
   return {};
 }
 
-// Whether there are folders with images: classes, unless they are what such folders are in.
+// Whether there are folders in `folder` with image files in or below them.
 bool has_class_folders(const fs::path& folder) {
   bool found = false;
   for (const std::string& name : class_folders(folder))
@@ -80,7 +83,7 @@ bool has_class_folders(const fs::path& folder) {
   return found;
 }
 
-// Of the folder with all images to train on, or to test on. Its name may have been meant as that of
+// Makes the error of a set's folder without class folders. Its name may have been meant as that of
 // a class.
 Error no_classes(const fs::path& set, std::string_view use) {
   const std::string name = set.filename();
@@ -98,7 +101,8 @@ Status add_class(const fs::path& folder, int label, bool may_be_empty, ImageList
   return {};
 }
 
-// Names only raise the suspicion. All such files are counted, so that one attempt shows them.
+// The names of files only raise the suspicion. All such files are counted, so one attempt shows
+// them.
 Status refuse_other_kinds(std::initializer_list<const ImageList*> lists) {
   std::optional<Error> first;
   std::size_t more = 0;
@@ -120,8 +124,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostLines = 1000;
 
-// `top` asks for the share of images whose class is among the so many likeliest: 1 and 5 are what
-// we report anyway.
+// Darknet's keys. `top` is how many of the likeliest classes count; it is ignored, since 1 and 5
+// are always reported.
 constexpr std::array<std::string_view, 6> kKeys{"train", "valid",   "labels",
                                                 "names", "classes", "top"};
 
@@ -141,7 +145,7 @@ class DataKeys {
   Error complain(const Value& value, std::string what, std::string hint) const {
     return {ErrorKind::data, line_of(path_, value.line), std::move(what), std::move(hint)};
   }
-  // The file that a key names, which must be there.
+  // Returns the file that a key names; it must exist.
   Result<fs::path> file(std::string_view key) const;
   Result<int> number(std::string_view key) const;
 
@@ -199,8 +203,8 @@ Result<int> DataKeys::number(std::string_view key) const {
   return complain(given, fmt::format("{} is no number from 1 on", shown_name(given.text)), "");
 }
 
-// As many lines as there are classes; Darknet's lists of labels may go on with those of larger
-// sets.
+// Reads as many lines as there are classes. Darknet's lists of labels may have further lines for
+// larger sets.
 Result<std::vector<std::string>> read_names(const DataKeys& data, std::string_view key,
                                             std::optional<int> classes) {
   OMNI_TRY(const fs::path file, data.file(key));

@@ -1,4 +1,4 @@
-// JPEG images, through libjpeg-turbo.
+// JPEG images by libjpeg-turbo.
 #include "runtime/data/images/image.hpp"
 
 #include <fmt/format.h>
@@ -12,15 +12,16 @@
 namespace omni {
 namespace {
 
-// Scans of a progressive file; usual are about ten. Each costs a pass over all pixels, however few
-// bytes it takes.
+// The most scans that a progressive file may have; usually there are about ten. Each takes a pass
+// over all pixels, however few bytes it has.
 constexpr int kMaxScans = 100;
 
-// What libjpeg may keep of a file with several scans: 15 million pixels, 30 with halved colours.
+// The most memory in bytes that libjpeg may take for a file with several scans: enough for 15
+// million pixels, or 30 million with halved colours.
 constexpr std::uint64_t kMostCoefficients = 90 << 20;
 
-// libjpeg reports an error by a call that must not return. It leaves through longjmp; between there
-// and the setjmp in Decompressor::run lie libjpeg's frames only.
+// libjpeg reports an error by a call that must not return, so the call leaves by longjmp. Between
+// it and the setjmp in Decompressor::run() there are only frames of libjpeg.
 struct ErrorExit : jpeg_error_mgr {
   std::jmp_buf landing;
   bool too_many_scans = false;
@@ -30,7 +31,7 @@ struct ErrorExit : jpeg_error_mgr {
   std::longjmp(static_cast<ErrorExit*>(info->err)->landing, 1);
 }
 
-// A level below 0 is a warning: something is wrong, libjpeg could go on with a guess.
+// A level below 0 is a warning: the file is damaged, and libjpeg would go on with a guess.
 void on_message(j_common_ptr info, int level) {
   const int code = info->err->msg_code;
   const bool harmless =
@@ -56,7 +57,7 @@ class Decompressor {
   Decompressor(const Decompressor&) = delete;
   Decompressor& operator=(const Decompressor&) = delete;
 
-  // Calls of libjpeg. False: it gave up. `calls` must not own anything: nothing is destroyed then.
+  // Makes calls of libjpeg. Returns false if it fails; then no object of `calls` is destroyed.
   bool run(auto calls) {
     if (setjmp(errors_.landing) != 0) return false;
     calls();
@@ -82,7 +83,8 @@ class Decompressor {
   jpeg_progress_mgr progress_{};
 };
 
-// Bytes that libjpeg keeps until the last scan is read; a file with one scan is decoded row by row.
+// Returns how many bytes libjpeg keeps until the last scan is read. A file with one scan is decoded
+// by rows.
 std::uint64_t coefficient_bytes(jpeg_decompress_struct& info) {
   if (jpeg_has_multiple_scans(&info) == FALSE) return 0;
   std::uint64_t blocks = 0;
@@ -91,8 +93,8 @@ std::uint64_t coefficient_bytes(jpeg_decompress_struct& info) {
   return blocks * sizeof(JBLOCK);
 }
 
-// Adobe's programs store CMYK inverted, and they are where such files come from; a file without
-// Adobe's marker means what the letters say.
+// Converts CMYK to RGB. Most such files are by Adobe's programs, which store CMYK inverted; files
+// without Adobe's marker do not.
 void convert_cmyk(const std::vector<std::uint8_t>& cmyk, bool inverted, std::uint8_t* rgb) {
   for (std::size_t i = 0; i + 4 <= cmyk.size(); i += 4)
     for (std::size_t c = 0; c < 3; ++c) {

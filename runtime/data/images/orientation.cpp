@@ -11,7 +11,7 @@ using namespace std::string_view_literals;
 
 constexpr std::string_view kExif = "Exif\0\0"sv;
 
-// So many bytes from there on; 0 where they do not all exist.
+// Returns the number in `count` bytes; 0 if some of them are beyond the end.
 std::uint32_t number_at(std::string_view bytes, std::uint64_t at, unsigned count, bool big_endian) {
   if (at > bytes.size() || bytes.size() - at < count) return 0;
   std::uint32_t number = 0;
@@ -24,7 +24,7 @@ std::uint32_t number_at(std::string_view bytes, std::uint64_t at, unsigned count
 
 }  // namespace
 
-// What lies between two segments is skipped, as libjpeg does.
+// Bytes between two segments are skipped, as libjpeg skips them.
 std::string_view exif_of_jpeg(std::string_view bytes) {
   constexpr std::uint32_t kStandAlone = 0x01, kFirstReset = 0xD0, kBegin = 0xD8, kEnd = 0xD9,
                           kScan = 0xDA, kApp1 = 0xE1;

@@ -1,5 +1,5 @@
-// How a stored picture is turned or mirrored before it is looked at: 1 (as it is stored) to 8, as
-// EXIF numbers them. Cameras note it instead of moving the pixels.
+// The orientation of a stored picture: how it is to be turned or mirrored for display. Cameras note
+// it in EXIF instead of moving the pixels. EXIF's numbers are 1 (as it is stored) to 8.
 #pragma once
 
 #include <string_view>
@@ -8,13 +8,13 @@
 
 namespace omni {
 
-// The bytes of EXIF in a file of these kinds; empty if it has none. Damage ends the search.
+// Returns the bytes of EXIF in a file; empty if it has none. Damage ends the search.
 std::string_view exif_of_jpeg(std::string_view bytes);
 std::string_view exif_of_png(std::string_view bytes);
 
-int orientation_of(std::string_view exif);  // 1 where nothing else is noted, or EXIF is damaged
+int orientation_of(std::string_view exif);  // 1 also if EXIF notes none, or is damaged
 
-// Whether height and width change places.
+// Whether height and width are exchanged.
 constexpr bool swaps_sides(int orientation) { return orientation >= 5; }
 
 Image upright(Image stored, int orientation);

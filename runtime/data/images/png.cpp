@@ -1,4 +1,4 @@
-// PNG images, through libpng.
+// PNG images by libpng.
 #include "runtime/data/images/image.hpp"
 
 #include <fmt/format.h>
@@ -15,14 +15,15 @@ namespace {
 
 constexpr png_uint_32 kMostSide = 1'000'000;
 
-// Bytes that deflate makes of one. What a header claims beyond that is not in the file.
+// The most bytes that deflate unpacks from one. A header that announces more is wrong.
 constexpr std::uint64_t kMostUnpacked = 1032;
 
-// Rows of an interlaced file come in seven passes, so that all are kept until the last.
+// The most bytes for an interlaced file: its rows come in seven passes, so all are kept until the
+// last.
 constexpr std::uint64_t kMostInterlaced = 90 << 20;
 
-// libpng reports an error by a call that must not return. It leaves through longjmp; between there
-// and the setjmp in run() lie libpng's frames only.
+// libpng reports an error by a call that must not return, so the call leaves by longjmp. Between it
+// and the setjmp in run() there are only frames of libpng.
 class PngReader {
  public:
   explicit PngReader(std::string_view bytes) : left_(bytes), size_(bytes.size()) {}
@@ -30,14 +31,14 @@ class PngReader {
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  // Calls of libpng. False: it gave up. `calls` must not own anything: nothing is destroyed then.
+  // Makes calls of libpng. Returns false if it fails; then no object of `calls` is destroyed.
   bool run(auto calls) {
     if (setjmp(landing_) != 0) return false;
     calls();
     return true;
   }
-  // Up to the first row. Afterwards rows have 8 bits per value, and are grey or RGB; where a file
-  // says how opaque its pixels are, that is one more value.
+  // Reads up to the first row. The rows have 8 bits per value, and are grey or RGB. If the file
+  // says how opaque pixels are, pixels have one value more.
   void open() {
     const auto ignore = [](png_structp, png_const_charp) {};
     png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, this, on_error, ignore, this, allocate,
@@ -47,8 +48,8 @@ class PngReader {
     if (info == nullptr) leave("libpng cannot be used");
     png_set_read_fn(png, this, read);
     png_set_user_limits(png, kMostSide, kMostSide);
-    // Only what is needed to show the pixels is kept. Other chunks are skipped, whatever is packed
-    // into them; their checksums are looked at, too.
+    // Only chunks that affect pixels are kept. Others are skipped, but their checksums are
+    // verified, too.
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_set_chunk_cache_max(png, 1);
     png_set_chunk_malloc_max(png, kMostFileBytes);
@@ -97,7 +98,7 @@ class PngReader {
   std::uint64_t size_;
 };
 
-// In place: colours as they look on a white page, and no longer how opaque they are.
+// Blends the pixels of a row with white, in place, and drops how opaque they are.
 void lay_on_white(std::uint8_t* row, std::size_t pixels, std::size_t channels) {
   const std::uint8_t* src = row;
   for (std::size_t i = 0; i < pixels; ++i, src += channels + 1) {
@@ -107,8 +108,8 @@ void lay_on_white(std::uint8_t* row, std::size_t pixels, std::size_t channels) {
   }
 }
 
-// Takes rows from the top on; a pixel of the image is the mean of a square of theirs, as with
-// libjpeg.
+// Reduces an image, whose rows it takes from the top on. A pixel becomes the mean of a square of
+// pixels, as with libjpeg.
 class Reducer {
  public:
   Reducer(int height, int width, int channels, int reduction)

@@ -1,5 +1,4 @@
-// LIBSVM's text files, held as written.
-#include "runtime/data/sources.hpp"
+#include "runtime/data/vectors/libsvm.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +23,7 @@ constexpr std::size_t kMostLabels = 1 << 16;
 constexpr double kLargestLabel = 1e15;  // a double counts so far
 constexpr const char* kLibsvmLine = "a line is: label index:value index:value ...";
 
-// What a file holds, one vector after another.
+// The vectors of a file, one after another.
 struct Vectors {
   std::vector<std::int32_t> labels = {};
   std::vector<std::size_t> ends = {};       // of each vector, in the two below
@@ -37,7 +36,7 @@ struct Vectors {
   }
 };
 
-// What the training file decides for both.
+// The space of features, which the training file decides for the test file, too.
 struct FeatureSpace {
   int features = 0;
   std::vector<std::string> class_names = {};
@@ -66,10 +65,11 @@ std::string_view take_word(std::string_view& rest) {
   return word;
 }
 
-// Fills `vectors` from the lines of one file.
+// Reads the vectors of a file.
 class LibsvmReader {
  public:
-  // Training vectors number the labels; `most`: features.
+  // `labels` gets the labels of training vectors. `most` is the largest possible number of
+  // features.
   LibsvmReader(const fs::path& file, LabelNumbers& labels, bool training, std::int64_t most,
                std::uint64_t limit)
       : file_(file), labels_(labels), training_(training), most_(most), limit_(limit) {}
@@ -160,7 +160,7 @@ class LibsvmReader {
   Vectors vectors_;
 };
 
-// Numbers the labels in their order.
+// Renumbers the labels in ascending order. Returns them as class names.
 std::vector<std::string> sort_labels(LabelNumbers& labels, Vectors& train) {
   std::vector<std::int32_t> classes(labels.size());
   std::vector<std::string> names;
@@ -173,8 +173,8 @@ std::vector<std::string> sort_labels(LabelNumbers& labels, Vectors& train) {
   return names;
 }
 
-// By the range of each feature over the training vectors, to which those belong that do not name
-// it.
+// Scales each feature by its range over all training vectors. In vectors that do not name a feature
+// it is 0.
 void scale_features(Vectors& train, Vectors& test, FeatureSpace& space) {
   struct Range {
     double least = std::numeric_limits<double>::max(), most = -least;
@@ -237,7 +237,7 @@ class VectorDataset final : public Dataset {
   fs::path origin_;
 };
 
-// Other vectors, labels or scales are other data.
+// Returns a checksum of vectors, labels and scales.
 std::string fingerprint(const Vectors& vectors, const FeatureSpace& space) {
   Checksum checksum;
   const auto add = [&](const auto& numbers) { checksum.update(std::as_bytes(std::span(numbers))); };

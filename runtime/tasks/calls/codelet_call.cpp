@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Entry = CodeletBase::Entry;
 
-// Where the uses begin, after so many bytes of arguments.
+// Returns where the uses begin after so many bytes of arguments.
 constexpr std::size_t aligned(std::size_t bytes) {
   constexpr std::size_t kUnit = alignof(BufferUse);
   return (bytes + kUnit - 1) / kUnit * kUnit;
@@ -32,7 +32,7 @@ std::string label(const CodeletCall& call, const Entry& entry) {
   return text;
 }
 
-// Of what a GPU does, it reports late.
+// A GPU reports errors late, so the hint says that an earlier task may be the cause.
 const char* hint_for_failed_gpu() {
   const char* const waits = std::getenv("CUDA_LAUNCH_BLOCKING");
   return waits != nullptr && waits[0] == '1'
@@ -134,7 +134,7 @@ starpu_data_access_mode starpu_mode(AccessMode mode) {
     case AccessMode::write: return STARPU_W;
     case AccessMode::read_write: return STARPU_RW;
     case AccessMode::accumulate:
-      // Commuting tasks run in arrival order, which changes the order of a sum.
+      // Commuting tasks run in the order of arrival, which changes sums.
       return implementation_policy().deterministic
                  ? STARPU_RW
                  : static_cast<starpu_data_access_mode>(STARPU_RW | STARPU_COMMUTE);

@@ -33,12 +33,12 @@ bool KeptOnGpu::serves(std::span<const Use> uses) const {
     if (datum != nullptr && datum->mode == AccessMode::read && use.mode != AccessMode::read)
       return false;
   }
-  return any;  // else they are another net's, which may need the memory
+  return any;  // false: another net's tensors, which may need the memory
 }
 
 KeptOnGpu::Kept KeptOnGpu::keep(std::span<const Use> uses, unsigned worker) {
   if (kept_now != nullptr && (kept_now->worker_ != worker || !kept_now->serves(uses))) give_back();
-  std::vector<Use> again;  // used by the last chain, and not kept yet
+  std::vector<Use> again;  // those that the last chain used, too, and that are not kept yet
   for (const Use& use : uses)
     if (chains_so_far > 0 && use.tensor->last_chain_ == chains_so_far) again.push_back(use);
   ++chains_so_far;
@@ -85,7 +85,7 @@ void KeptOnGpu::Request::granted() {
   if (--awaited == 0) starpu_data_release_on_node(kept.gate_, STARPU_ACQUIRE_NO_NODE);
 }
 
-// Whoever uses the data next waits, since StarPU knows that the program has it.
+// Tasks that use the tensors next wait, because StarPU knows that the program has them.
 void KeptOnGpu::give_back() {
   if (kept_now == nullptr) return;
   KeptOnGpu* const kept = std::exchange(kept_now, nullptr);

@@ -1,11 +1,12 @@
-// Tensors that stay acquired in a GPU's memory while chains of whole iterations follow each other
-// there. Otherwise StarPU releases and acquires each between two iterations, up to a millisecond in
-// which the GPU waits. To StarPU the program uses them there: it neither moves nor evicts them.
+// Tensors that stay acquired in a GPU's memory while chains of whole iterations follow each other.
+// StarPU would release and acquire each tensor between two iterations, and the GPU would wait for
+// up to a millisecond. For StarPU the program itself uses the tensors, so it neither moves nor
+// evicts them.
 //
-// A tensor is kept that two chains in a row used, and nobody else between them. Any other use gives
-// all back when the last chain is done (see Tensor::handle). The chains are launched in the order
-// of submission into one stream, which orders what they do to these tensors; the next may be
-// launched while the GPU computes. Only the submitting thread calls these functions.
+// A tensor is kept if two chains in a row used it, and nobody else between them. Any other use
+// gives all tensors back when the last chain is done (Tensor::handle). The chains are launched in
+// the order of submission into one stream, so what they do to the tensors is ordered, too. The next
+// chain may be launched while the GPU computes. Only the submitting thread calls these functions.
 #pragma once
 
 #include <atomic>
@@ -26,9 +27,9 @@ class KeptOnGpu {
   struct Datum {
     Request& request;
     DataHandle handle;
-    const Tensor* tensor;  // not an alias
+    const Tensor* tensor;  // the owner of the memory, not an alias
     AccessMode mode;
-    void* memory;  // there, once StarPU has granted it
+    void* memory;  // on the GPU, once StarPU has granted the access
   };
   struct Use {
     DataHandle handle;
@@ -36,21 +37,23 @@ class KeptOnGpu {
     AccessMode mode;
   };
 
-  // What is kept for a chain.
+  // What a chain needs to use kept tensors.
   struct Kept {
-    std::vector<const Datum*> data{};  // in the order of its uses; null: its task must declare it
-    DataHandle gate = nullptr;         // which its task must read
-    // StarPU's tags: when the chain before is launched, 0 for the first, and when this one is. The
-    // next number is the tag of its task.
+    std::vector<const Datum*>
+        data{};                 // by use; null: not kept, so the chain's task must declare it
+    DataHandle gate = nullptr;  // the chain's task must read it
+    // StarPU's tags for "the chain before is launched" (0: there is none) and "this chain is
+    // launched". The chain's task has the tag launched + 1.
     std::uint64_t after = 0, launched = 0;
   };
-  // Before a chain of a whole iteration is submitted, for a worker that has one stream.
+  // To be called before a chain of a whole iteration is submitted. The worker has one stream.
   static Kept keep(std::span<const Use> uses, unsigned worker);
   static void give_back();
-  static std::size_t count();  // of what is kept
+  static std::size_t count();  // number of kept tensors
 
  private:
-  // What is acquired for one chain, which waits at the gate until all is granted.
+  // The accesses that StarPU must grant for one chain. Until then the chain's task waits for the
+  // gate.
   struct Request {
     Request(KeptOnGpu& all, std::size_t count) : kept(all), awaited(count) {}
     void granted();

@@ -9,23 +9,27 @@
 
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/recorder.hpp"
+#include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/task_times.hpp"
+#include "runtime/tasks/worker_set.hpp"
 
 #ifdef OMNI_CUDA
-#include "runtime/cuda/check.hpp"
+#include "runtime/cuda/first_launch.hpp"
+#include "runtime/cuda/timed_event.hpp"
 #endif
 
 namespace omni {
 
-// Points in a stream between the calls, where somebody wants to know how long each took.
+// Marks between a chain's calls in the GPU's stream. They tell how long each call took.
 #ifdef OMNI_CUDA
 constexpr bool kHasStreams = true;
 class ChainMarks {
  public:
   void add() { events_.emplace_back().record(starpu_cuda_get_local_stream()); }
-  // If the GPU is there already when the host launches what comes after the mark, it has waited.
+  // If the GPU has passed the mark when the host launches the call, the GPU has waited for the
+  // host.
   void add_before_call() {
     add();
     std::optional<TimedEvent>& launched_late = launched_late_.emplace_back();
@@ -35,7 +39,6 @@ class ChainMarks {
   }
   static void watch_no_more() { on_first_launch = nullptr; }
   std::size_t calls() const { return events_.empty() ? 0 : events_.size() - 1; }
-  // In microseconds before the last mark.
   recording::BeforeEnd of_call(std::size_t i) const {
     const double turn = microseconds_to_end(events_[i]);
     const std::optional<TimedEvent>& late = launched_late_[i];
@@ -68,7 +71,8 @@ namespace {
 
 thread_local TaskChain* open_chain = nullptr;
 
-// The worker of a GPU among them, if it is the only one and no core computes.
+// Returns the only GPU worker in the set; nullopt if there are several or none, or if cores
+// compute.
 std::optional<unsigned> lone_gpu_worker(const WorkerSet* named) {
   if (!only_gpus_compute()) return std::nullopt;
   std::vector<std::size_t> workers = gpu_worker_numbers();
@@ -76,8 +80,8 @@ std::optional<unsigned> lone_gpu_worker(const WorkerSet* named) {
   return workers.size() == 1 ? std::optional(static_cast<unsigned>(workers[0])) : std::nullopt;
 }
 
-// Of a datum that several calls use, one after another: whether its value from before matters is
-// up to the first.
+// Returns the chain's access to a datum that two of its calls use, one after the other. The value
+// from before the chain matters only to the first call.
 AccessMode joined(AccessMode first, AccessMode second) {
   if (first == second || first == AccessMode::write) return first;
   return AccessMode::read_write;
@@ -85,12 +89,12 @@ AccessMode joined(AccessMode first, AccessMode second) {
 
 }  // namespace
 
-// What StarPU's task carries, and the functions that StarPU calls with it.
+// The argument of StarPU's task, and the functions that StarPU calls with it.
 struct TaskChain::Task {
   std::vector<Link> links;
   std::vector<const CodeletCall*> tells_when_done;
   KeptOnGpu::Kept kept;
-  std::vector<std::uint32_t> declared;  // of each datum, its number among the task's buffers
+  std::vector<std::uint32_t> declared;  // by datum: its number among the buffers of StarPU's task
   std::uint32_t footprint = 0;
   bool timed = false;
   ChainMarks marks;
@@ -130,7 +134,7 @@ struct TaskChain::Task {
     for (const CodeletCall* call : static_cast<Task*>(argument)->tells_when_done) call->done();
   }
 
-  // On the worker that the next chain waits for.
+  // StarPU calls this on the worker that the next chain waits for.
   static void finished(void* argument) noexcept {
     std::unique_ptr<Task> chain(static_cast<Task*>(argument));
     if (chain->kept.after != 0)

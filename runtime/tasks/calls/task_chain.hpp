@@ -1,9 +1,10 @@
-// Calls that only one GPU worker can run, submitted to StarPU as one task. As separate tasks, a
-// call that needs another's result would reach the GPU only after the host has seen that result,
-// some hundred times per mini-batch. The one task enqueues the kernels of all calls in order.
+// A chain: calls that only one GPU worker can run, submitted to StarPU as one task. The task
+// enqueues the kernels of all calls in order. As separate tasks, a call that needs another's result
+// would reach the GPU only after the host has seen that result. A mini-batch has hundreds of such
+// calls.
 //
 // Where other tasks need the GPU or the data, a chain is limited to some milliseconds. Otherwise it
-// is a whole iteration, since the GPU waits for the host between two chains.
+// is a whole iteration, because the GPU waits for the host between two chains.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 
 #include "runtime/tasks/calls/codelet_call.hpp"
 #include "runtime/tasks/calls/kept_on_gpu.hpp"
+#include "runtime/tasks/worker_set.hpp"
 
 namespace omni {
 
@@ -25,22 +27,22 @@ class TaskChain {
   TaskChain(const TaskChain&) = delete;
   TaskChain& operator=(const TaskChain&) = delete;
 
-  // The chain that the calling thread has open; null: none.
+  // Returns the chain that the calling thread has open; null: there is none.
   static TaskChain* open();
 
   void append(CodeletCall::Owner call, std::span<const Access> accesses, int priority);
-  void submit();  // what was appended so far
-  // Writes the times of chains that are done, and frees them. A chain does that for those before
-  // it, once the GPU has its work; whoever reads the times, and a session that ends, for the rest.
+  void submit();  // submits what was appended so far
+  // Writes the times of chains that are done, and frees them. A chain calls it when the GPU has all
+  // its work. Whoever reads the times calls it, too, and a session that ends.
   static void record_finished();
 
  private:
   struct Link {
     CodeletCall::Owner call;
-    std::vector<std::uint32_t> data;  // of uses_
+    std::vector<std::uint32_t> data;  // indices into uses_
   };
   struct Task;
-  const WorkerSet* workers_;  // null: all; one of a GPU is among them
+  const WorkerSet* workers_;  // has one GPU worker; null: all workers
   std::size_t most_calls_;
   std::vector<Link> links_;
   std::vector<KeptOnGpu::Use> uses_;
@@ -48,9 +50,9 @@ class TaskChain {
   int priority_ = 0;
 };
 
-// In this scope, calls that the calling thread submits are chained, if chains are enabled and the
-// SubmissionScope's workers include one GPU worker that can run them. Tasks that a CPU may run are
-// submitted in between. A nested scope changes nothing.
+// In this scope, calls of the calling thread are chained if the workers of the SubmissionScope have
+// one GPU worker that can run them. Tasks that a core may run are submitted in between. A nested
+// scope changes nothing.
 class ChainScope {
  public:
   explicit ChainScope(bool wanted = true, std::size_t most_calls = TaskChain::kMostCalls);

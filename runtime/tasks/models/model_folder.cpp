@@ -25,9 +25,8 @@ constexpr double kMostMicroseconds = 1e15, kMostOfAnything = 1e9, kMostMemories 
 constexpr double kRounding = 1e-4;         // of numbers that were written with seven digits
 constexpr std::size_t kLongestLine = 250;  // of a model: StarPU reads one into 256 bytes
 
-// The grammar is what StarPU 1.4 writes (perfmodel_history.c, perfmodel_bus.c): lines of numbers,
-// between which lines that begin with # are comments. After a line that is not as expected, nothing
-// is sound.
+// Reads lines as StarPU 1.4 writes them (perfmodel_history.c, perfmodel_bus.c): lines of numbers,
+// and comments that begin with #. After an unexpected line the whole file counts as damaged.
 class Lines {
  public:
   explicit Lines(std::string_view text) : left_(text) {
@@ -40,8 +39,9 @@ class Lines {
   void require(bool condition) { sound_ = sound_ && condition; }
   std::string_view line() const { return line_; }
 
-  // The numbers on the next line that is no comment; none at the end. Their kinds: 'u' natural, 'd'
-  // real, 'x' of eight hexadecimal digits, whose value is not told. The last is that of all others.
+  // Returns the numbers on the next line that is no comment; none at the end. `kinds` are 'u'
+  // (natural), 'd' (real) and 'x' (eight hexadecimal digits, whose value is not returned). All
+  // further numbers have the last kind.
   std::vector<double> numbers(std::string_view kinds) {
     std::vector<double> found;
     do {
@@ -68,7 +68,7 @@ class Lines {
     }
     return found;
   }
-  // The same, one of each kind and nothing else.
+  // Returns such numbers of a line that must have exactly one per kind.
   std::vector<double> all(std::string_view kinds) {
     std::vector<double> found = numbers(kinds);
     require(found.size() == kinds.size() && line_.size() <= kLongestLine &&
@@ -94,7 +94,8 @@ void read_implementation(Lines& file) {
   file.all("ddd");        // another
   file.count(0, 0);       // coefficients of what is not history based
   for (double entry = 0; entry < entries && file.sound(); ++entry) {
-    // Footprint, bytes, flops (nan: they differed), mean, deviation, sum, that of squares, samples.
+    // A line has footprint, bytes, flops (nan: they differed), mean, deviation, sum, sum of
+    // squares, and samples.
     const std::vector<double> told = file.all("xudddddu");
     file.require(!(told[2] < 0) && told[7] <= 4 * kMostOfAnything);
     for (const std::size_t time : {3u, 4u, 5u})
@@ -104,7 +105,7 @@ void read_implementation(Lines& file) {
   }
 }
 
-// Of every device, in which order it prefers the cores' memories.
+// Checks a file that says for every device in which order it prefers the memories of cores.
 bool is_sound_affinity(std::string_view text, const std::vector<double>& counts) {
   Lines file(text);
   file.require(text.starts_with("# GPU\tNUMA"));
@@ -118,7 +119,8 @@ bool is_sound_affinity(std::string_view text, const std::vector<double>& counts)
   return file.ended();
 }
 
-// From every memory to every other. Beyond those that there are, nan stands; on the diagonal, 0.
+// Checks a matrix from every memory to every other. It has nan beyond existing memories, and 0 on
+// the diagonal.
 bool is_sound_matrix(std::string_view text, double memories, bool may_be_zero) {
   Lines file(text);
   std::size_t rows = 0, columns = 0;
@@ -143,13 +145,13 @@ constexpr off_t kRoom = 1 << 20;                // for what StarPU writes first,
 constexpr const char* kVersionOfModels = "45";  // StarPU 1.4 keeps them in a folder of that name
 constexpr std::size_t kLongestPath = 100;       // StarPU has 256 bytes for that of a file
 
-// As StarPU names the files of the bus.
+// Returns the host's name as StarPU has it in names of bus files.
 std::string host_name() {
   const std::string name = environment("STARPU_HOSTNAME"), machine = own_host();
   return name.empty() ? machine.substr(0, machine.find('.')) : name.substr(0, 64);
 }
 
-// Where StarPU looks for what is not in the first folder.
+// Returns the folders in which StarPU looks for files that the first folder lacks.
 std::vector<fs::path> other_folders() {
   std::string home;
   for (const char* variable : {"HOME", "STARPU_HOME", "XDG_CACHE_HOME"})
@@ -160,8 +162,8 @@ std::vector<fs::path> other_folders() {
   return folders;
 }
 
-// What a process like this one may read, by name in the folder. The models of other programs are
-// nothing to it.
+// Returns the files that a process like this one may read, as paths within the folder. It does not
+// read models of other programs.
 std::vector<fs::path> models_in(const fs::path& folder) {
   std::vector<fs::path> names;
   for (const fs::path& version : entries_of(folder / "codelets"))
@@ -176,7 +178,7 @@ std::vector<fs::path> models_in(const fs::path& folder) {
   return names;
 }
 
-// `copy` has the config of the bus, unless this is it.
+// Checks a file. `copy` has the bus's config, unless that is the file.
 bool is_sound(const fs::path& copy, const fs::path& name, const std::string& text) {
   if (*name.begin() == "codelets")
     return is_sound_codelet_model(text, name.parent_path().filename().string());
@@ -187,7 +189,8 @@ bool is_sound(const fs::path& copy, const fs::path& name, const std::string& tex
   return config && is_sound_bus_file(kind, text, *config);
 }
 
-// Keeps half of it. 0, or why there is none.
+// Allocates a file of 2 * kRoom bytes in the folder, and keeps half of it for later models. Returns
+// 0, or the error's code.
 int take_room(const fs::path& folder) {
   const fs::path file = folder / "room";
   const Descriptor descriptor(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -234,7 +237,7 @@ bool is_sound_bus_file(std::string_view kind, std::string_view text, std::string
 }
 
 Result<std::shared_ptr<ModelFolder>> ModelFolder::open(const fs::path& shared) {
-  // The machine as a checksum: StarPU's paths must be short.
+  // The name has a checksum of the host's name, because paths must be short for StarPU.
   const std::string prefix =
       fmt::format("omnivore-{}-{:.8}-", ::geteuid(), checksum_of(own_host()));
   std::error_code none;

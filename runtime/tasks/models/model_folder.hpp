@@ -1,5 +1,5 @@
-// A session's own copy of the performance models. StarPU reads and writes only this copy. So it
-// never reads a damaged file, and a killed run or a full disk leaves the shared files whole.
+// A session's own copy of the performance models. StarPU reads and writes only this copy, so it
+// never reads a damaged file. A killed run or a full disk leaves the shared files whole.
 #pragma once
 
 #include <filesystem>
@@ -37,19 +37,18 @@ class ModelFolder {
   bool copy_from(const std::filesystem::path& folder);
 
   std::filesystem::path shared_, path_;
-  Descriptor lock_;                                         // held for as long as path_ is in use
-  std::map<std::filesystem::path, std::string> checksums_;  // of the copied, by name in the folder
+  Descriptor lock_;                                         // on path_, while it is in use
+  std::map<std::filesystem::path, std::string> checksums_;  // of copied files, by relative path
 };
 
-// Checks files of performance models. StarPU ends the process if it cannot parse a file, or if a
-// number is impossible; so files are checked before StarPU reads them.
-//
-// `version` is the name of the folder that StarPU looks in. Only models of ours: they are
-// STARPU_HISTORY_BASED.
+// ---- checks of files; StarPU ends the process if it cannot parse a file or a number is impossible ----
+
+// Checks a model of one of our codelets, which are STARPU_HISTORY_BASED. `version` is the name of
+// the folder in which StarPU looks.
 bool is_sound_codelet_model(std::string_view text, std::string_view version);
 
-// Files of measured bandwidths and latencies. `kind` is the end of the file's name; `config` is the
-// text of the host's ".config", which counts the memories.
+// Checks a file of measured bandwidths or latencies. `kind` is the end of the file's name; `config`
+// is the text of the host's ".config", which counts the memories.
 bool is_sound_bus_file(std::string_view kind, std::string_view text, std::string_view config);
 
 }  // namespace omni

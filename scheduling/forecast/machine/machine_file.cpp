@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/files.hpp"
+#include "runtime/nearest.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/training/evaluator.hpp"
 

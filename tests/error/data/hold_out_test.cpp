@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/data/dataset.hpp"
+#include "runtime/data/open.hpp"
 #include "tests/support/images/image_folder.hpp"
 #include "tests/support/omni_run.hpp"
 

@@ -6,29 +6,32 @@
 #include <string>
 
 #include "tests/gradcheck/net/whole_net.hpp"
+#include "tests/support/deterministic_session.hpp"
+#include "tests/support/net_text.hpp"
 
 namespace omni {
 namespace {
 
+// It is deterministic: nets that are fused and nets that are not have the same implementations, so
+// the same bits.
+class NetFusion : public test::DeterministicSession {};
+
 // The relu as part of the convolution, whose gradient the pooling then takes over, and as a layer
 // of its own, where nothing is fused.
 std::string relu_net(bool fused, const std::string& more = "") {
-  const std::string convolution =
-      "[convolutional]\nfilters=6\nsize=3\npad=1\n" + more + "activation=";
-  return "[net]\nbatch=4\nheight=9\nwidth=8\nchannels=2\n" + convolution +
-         (fused ? "relu\n" : "linear\n[activation]\nactivation=relu\n") +
-         "[maxpool]\nsize=3\nstride=2\n[connected]\noutput=4\nactivation=linear\n[softmax]\n";
+  const std::string options = "pad=1\n" + more;
+  return test::net(4, {9, 8, 2}) +
+         (fused ? test::convolutional(6, "relu", options)
+                : test::convolutional(6, "linear", options) +
+                      test::layer("activation", "activation=relu\n")) +
+         test::layer("maxpool", "size=3\nstride=2\n") + test::connected(4) + test::layer("softmax");
 }
 
-TEST(WholeNet, PoolingTakesOverTheGradientOfARelu) {
-  SessionOptions options;
-  options.deterministic = true;  // the same implementations for both: the same bits
-  const auto session = Session::start(options);
-  ASSERT_TRUE(session);
+TEST_F(NetFusion, PoolingTakesOverTheGradientOfARelu) {
   for (const std::string more : {"", "batch_normalize=1\n"})
     for (const int slice : {2, 4}) {
-      WholeNet fused(relu_net(true, more).c_str(), slice);
-      WholeNet apart(relu_net(false, more).c_str(), slice);
+      WholeNet fused(relu_net(true, more), slice);
+      WholeNet apart(relu_net(false, more), slice);
       EXPECT_EQ(fused.in_one_task(1), "relu gradient");
       EXPECT_EQ(apart.in_one_task(2), "");
       const auto expected = apart.gradients();
@@ -39,22 +42,25 @@ TEST(WholeNet, PoolingTakesOverTheGradientOfARelu) {
 }
 
 // Somebody else reads what the relu made, so its gradient is not the pooling's alone.
-TEST(WholeNet, ASecondReaderPreventsThat) {
-  const auto session = Session::start({});
-  ASSERT_TRUE(session);
+TEST_F(NetFusion, ASecondReaderPreventsThat) {
   std::string text = relu_net(true);
   text.insert(text.find("[connected]"), "[route]\nlayers=0\n");
-  EXPECT_EQ(WholeNet(text.c_str(), 2).in_one_task(1), "");
+  EXPECT_EQ(WholeNet(text, 2).in_one_task(1), "");
+}
+
+std::string normalised(const char* activation) {
+  return test::convolutional(6, activation, "pad=1\nbatch_normalize=1\n");
+}
+std::string shortcut(int from, const char* activation) {
+  return test::layer("shortcut",
+                     "from=" + std::to_string(from) + "\nactivation=" + activation + "\n");
 }
 
 // The sum of a residual block as part of the normalisation before it, and, with `between` them, as
 // a task of its own.
 std::string residual_net(const std::string& between, int from) {
-  const std::string convolution =
-      "[convolutional]\nfilters=6\nsize=3\npad=1\nbatch_normalize=1\nactivation=";
-  return "[net]\nbatch=5\nheight=7\nwidth=6\nchannels=2\n" + convolution + "tanh\n" + convolution +
-         "linear\n" + between + "[shortcut]\nfrom=" + std::to_string(from) +
-         "\nactivation=relu\n[connected]\noutput=4\nactivation=linear\n[softmax]\n";
+  return test::net(5, {7, 6, 2}) + normalised("tanh") + normalised("linear") + between +
+         shortcut(from, "relu") + test::connected(4) + test::layer("softmax");
 }
 
 int tasks_of_layer(WholeNet& net, int layer) {
@@ -62,14 +68,10 @@ int tasks_of_layer(WholeNet& net, int layer) {
   return static_cast<int>(std::ranges::count(tasks, layer, &CapturedTask::layer));
 }
 
-TEST(WholeNet, NormalisationMakesTheSumOfAResidualBlock) {
-  SessionOptions options;
-  options.deterministic = true;
-  const auto session = Session::start(options);
-  ASSERT_TRUE(session);
+TEST_F(NetFusion, NormalisationMakesTheSumOfAResidualBlock) {
   for (const int slice : {2, 5}) {
-    WholeNet fused(residual_net("", -2).c_str(), slice);
-    WholeNet apart(residual_net("[route]\nlayers=-1\n", -3).c_str(), slice);
+    WholeNet fused(residual_net("", -2), slice);
+    WholeNet apart(residual_net("[route]\nlayers=-1\n", -3), slice);
     EXPECT_EQ(fused.in_one_task(1), "norm sum relu");
     EXPECT_EQ(fused.in_one_task(2), "in layer 1");
     EXPECT_EQ(apart.in_one_task(1), "norm");
@@ -86,27 +88,20 @@ TEST(WholeNet, NormalisationMakesTheSumOfAResidualBlock) {
 // Sums whose addends others read, too: one that has newer readers, one behind a branch point, one
 // whose only reader it is. With an activation that does nothing before each, sums are apart.
 std::string shared_addends_net(bool apart) {
-  const std::string convolution =
-      "[convolutional]\nfilters=6\nsize=3\npad=1\nbatch_normalize=1\nactivation=";
   const auto sum = [&](int from) {
-    return convolution + "linear\n" + (apart ? "[activation]\nactivation=linear\n" : "") +
-           "[shortcut]\nfrom=" + std::to_string(from) + "\nactivation=tanh\n";
+    return normalised("linear") + (apart ? test::layer("activation", "activation=linear\n") : "") +
+           shortcut(from, "tanh");
   };
   const int first_sum = apart ? 3 : 2;
-  return "[net]\nbatch=5\nheight=7\nwidth=6\nchannels=2\n" + convolution + "tanh\n" + sum(0) +
-         "[route]\nlayers=0\n" + sum(first_sum + 1) + sum(first_sum) +
-         "[route]\nlayers=-1\n[avgpool]\nsize=2\nstride=2\n"
-         "[connected]\noutput=4\nactivation=linear\n[softmax]\n";
+  return test::net(5, {7, 6, 2}) + normalised("tanh") + sum(0) +
+         test::layer("route", "layers=0\n") + sum(first_sum + 1) + sum(first_sum) +
+         test::layer("route", "layers=-1\n") + test::layer("avgpool", "size=2\nstride=2\n") +
+         test::connected(4) + test::layer("softmax");
 }
 
-TEST(WholeNet, SumsWhoseAddendsOthersReadToo) {
-  SessionOptions options;
-  options.deterministic = true;
-  const auto session = Session::start(options);
-  ASSERT_TRUE(session);
+TEST_F(NetFusion, SumsWhoseAddendsOthersReadToo) {
   for (const int slice : {2, 5}) {
-    WholeNet fused(shared_addends_net(false).c_str(), slice),
-        apart(shared_addends_net(true).c_str(), slice);
+    WholeNet fused(shared_addends_net(false), slice), apart(shared_addends_net(true), slice);
     // The first sum's addend gets its gradient from the second sum, and a share of the first.
     const std::vector<CapturedTask> tasks = fused.tasks(true);
     EXPECT_EQ(std::ranges::count(tasks, "residual_backward", &CapturedTask::codelet),
@@ -117,14 +112,12 @@ TEST(WholeNet, SumsWhoseAddendsOthersReadToo) {
   }
 }
 
-TEST(WholeNet, OnlyAPlainSumIsLeftToTheNormalisation) {
-  const auto session = Session::start({});
-  ASSERT_TRUE(session);
+TEST_F(NetFusion, OnlyAPlainSumIsLeftToTheNormalisation) {
   const auto with = [](std::string text, const std::string& what, const std::string& instead) {
-    return WholeNet(text.replace(text.find(what), what.size(), instead).c_str(), 2).in_one_task(2);
+    return WholeNet(text.replace(text.find(what), what.size(), instead), 2).in_one_task(2);
   };
   const std::string text = residual_net("", -2);
-  EXPECT_EQ(with(text, "batch_normalize=1\nactivation=linear", "activation=linear"), "sum relu");
+  EXPECT_EQ(with(text, "linear\npad=1\nbatch_normalize=1\n", "linear\npad=1\n"), "sum relu");
   EXPECT_EQ(with(text, "activation=linear", "activation=tanh"), "sum relu");
   EXPECT_EQ(with(text, "[shortcut]", "[shortcut]\nalpha=2"), "sum relu");
   EXPECT_EQ(with(text, "activation=relu", "activation=gelu"), "sum");
@@ -133,19 +126,15 @@ TEST(WholeNet, OnlyAPlainSumIsLeftToTheNormalisation) {
 }
 
 // What a branch point hands on is no copy.
-TEST(WholeNet, ABranchPointCostsNothing) {
-  SessionOptions options;
-  options.deterministic = true;
-  const auto session = Session::start(options);
-  ASSERT_TRUE(session);
+TEST_F(NetFusion, ABranchPointCostsNothing) {
   const auto net = [](const std::string& between) {
     return "[net]\nbatch=5\nheight=7\nwidth=6\nchannels=2\n"
            "[convolutional]\nfilters=6\nsize=3\nactivation=tanh\n" +
            between + "[connected]\noutput=4\nactivation=linear\n[softmax]\n";
   };
-  WholeNet straight(net("").c_str(), 2), branched(net("[route]\nlayers=-1\n").c_str(), 2),
-      twice(net("[route]\nlayers=-1\n[route]\nlayers=1\n").c_str(), 2),
-      cut(net("[route]\nlayers=-1\nstopbackward=1\n").c_str(), 2);
+  WholeNet straight(net(""), 2), branched(net("[route]\nlayers=-1\n"), 2),
+      twice(net("[route]\nlayers=-1\n[route]\nlayers=1\n"), 2),
+      cut(net("[route]\nlayers=-1\nstopbackward=1\n"), 2);
   EXPECT_EQ(branched.in_one_task(1), "no copy");
   for (WholeNet* each : {&branched, &twice}) {
     EXPECT_EQ(each->loss(), straight.loss());
@@ -165,11 +154,7 @@ std::string dropout_net(const std::string& layer, bool in_place) {
          "[dropout]\n[connected]\noutput=4\nactivation=linear\n[softmax]\n";
 }
 
-TEST(WholeNet, DropoutInPlace) {
-  SessionOptions options;
-  options.deterministic = true;
-  const auto session = Session::start(options);
-  ASSERT_TRUE(session);
+TEST_F(NetFusion, DropoutInPlace) {
   const std::string filter = "[convolutional]\nfilters=6\nsize=3\npad=1\nactivation=";
   const std::string split = "[connected]\noutput=1024\nactivation=relu\n";
   for (const std::string& layer :
@@ -180,8 +165,7 @@ TEST(WholeNet, DropoutInPlace) {
         std::string("[deconvolutional]\nfilters=3\nsize=2\nstride=2\nactivation=relu\n"),
         std::string("[local]\nfilters=3\nsize=3\nactivation=relu\n")}) {
     SCOPED_TRACE(layer);
-    WholeNet in_place(dropout_net(layer, true).c_str(), 4),
-        apart(dropout_net(layer, false).c_str(), 4);
+    WholeNet in_place(dropout_net(layer, true), 4), apart(dropout_net(layer, false), 4);
     const std::size_t dropout = layer.find("[", 1) == std::string::npos ? 2 : 3;
     EXPECT_EQ(in_place.in_one_task(dropout), "in place");
     EXPECT_EQ(apart.in_one_task(dropout), "");
@@ -192,12 +176,11 @@ TEST(WholeNet, DropoutInPlace) {
   // Their gradients look at what they made.
   for (const std::string& layer : {filter + "logistic\n", filter + "relu\nbatch_normalize=1\n",
                                    std::string("[normalization]\n")})
-    EXPECT_EQ(WholeNet(dropout_net(layer, true).c_str(), 4).in_one_task(2), "") << layer;
+    EXPECT_EQ(WholeNet(dropout_net(layer, true), 4).in_one_task(2), "") << layer;
   const std::string two_readers = dropout_net(filter + "relu\n", true);
   EXPECT_EQ(WholeNet(std::string(two_readers)
                          .insert(two_readers.find("[softmax]"),
-                                 "[route]\nlayers=1\n[connected]\noutput=4\n")
-                         .c_str(),
+                                 "[route]\nlayers=1\n[connected]\noutput=4\n"),
                      4)
                 .in_one_task(2),
             "");

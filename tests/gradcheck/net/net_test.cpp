@@ -9,6 +9,7 @@
 #include <map>
 #include <tuple>
 
+#include "runtime/tasks/host_access.hpp"
 #include "tests/gradcheck/net/whole_net.hpp"
 
 namespace omni {

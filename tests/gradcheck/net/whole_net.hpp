@@ -1,4 +1,4 @@
-// A net with images and labels of its own, for tests that look at its gradients.
+// A net that has images and labels, for tests of its gradients.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,14 +12,16 @@
 #include "layers/formats/darknet.hpp"
 #include "layers/net.hpp"
 #include "runtime/rng.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 
 class WholeNet {
  public:
-  WholeNet(const char* text, int slice) {
+  WholeNet(const std::string& text, int slice) {
     auto built =
         Net::build(*parse_darknet_cfg(text, "net.cfg"), {.training = true, .slice = slice});
     if (!built) throw std::runtime_error(built.error().message());
@@ -38,7 +40,7 @@ class WholeNet {
 
   double loss() { return loss_of(true); }
   double evaluation_loss() { return loss_of(false); }
-  // By parameter, in the order of params(); starts from zero.
+  // Returns the gradients of trainable(), in that order, computed from zero.
   std::vector<std::vector<float>> gradients() {
     for (const Param* param : trainable()) {
       const HostAccess access(*param->diff, HostAccess::Mode::write);
@@ -54,7 +56,7 @@ class WholeNet {
     }
     return all;
   }
-  // What training, or evaluation, would submit.
+  // Returns the tasks that training, or evaluation, would submit.
   std::vector<CapturedTask> tasks(bool training) {
     return task_capture::capture_tasks([&] {
       net_->forward(step(training));

@@ -10,7 +10,7 @@ std::size_t exchanged_values(const auto& args) { return static_cast<std::size_t>
 
 ExchangeTaskArgs together(std::span<const ExchangeArgs> params) {
   ExchangeTaskArgs args;
-  for (const ExchangeArgs& each : params) args.each[args.params++] = each;
+  for (const ExchangeArgs& each : params) args.params[args.count++] = each;
   return args;
 }
 ExchangeTaskArgs together(std::initializer_list<ExchangeArgs> params) {

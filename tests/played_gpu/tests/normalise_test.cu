@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codelets/normalise/batchnorm.hpp"
+#include "codelets/normalise/batchnorm_whole.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/device_context.hpp"
 #include "tests/played_gpu/device.hpp"

@@ -194,8 +194,8 @@ TEST_F(RoundedWeights, are_written_by_the_update) {
     const DeviceArray master(start), diff(gradient),
         velocity(std::vector<float>(static_cast<std::size_t>(count)));
     const Bf16Array rounded(count);
-    ExchangeTaskArgs args{.params = 1};
-    args.each[0] = {.count = count, .learning_rate = 0.1f, .momentum = 0.9f, .rounds = true};
+    ExchangeTaskArgs args{.count = 1};
+    args.params[0] = {.count = count, .learning_rate = 0.1f, .momentum = 0.9f, .rounds = true};
     const std::array<void*, 4> pointers{master.begin(), diff.begin(), velocity.begin(),
                                         rounded.begin()};
     EXPECT_EQ(launches([&] { gpu::exchange(args, Buffers(pointers), DeviceContext::current()); }),

@@ -11,10 +11,12 @@
 #include "codelets/elementwise/dropout.hpp"
 #include "codelets/elementwise/shortcut_add.hpp"
 #include "codelets/normalise/batchnorm.hpp"
+#include "codelets/normalise/batchnorm_whole.hpp"
 #include "codelets/normalise/lrn.hpp"
 #include "codelets/spatial/copy_channels.hpp"
 #include "codelets/spatial/pooling.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 

@@ -4,30 +4,19 @@
 #include <array>
 #include <cmath>
 
-#include "runtime/tasks/session.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "tests/support/group_training.hpp"
-#include "tests/support/temporary_directory.hpp"
+#include "tests/support/net_text.hpp"
+#include "tests/support/with_session.hpp"
 
 namespace omni {
 namespace {
 
 constexpr int kAdamBatch = 6, kInputs = 12, kClasses = 3;
-constexpr const char* kAdamNet = R"([net]
-batch=6
-height=3
-width=4
-channels=1
-learning_rate=0.05
-decay=0.01
-adam=1
-B1=0.8
-B2=0.95
-eps=0.001
-[connected]
-output=3
-activation=linear
-[softmax]
-)";
+const std::string kAdamNet =
+    test::net(kAdamBatch, {3, 4, 1},
+              "learning_rate=0.05\ndecay=0.01\nadam=1\nB1=0.8\nB2=0.95\neps=0.001\n") +
+    test::connected(kClasses) + test::layer("softmax");
 
 // A softmax regression in double precision, and Darknet's adam_update_gpu for it.
 class ByHand {
@@ -106,17 +95,9 @@ std::pair<std::vector<std::vector<float>>, std::vector<int>> batch(DataFeed& fee
   return {images, labels};
 }
 
-class Adam : public testing::Test {
+class Adam : public test::WithSession {
  protected:
-  Adam() : session_(Session::start(options())) {}
-  SessionOptions options() const {
-    SessionOptions chosen;
-    chosen.cpu_workers = 2;
-    chosen.models = folder_.path();
-    return chosen;
-  }
-  test::TemporaryDirectory folder_;
-  Result<Session> session_;
+  Adam() : WithSession(test::with_workers(2)) {}
 };
 
 TEST_F(Adam, a_tiny_net_learns_as_by_hand) {

@@ -9,39 +9,17 @@
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/support/deterministic_session.hpp"
 #include "tests/support/group_training.hpp"
+#include "tests/support/net_text.hpp"
 
 namespace omni {
 namespace {
 
 constexpr int kBatch = 6;
-constexpr const char* kTrainedNet = R"([net]
-batch=6
-height=8
-width=8
-channels=1
-learning_rate=0.05
-momentum=0.9
-decay=0.01
-[convolutional]
-filters=5
-size=3
-pad=1
-activation=tanh
-batch_normalize=1
-[convolutional]
-filters=4
-size=3
-stride=2
-pad=1
-activation=tanh
-[connected]
-output=9
-activation=tanh
-[connected]
-output=3
-activation=linear
-[softmax]
-)";
+const std::string kTrainedNet = test::net(kBatch, {8, 8, 1}, test::kSgd) +
+                                test::convolutional(5, "tanh", "pad=1\nbatch_normalize=1\n") +
+                                test::convolutional(4, "tanh", "pad=1\nstride=2\n") +
+                                test::connected(9, "tanh") + test::connected(3) +
+                                test::layer("softmax");
 
 class GroupTraining : public test::DeterministicSession {
  protected:

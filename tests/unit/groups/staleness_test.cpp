@@ -8,12 +8,11 @@
 #include <memory>
 
 #include "codelets/elementwise/exchange.hpp"
-#include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/support/group_training.hpp"
-#include "tests/support/temporary_directory.hpp"
 #include "tests/support/virtual_groups.hpp"
+#include "tests/support/with_session.hpp"
 
 namespace omni {
 namespace {
@@ -21,16 +20,10 @@ namespace {
 using test::VirtualGroups;
 
 // One parameter, a replica per group, and exchanges in the order in which groups finish.
-class StalenessTest : public testing::Test {
+class StalenessTest : public test::WithSession {
  protected:
-  StalenessTest() : session_(start()) {}
-
-  Result<Session> start() {
-    SessionOptions options;
-    options.cpu_workers = 8;  // on fewer cores tasks are interrupted anywhere
-    options.models = folder_ / "models";
-    return Session::start(options);
-  }
+  // On fewer cores the workers are interrupted in the middle of tasks.
+  StalenessTest() : WithSession(test::with_workers(8)) {}
 
   std::vector<std::int64_t> measure(int groups, VirtualGroups::ServiceTime service, int updates) {
     VirtualGroups arrivals(groups, std::move(service), 7);
@@ -66,9 +59,6 @@ class StalenessTest : public testing::Test {
     for (const std::int64_t value : values) sum += static_cast<double>(value);
     return sum / static_cast<double>(values.size());
   }
-
-  test::TemporaryDirectory folder_;
-  Result<Session> session_;
 };
 
 TEST_F(StalenessTest, mean_is_groups_minus_1_whatever_the_service_times) {

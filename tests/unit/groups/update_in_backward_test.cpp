@@ -1,48 +1,22 @@
 // Large connected layers update their parameters in the tasks that compute the gradients.
 #include <gtest/gtest.h>
 
-#include "runtime/tasks/session.hpp"
+#include "tests/support/deterministic_session.hpp"
 #include "tests/support/group_training.hpp"
-#include "tests/support/temporary_directory.hpp"
+#include "tests/support/net_text.hpp"
 
 namespace omni {
 namespace {
 
 // The first connected layer has 1.06 million weights, in blocks of which the last is narrower.
-constexpr const char* kLargeConnected = R"([net]
-batch=6
-height=16
-width=16
-channels=1
-learning_rate=0.02
-momentum=0.9
-decay=0.01
-[convolutional]
-filters=4
-size=3
-pad=1
-activation=relu
-[connected]
-output=1034
-activation=relu
-[connected]
-output=3
-activation=linear
-[softmax]
-)";
+const std::string kLargeConnected =
+    test::net(6, {16, 16, 1}, "learning_rate=0.02\nmomentum=0.9\ndecay=0.01\n") +
+    test::convolutional(4, "relu") + test::connected(1034, "relu") + test::connected(3) +
+    test::layer("softmax");
 
-class UpdateInBackward : public testing::Test {
+class UpdateInBackward : public test::DeterministicSession {
  protected:
   using Run = test::GroupTraining;
-
-  UpdateInBackward() : session_(start()) {}
-  Result<Session> start() {
-    SessionOptions options;
-    options.cpu_workers = 2;
-    options.deterministic = true;
-    options.models = folder_ / "models";
-    return Session::start(options);
-  }
 
   static std::string with(const std::string& options) {
     return std::string(kLargeConnected).insert(std::string("[net]\n").size(), options);
@@ -59,9 +33,6 @@ class UpdateInBackward : public testing::Test {
     run->train({.iterations = 12, .strategy = async(Asynchrony::reproducible)});
     return run;
   }
-
-  test::TemporaryDirectory folder_;
-  Result<Session> session_;
 };
 
 TEST_F(UpdateInBackward, trains_as_updates_of_their_own_do) {

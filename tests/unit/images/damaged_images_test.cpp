@@ -7,7 +7,9 @@
 
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/data/data_feed.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/log.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/support/images/image_folder.hpp"

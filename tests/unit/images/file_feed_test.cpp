@@ -4,6 +4,9 @@
 #include <algorithm>
 
 #include "runtime/data/data_feed.hpp"
+#include "runtime/data/open.hpp"
+#include "runtime/data/sampler.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "tests/support/images/image_folder.hpp"

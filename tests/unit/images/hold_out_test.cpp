@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "runtime/data/damaged_images.hpp"
-#include "runtime/data/sources.hpp"
+#include "runtime/data/memory_dataset.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/data/subset.hpp"
 #include "runtime/tasks/slices.hpp"
 #include "tests/support/images/image_folder.hpp"

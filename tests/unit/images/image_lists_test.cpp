@@ -9,6 +9,7 @@
 
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/images/image_list.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/log.hpp"
 #include "tests/support/images/jpeg_writer.hpp"
 #include "tests/support/temporary_directory.hpp"

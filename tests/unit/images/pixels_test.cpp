@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "runtime/data/data_feed.hpp"
-#include "runtime/data/sources.hpp"
+#include "runtime/data/synthetic.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 

@@ -3,10 +3,11 @@
 
 #include "apps/omni-run/memory/demand.hpp"
 #include "layers/formats/darknet.hpp"
-#include "runtime/cuda/full_gpu.hpp"
+#include "runtime/cuda/gpu_tensors.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "tests/support/net_text.hpp"
 
 namespace omni {
 namespace {
@@ -50,9 +51,9 @@ class Forecast : public testing::Test {
   ImplementationPolicy before_ = implementation_policy();
   MachineArguments machine_;
   std::unique_ptr<Net> net_ = std::move(*Net::build(
-      *parse_darknet_cfg("[net]\nbatch=12\nheight=4\nwidth=4\nchannels=1\n[connected]\noutput=3\n"
-                         "[softmax]\n",
-                         "net.cfg"),
+      *parse_darknet_cfg(
+          test::net(12, {4, 4, 1}) + test::connected(3, "logistic") + test::layer("softmax"),
+          "net.cfg"),
       {}));
 };
 

@@ -14,6 +14,7 @@
 #include "layers/formats/darknet.hpp"
 #include "layers/net.hpp"
 #include "runtime/tasks/task_capture.hpp"
+#include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 namespace {
@@ -151,7 +152,7 @@ TEST(NetMemory, TheOtherCheckSeesAMistake) {
   task.codelet = "task";
   task.uses.push_back({tensor, AccessMode::read_write});
   EXPECT_EQ(first_memory({task}), "");
-  tensor.make_fleeting();
+  tensor.make_transient();
   EXPECT_EQ(first_memory({task}), "task finds it");
 }
 

@@ -6,19 +6,19 @@
 
 #include "layers/formats/darknet.hpp"
 #include "layers/net.hpp"
+#include "tests/support/net_text.hpp"
 
 namespace omni {
 namespace {
 
 // Its first connected layer has 1.06 million weights: with several slices it is cut by neurons.
 std::set<std::string> overwrites_diff(const std::string& options, const BuildOptions& build) {
-  const auto net =
-      Net::build(*parse_darknet_cfg("[net]\nbatch=8\nheight=16\nwidth=16\nchannels=1\n" + options +
-                                        "[convolutional]\nfilters=4\nsize=3\npad=1\n"
-                                        "[connected]\noutput=1034\n"
-                                        "[connected]\noutput=3\n[softmax]\n",
-                                    "net"),
-                 build);
+  const auto net = Net::build(
+      *parse_darknet_cfg(test::net(8, {16, 16, 1}, options) + test::convolutional(4, "logistic") +
+                             test::connected(1034, "logistic") + test::connected(3, "logistic") +
+                             test::layer("softmax"),
+                         "net"),
+      build);
   EXPECT_TRUE(net) << net.error().message();
   std::set<std::string> names;
   for (const Param* param : (*net)->params())

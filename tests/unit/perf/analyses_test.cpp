@@ -3,10 +3,13 @@
 
 #include <cmath>
 
-#include "perf/analysis/data.hpp"
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/kernels.hpp"
+#include "perf/analysis/memory.hpp"
+#include "perf/analysis/models.hpp"
+#include "perf/analysis/staleness.hpp"
 #include "perf/analysis/summary.hpp"
+#include "perf/analysis/transfers.hpp"
 #include "tests/support/hand_trace.hpp"
 
 namespace omni::test {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "perf/analysis/critical_path.hpp"
 #include "tests/support/hand_trace.hpp"
 
 namespace omni::test {

@@ -1,5 +1,4 @@
 // Traces in the Trace Event Format.
-#include "perf/report/reports.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "perf/report/chrome_export.hpp"
 #include "perf/trace/trace.hpp"
 #include "tests/support/synthetic_trace.hpp"
 #include "tests/support/temporary_directory.hpp"

@@ -5,8 +5,7 @@
 
 #include <cmath>
 
-#include "perf/report/reports.hpp"
-#include "runtime/shown_name.hpp"
+#include "perf/report/page.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni::perf {

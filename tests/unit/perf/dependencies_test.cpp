@@ -7,6 +7,7 @@
 #include <set>
 
 #include "perf/analysis/bounds.hpp"
+#include "perf/analysis/critical_path.hpp"
 #include "tests/support/hand_trace.hpp"
 
 namespace omni::test {

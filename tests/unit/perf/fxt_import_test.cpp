@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "perf/trace/dependencies.hpp"
+#include "perf/trace/fxt_import.hpp"
 #include "tests/support/omni_perf.hpp"
 #include "tests/support/temporary_directory.hpp"
 

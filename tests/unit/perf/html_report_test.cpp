@@ -1,5 +1,4 @@
 // The page, and the numbers in it.
-#include "perf/report/reports.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "perf/report/html_report.hpp"
+#include "perf/report/packed_column.hpp"
 #include "perf/trace/trace.hpp"
 #include "tests/support/synthetic_trace.hpp"
 #include "tests/support/temporary_directory.hpp"

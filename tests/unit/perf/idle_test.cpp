@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "perf/analysis/idle.hpp"
 #include "tests/support/hand_trace.hpp"
 #include "tests/support/temporary_directory.hpp"
 

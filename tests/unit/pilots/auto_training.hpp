@@ -13,8 +13,10 @@
 
 #include "layers/formats/darknet.hpp"
 #include "runtime/data/dataset.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/checkpoint/training_checkpoint.hpp"
 #include "scheduling/forecast/machine/machine_file.hpp"

@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/tasks/session.hpp"
 #include "scheduling/checkpoint/training_checkpoint.hpp"
 #include "scheduling/pilots/growing.hpp"
 #include "scheduling/strategies/registry.hpp"
 #include "tests/support/group_training.hpp"
-#include "tests/support/temporary_directory.hpp"
+#include "tests/support/net_text.hpp"
+#include "tests/support/with_session.hpp"
 
 namespace omni {
 namespace {
@@ -30,19 +30,13 @@ TEST(GroupGrowth, S13_ends_at_the_last_number_that_was_worth_it) {
   EXPECT_EQ(settles_at({100}, 1), 1);
 }
 
-class GrowingTest : public testing::Test {
+class GrowingTest : public test::WithSession {
  protected:
-  GrowingTest() : session_(start()) {}
-  Result<Session> start() {
-    SessionOptions options;
-    options.cpu_workers = 2;
-    options.models = folder_ / "models";
-    return Session::start(options);
-  }
+  GrowingTest() : WithSession(test::with_workers(2)) {}
   static std::unique_ptr<test::GroupTraining> make(int groups) {
     return std::make_unique<test::GroupTraining>(
-        "[net]\nbatch=4\nheight=6\nwidth=6\nchannels=1\nlearning_rate=0.05\n"
-        "[connected]\noutput=3\nactivation=linear\n[softmax]\n",
+        test::net(4, {6, 6, 1}, "learning_rate=0.05\n") + test::connected(3) +
+            test::layer("softmax"),
         groups,
         Sharing{
             .replicas = true, .own_models = true, .fully_connected = FullyConnected::replicated},
@@ -63,8 +57,6 @@ class GrowingTest : public testing::Test {
     state_ = training.state();
     return trained;
   }
-  test::TemporaryDirectory folder_;
-  Result<Session> session_;
   std::vector<std::string> said_;
   TrainingState state_;
 };

@@ -8,36 +8,17 @@
 #include "scheduling/strategies/averaging.hpp"
 #include "tests/support/deterministic_session.hpp"
 #include "tests/support/group_training.hpp"
+#include "tests/support/net_text.hpp"
 
 namespace omni {
 namespace {
 
 constexpr int kAveragedBatch = 6;
-constexpr const char* kAveragedNet = R"([net]
-batch=6
-height=8
-width=8
-channels=1
-learning_rate=0.05
-momentum=0.9
-decay=0.01
-policy=steps
-steps=10,17
-scales=.5,.95
-[convolutional]
-filters=5
-size=3
-pad=1
-activation=tanh
-batch_normalize=1
-[connected]
-output=9
-activation=tanh
-[connected]
-output=3
-activation=linear
-[softmax]
-)";
+const std::string kAveragedNet =
+    test::net(kAveragedBatch, {8, 8, 1},
+              std::string(test::kSgd) + "policy=steps\nsteps=10,17\nscales=.5,.95\n") +
+    test::convolutional(5, "tanh", "pad=1\nbatch_normalize=1\n") + test::connected(9, "tanh") +
+    test::connected(3) + test::layer("softmax");
 
 using AveragedValues = std::vector<std::vector<double>>;  // by parameter
 

@@ -12,26 +12,14 @@
 #include "scheduling/strategies/hogbatch.hpp"
 #include "tests/support/deterministic_session.hpp"
 #include "tests/support/group_training.hpp"
+#include "tests/support/net_text.hpp"
 
 namespace omni {
 namespace {
 
-constexpr const char* kMergedNet = R"([net]
-batch=12
-height=8
-width=8
-channels=1
-learning_rate=0.05
-momentum=0
-[convolutional]
-filters=4
-size=3
-activation=tanh
-[connected]
-output=3
-activation=linear
-[softmax]
-)";
+const std::string kMergedNet = test::net(12, {8, 8, 1}, "learning_rate=0.05\nmomentum=0\n") +
+                               test::convolutional(4, "tanh", "") + test::connected(3) +
+                               test::layer("softmax");
 
 MakeClock made_of(const VirtualClock& clock) {
   return [&clock](int) { return std::make_unique<VirtualClock>(clock); };

@@ -1,5 +1,4 @@
 // LIBSVM files as data sets of vectors: what is read, and what is said of lines that cannot be.
-#include "runtime/data/sources.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +6,8 @@
 #include <vector>
 
 #include "runtime/data/data_feed.hpp"
+#include "runtime/data/open.hpp"
+#include "runtime/data/vectors/libsvm.hpp"
 #include "tests/fuzz/seeds.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -1,6 +1,5 @@
 // The synthetic vectors can be learned, by a linear model in part only, and depend on nothing but
 // their number.
-#include "runtime/data/sources.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +7,9 @@
 #include <numeric>
 #include <string>
 #include <vector>
+
+#include "runtime/data/open.hpp"
+#include "runtime/data/synthetic.hpp"
 
 namespace omni {
 namespace {

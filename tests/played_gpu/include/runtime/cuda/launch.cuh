@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/first_launch.hpp"
 #include "tests/played_gpu/kernel.hpp"
 
 namespace omni {

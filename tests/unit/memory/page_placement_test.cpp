@@ -1,5 +1,5 @@
 // Placement of pages on NUMA nodes.
-#include "runtime/tasks/models/machine_model.hpp"
+#include "runtime/tasks/models/page_placement.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -4,13 +4,14 @@
 
 #include "codelets/spatial/copy_channels.hpp"
 #include "runtime/tasks/codelet.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni::test {
 namespace {
 
-TEST(FleetingTensor, has_no_home_and_can_be_read) {
+TEST(TransientTensor, has_no_home_and_can_be_read) {
   SessionOptions options;
   options.cpu_workers = 1;
   options.gpus = {0};
@@ -19,7 +20,7 @@ TEST(FleetingTensor, has_no_home_and_can_be_read) {
   ASSERT_TRUE(session) << session.error().message();
   constexpr int kCount = 1000;
   Tensor values("values", kCount, DataType::bf16), copied("copied", kCount, DataType::bf16);
-  copied.make_fleeting();
+  copied.make_transient();
   ASSERT_TRUE(values.allocate());
   ASSERT_TRUE(copied.allocate());
   EXPECT_EQ(starpu_data_get_home_node(values.handle()), STARPU_MAIN_RAM);

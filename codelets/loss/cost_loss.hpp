@@ -1,0 +1,90 @@
+// The distance of the output from the one-hot label, for old cfgs that end in [cost]. Where d =
+// prediction - truth, loss = scale * sum f(d), and diff = scale * f'(d) is exactly its gradient.
+//
+// Darknet reports other multiples of f (d^2, not d^2/2) without the scale, and its `smooth` steps
+// in the wrong direction where |d| >= 1.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "codelets/elementwise/activation_functors.hpp"
+#include "codelets/loss/label_metrics.hpp"
+#include "runtime/bf16/bf16.hpp"
+#include "runtime/tasks/kernel.hpp"
+
+namespace omni {
+
+enum class Distance : int { sse, smooth, l1 };
+
+struct CostLossArgs {
+  int n = 0, inputs = 0;
+  Distance distance = Distance::sse;
+  float scale = 1;
+  bool gradient = false;  // submit_loss() sets it: there is a diff to write
+};
+
+namespace distances {
+
+using activations::like;
+
+struct Squared {
+  OMNI_HD auto operator()(auto d) const { return d * d / 2; }
+  OMNI_HD auto gradient(auto d) const { return d; }
+};
+
+// Squared for |d| up to 1, linear from there on.
+struct Smooth {
+  OMNI_HD auto operator()(auto d) const {
+    const auto size = std::abs(d);
+    return size < 1 ? d * d / 2 : size - like(d, 0.5);
+  }
+  OMNI_HD auto gradient(auto d) const {
+    const auto below = d > 1 ? like(d, 1) : d;
+    return d < -1 ? like(d, -1) : below;
+  }
+};
+
+struct Absolute {
+  OMNI_HD auto operator()(auto d) const { return std::abs(d); }
+  OMNI_HD auto gradient(auto d) const {
+    const auto not_above = d < 0 ? like(d, -1) : d;  // 0, or NaN
+    return d > 0 ? like(d, 1) : not_above;
+  }
+};
+
+}  // namespace distances
+
+// Calls use(f), so that a loop has its switch outside.
+void with_distance(Distance distance, auto&& use) {
+  switch (distance) {
+    case Distance::sse: return use(distances::Squared{});
+    case Distance::smooth: return use(distances::Smooth{});
+    case Distance::l1: return use(distances::Absolute{});
+  }
+}
+
+namespace reference {
+
+template <class T>
+void cost_loss(const CostLossArgs& args, const T* src, const std::int32_t* labels, T* metrics,
+               T* diff) {
+  judge_images(args.n, args.inputs, src, labels, metrics, args.gradient ? diff : nullptr,
+               [&](LabelMetrics& sums, int label, const T* x, T* d) {
+                 sums.count(label_rank(x, args.inputs, label));
+                 with_distance(args.distance, [&](auto f) {
+                   for (int i = 0; i < args.inputs; ++i) {
+                     const T error = x[i] - (i == label ? T{1} : T{0});
+                     const T scale = static_cast<T>(args.scale);
+                     sums.loss += static_cast<double>(scale * f(error));
+                     if (d != nullptr) d[i] = scale * f.gradient(error);
+                   }
+                 });
+               });
+}
+
+}  // namespace reference
+
+OMNI_CODELET(CostLossArgs, cost_loss);  // submitted by submit_loss()
+
+}  // namespace omni

@@ -1,0 +1,84 @@
+// The metrics of a slice, which every loss computes besides the gradient: the sum of losses, and
+// how many images are right. A place with the label kNoLabel has no image: no loss, no gradient, no
+// count.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/tasks/access.hpp"
+#include "runtime/tasks/kernel.hpp"
+#include "runtime/tasks/slices.hpp"
+#include "runtime/tasks/submission.hpp"
+
+namespace omni {
+
+// They are stored as f32[4] in the order of the members.
+struct LabelMetrics {
+  double loss = 0;         // sum over the images
+  int top1 = 0, top5 = 0;  // images whose label is the best class, or one of the five best
+  int images = 0;          // that count
+
+  // `rank` is that of the label, from 0.
+  constexpr void count(int rank) {
+    top1 += rank < 1;
+    top5 += rank < 5;
+    ++images;
+  }
+  template <class T>
+  constexpr void store(T* metrics) const {
+    metrics[0] = static_cast<T>(loss);
+    metrics[1] = static_cast<T>(top1);
+    metrics[2] = static_cast<T>(top5);
+    metrics[3] = static_cast<T>(images);
+  }
+};
+
+// Whether a class with this value ranks before the label, whose value is `own`. Of equal values the
+// lower index is first, so a constant output is not always right. NaN of the label ranks last, so a
+// diverged net is never right.
+template <class T>
+constexpr bool comes_before(T value, T own, bool lower_index) {
+  return lower_index ? !(value < own) : !(value <= own);
+}
+
+// Returns how many classes rank before the label.
+template <class T>
+int label_rank(const T* values, int classes, int label) {
+  const T own = values[label];
+  int before = 0;
+  for (int i = 0; i < label; ++i) before += comes_before(values[i], own, true);
+  for (int i = label + 1; i < classes; ++i) before += comes_before(values[i], own, false);
+  return before;
+}
+
+// Returns the label; throws if it is none of the classes.
+int checked_label(std::int32_t label, int classes, int image);
+
+// Calls judge(sums, label, x, d) for n images, and stores the sums. x are an image's values, d is
+// where its gradient goes, or null if `diff` is. A place without an image gets the gradient 0.
+template <class T, class Judge>
+void judge_images(int n, int inputs, const T* src, const std::int32_t* labels, T* metrics, T* diff,
+                  Judge judge) {
+  LabelMetrics sums;
+  for (int image = 0; image < n; ++image) {
+    const std::int64_t first = std::int64_t{image} * inputs;
+    T* d = diff != nullptr ? diff + first : nullptr;
+    if (labels[image] != kNoLabel)
+      judge(sums, checked_label(labels[image], inputs, image), src + first, d);
+    else if (d != nullptr)
+      std::fill_n(d, inputs, T{0});
+  }
+  sums.store(metrics);
+}
+
+// Submits a loss with the buffers {src R, labels R, metrics W [, diff W]}. `labels` are i32[n],
+// `metrics` f32[4] as of LabelMetrics. `diff` is null outside of training.
+template <class Args>
+void submit_loss(Codelet<Args>& loss, Args args, const Tensor& src, const Tensor& labels,
+                 const Tensor& metrics, const Tensor* diff, TaskTag tag = {}) {
+  args.gradient = diff != nullptr;
+  loss.submit(args, {read(src), read(labels), write(metrics), if_any(write, diff)}, tag);
+}
+
+}  // namespace omni

@@ -1,0 +1,58 @@
+// What every worker did at every instant of a run, and why it did nothing.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "perf/trace/trace.hpp"
+
+namespace omni::perf {
+
+// The time of a worker has these parts; `omni-perf idle --help` explains them. At an instant with
+// several tasks or several causes, the first part in this order counts. There are two exceptions:
+// other_nodes comes before nothing_ready, and start_up before barrier and submission_late.
+enum class Part {
+  compute,
+  data,
+  scheduling,
+  other_workers,
+  nothing_ready,
+  submission_late,
+  barrier,
+  other_nodes,
+  start_up
+};
+constexpr std::size_t kPartCount = 9;
+// The names of the parts, in JSON, too.
+constexpr std::array<std::string_view, kPartCount> kPartNames = {
+    "compute",         "data",    "scheduling",  "other_workers", "nothing_ready",
+    "submission_late", "barrier", "other_nodes", "start_up"};
+
+struct WorkerTime {
+  std::uint32_t worker = 0;                     // index into Trace::workers
+  std::array<Nanoseconds, kPartCount> parts{};  // by Part; their sum is exactly the wall time
+  std::uint64_t tasks = 0;
+
+  double seconds(Part part) const {
+    return static_cast<double>(parts[static_cast<std::size_t>(part)]) * 1e-9;
+  }
+};
+
+struct Idle {
+  double wall = 0;                         // s
+  std::vector<WorkerTime> workers;         // as in Trace::workers
+  std::array<double, kPartCount> total{};  // s, by Part, over all workers
+  std::array<double, kPartCount> share{};  // by Part, of the time of all workers; the sum is 1
+};
+
+// Analyses the whole run. With `skip`, begins when half of the last skipped iteration is computed.
+// It ends when half of the last iteration is computed, so it leaves out what is not training.
+// nullopt: there are no more iterations than `skip`.
+std::optional<Idle> analyse_idle(const Trace& trace, std::size_t skip);
+Idle analyse_idle(const Trace& trace);
+
+}  // namespace omni::perf

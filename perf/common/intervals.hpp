@@ -1,0 +1,22 @@
+// Sets of instants, kept as sorted intervals of time that neither overlap nor touch.
+#pragma once
+
+#include <vector>
+
+#include "perf/trace/trace.hpp"
+
+namespace omni::perf {
+
+struct Interval {
+  Nanoseconds from = 0, to = 0;
+};
+
+// Makes a set of any intervals in any order.
+std::vector<Interval> united(std::vector<Interval> intervals);
+
+Nanoseconds length_of(const std::vector<Interval>& set);
+
+// Returns how long both sets last at the same time.
+Nanoseconds common_length(const std::vector<Interval>& a, const std::vector<Interval>& b);
+
+}  // namespace omni::perf

@@ -1,0 +1,29 @@
+// The reader of LIBSVM's text files: a line per vector, "label index:value index:value ...".
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "runtime/data/dataset.hpp"
+#include "runtime/memory/memory_limits.hpp"
+
+namespace omni {
+
+// A line names the features that are not 0. Only they take memory.
+struct LibsvmRequest {
+  std::filesystem::path train, test = {};  // `test` empty: there is none
+  int features = 0;                        // the least number; more if `train` has larger indices
+  // True: features become (x - min) / (max - min) over the training vectors; constant ones become
+  // 0.
+  bool scale = false;
+  std::uint64_t limit = physical_memory() / 4;  // bytes that the vectors of a file may take
+};
+
+// Decides by the name, *.svm or *.libsvm (maybe .gz), or by the first line: its last word begins
+// with a number and a colon.
+bool is_libsvm(const std::filesystem::path& file);
+
+// Labels are integers. The sorted labels of `train` are the classes.
+Result<DatasetPair> open_libsvm(const LibsvmRequest& request);
+
+}  // namespace omni

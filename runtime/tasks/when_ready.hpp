@@ -1,0 +1,16 @@
+// Callbacks for the moment when the tasks that write a tensor are done.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "runtime/tasks/access.hpp"
+
+namespace omni {
+
+// Calls `then` once all tasks are done that were submitted before and write these tensors: in a
+// worker's thread, or at once in the calling one. `then` must not wait. No data is moved.
+void when_ready(std::span<Tensor* const> tensors, std::function<void()> then);
+void when_ready(TensorPart part, std::function<void()> then);
+
+}  // namespace omni

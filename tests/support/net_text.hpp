@@ -1,0 +1,38 @@
+// Texts of small nets in Darknet's format, which tests put together layer by layer:
+//   net(6, {8, 8, 1}, kSgd) + convolutional(5, "tanh") + connected(3) + layer("softmax")
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "runtime/extent.hpp"
+
+namespace omni::test {
+
+// Stochastic gradient descent as most tests of trainings have it.
+inline constexpr const char* kSgd = "learning_rate=0.05\nmomentum=0.9\ndecay=0.01\n";
+
+// `options`, here and below, are further lines of the section, each with its line end.
+inline std::string layer(std::string_view type, std::string_view options = "") {
+  return fmt::format("[{}]\n{}", type, options);
+}
+
+inline std::string net(int batch, Extent input, std::string_view options = "") {
+  return layer("net", fmt::format("batch={}\nheight={}\nwidth={}\nchannels={}\n{}", batch, input.h,
+                                  input.w, input.c, options));
+}
+
+// Filters of 3x3, with a padding that keeps the image's size unless `options` say otherwise.
+inline std::string convolutional(int filters, std::string_view activation,
+                                 std::string_view options = "pad=1\n") {
+  return layer("convolutional",
+               fmt::format("filters={}\nsize=3\nactivation={}\n{}", filters, activation, options));
+}
+
+inline std::string connected(int outputs, std::string_view activation = "linear") {
+  return layer("connected", fmt::format("output={}\nactivation={}\n", outputs, activation));
+}
+
+}  // namespace omni::test
