@@ -1,5 +1,7 @@
 #include "scheduling/strategies/async.hpp"
 
+#include "scheduling/strategies/registry.hpp"
+
 namespace omni {
 
 Async::Async(ComputeGroups& groups, Asynchrony asynchrony, Momentum momentum)
@@ -60,4 +62,24 @@ MakeStrategy async(Asynchrony asynchrony, Compensation compensation) {
   };
 }
 
+namespace {
+
+const StrategyRegistration sync_registration(
+    {.name = "sync",
+     .summary = "one group: all workers share each mini-batch",
+     .most_groups = 1,
+     .saved_as = "async",
+     .make = [](const StrategyOptions&) { return async(Asynchrony::reproducible); }});
+
+const StrategyRegistration async_registration(
+    {.name = "async",
+     .summary = "groups update one model as their gradients arrive, with compensated momentum",
+     .uses = {"--async", "--momentum-compensation", "--fc", "--cold-start", "--guard"},
+     .make = [](const StrategyOptions& options) {
+       return async(options.in_order ? Asynchrony::reproducible
+                                     : options.asynchrony.value_or(Asynchrony::free),
+                    options.compensation.value_or(Compensation::theory));
+     }});
+
+}  // namespace
 }  // namespace omni

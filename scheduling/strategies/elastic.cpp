@@ -130,6 +130,13 @@ void Elastic::take(std::span<const double> numbers) {
 
 namespace {
 
+// Sixteen steps from nothing to the whole mini-batch, or as many as divide it.
+int elastic_pass(int batch) {
+  int pass = std::max(1, batch / 16);
+  while (batch % pass != 0) --pass;
+  return pass;
+}
+
 const StrategyRegistration elastic(
     {.name = "elastic",
      .summary = "elastic averaging: models are merged after mega-batches, by their updates",
@@ -137,7 +144,10 @@ const StrategyRegistration elastic(
      .models = GroupModels::own,
      .least_groups = 2,
      .meetings = {Meetings::Kind::at_rest, 16},
-     .has_group_batches = true,
+     .sizes = [](std::vector<GroupBatch>, int batch,
+                 const std::vector<bool>& on_gpu) -> Result<GroupSizes> {
+       return GroupSizes{.images_per_pass = std::vector<int>(on_gpu.size(), elastic_pass(batch))};
+     },
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions& solver) {
          const auto mega = static_cast<std::uint64_t>(options.sync_every.value_or(16)) *

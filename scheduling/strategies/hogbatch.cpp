@@ -1,7 +1,10 @@
 #include "scheduling/strategies/hogbatch.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace omni {
 
@@ -97,12 +100,42 @@ namespace {
 
 constexpr double kBatchRate = 0.5;  // the noise of a gradient falls with the root of its samples
 
+// Small mini-batches on cores, large ones on GPUs.
+std::vector<GroupBatch> usual_batches(int batch, const std::vector<bool>& on_gpu) {
+  const bool both = std::ranges::count(on_gpu, true) % std::ssize(on_gpu) != 0;
+  const int small = both ? std::max(1, batch / 64) : batch;
+  std::vector<GroupBatch> batches;
+  for (const bool gpu : on_gpu)
+    batches.push_back(gpu ? GroupBatch{batch, std::max(1, batch / 16), batch}
+                          : GroupBatch{small, small, batch});
+  return batches;
+}
+
+// A pass divides all sizes of its group. The smallest divides all others, or an epoch could not
+// end.
+Result<GroupSizes> hogbatch_sizes(std::vector<GroupBatch> wanted, int batch,
+                                  const std::vector<bool>& on_gpu) {
+  GroupSizes chosen{wanted.empty() ? usual_batches(batch, on_gpu) : std::move(wanted)};
+  for (const GroupBatch& each : chosen.batches)
+    chosen.images_per_pass.push_back(
+        std::gcd(std::gcd(each.start, each.least), std::gcd(each.most, batch)));
+  const int smallest = std::ranges::min(chosen.images_per_pass);
+  for (const int pass : chosen.images_per_pass)
+    if (pass % smallest != 0)
+      return Error{ErrorKind::usage, "--group-batches",
+                   fmt::format("{} and {} samples are computed at once, which do not divide each "
+                               "other: an epoch could not end",
+                               smallest, pass),
+                   "make all sizes multiples of the smallest"};
+  return chosen;
+}
+
 const StrategyRegistration hogbatch(
     {.name = "hogbatch",
      .summary = "groups add their changes to one model; small mini-batches on cores, large on GPUs",
      .uses = {"--async", "--group-batches", "--batch-rate"},
      .models = GroupModels::replicated,
-     .has_group_batches = true,
+     .sizes = hogbatch_sizes,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions&) {
          return std::make_unique<Hogbatch>(groups, options.in_order, options.group_batches,
@@ -115,8 +148,15 @@ const StrategyRegistration adaptive(
      .summary = "hogbatch whose mini-batches follow the balance of updates",
      .uses = {"--async", "--group-batches", "--batch-rate", "--adapt-factor", "--adapt-weight"},
      .models = GroupModels::replicated,
-     .has_group_batches = true,
-     .balances = true,
+     .sizes = [](std::vector<GroupBatch> wanted, int batch,
+                 const std::vector<bool>& on_gpu) -> Result<GroupSizes> {
+       OMNI_TRY(GroupSizes chosen, hogbatch_sizes(std::move(wanted), batch, on_gpu));
+       const GroupBatch& first = chosen.batches.front();
+       if (std::ranges::count(chosen.batches, first) < std::ssize(chosen.batches)) return chosen;
+       return Error{ErrorKind::usage, "--strategy adaptive",
+                    "all groups are of one kind: there is nothing to balance",
+                    "give two kinds: --group-batches '1:1-16,64:16-256', say"};
+     },
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions&) {
          return std::make_unique<Hogbatch>(groups, options.in_order, options.group_batches,

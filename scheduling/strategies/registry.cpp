@@ -16,22 +16,6 @@ std::vector<StrategyType>& types() {
   return all;
 }
 
-const StrategyRegistration sync_registration(
-    {.name = "sync",
-     .summary = "one group: all workers share each mini-batch",
-     .most_groups = 1,
-     .make = [](const StrategyOptions&) { return async(Asynchrony::reproducible); }});
-
-const StrategyRegistration async_registration(
-    {.name = "async",
-     .summary = "groups update one model as their gradients arrive, with compensated momentum",
-     .uses = {"--async", "--momentum-compensation", "--fc", "--cold-start", "--guard"},
-     .make = [](const StrategyOptions& options) {
-       return async(options.in_order ? Asynchrony::reproducible
-                                     : options.asynchrony.value_or(Asynchrony::free),
-                    options.compensation.value_or(Compensation::theory));
-     }});
-
 }  // namespace
 
 StrategyRegistration::StrategyRegistration(StrategyType type) {
@@ -52,6 +36,10 @@ Result<const StrategyType*> find_strategy(std::string_view name) {
                fmt::format("there is no strategy {}", shown_name(name)),
                near.empty() ? fmt::format("one of: {}", fmt::join(names, " "))
                             : fmt::format("did you mean {}?", near)};
+}
+
+const StrategyType& usual_strategy(bool several_groups) {
+  return **find_strategy(several_groups ? "async" : "sync");
 }
 
 std::vector<std::string_view> StrategyOptions::given() const {

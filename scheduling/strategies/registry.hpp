@@ -34,16 +34,25 @@ struct StrategyOptions {
 // of its own.
 enum class GroupModels { one, replicated, own };
 
+// What groups compute at once, where that is not the net's mini-batch.
+struct GroupSizes {
+  std::vector<GroupBatch> batches{};   // by group; none: all have the net's
+  std::vector<int> images_per_pass{};  // by group; none: the whole mini-batch
+};
+
 struct StrategyType {
   std::string_view name, summary;
   std::vector<std::string_view> uses{};  // options: "--alpha"
   GroupModels models = GroupModels::one;
   int least_groups = 1;  // fewer train as sync does
   int most_groups = kMostGroups;
-  Meetings meetings{};             // by default
-  bool has_group_batches = false;  // mini-batches of several sizes
-  bool balances = false;           // the updates of groups of several kinds
-  bool grows = false;              // --groups auto finds their number while training
+  Meetings meetings{};          // by default
+  bool grows = false;           // --groups auto finds their number while training
+  std::string_view saved_as{};  // in checkpoints; "": by its name
+  // The sizes for groups of these kinds, of a net with such mini-batches. `wanted`: by group, as
+  // the user wants them; none: as they suit. Null: all groups take the net's mini-batch at once.
+  Result<GroupSizes> (*sizes)(std::vector<GroupBatch> wanted, int batch,
+                              const std::vector<bool>& on_gpu) = nullptr;
   MakeStrategy (*make)(const StrategyOptions& options) = nullptr;
 };
 
@@ -53,5 +62,6 @@ struct StrategyRegistration {
 
 const std::vector<StrategyType>& strategy_types();  // by name
 Result<const StrategyType*> find_strategy(std::string_view name);
+const StrategyType& usual_strategy(bool several_groups);  // where none is named
 
 }  // namespace omni

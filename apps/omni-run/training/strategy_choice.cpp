@@ -47,7 +47,7 @@ Status check_combination(const StrategyType& type, const TrainArguments& argumen
                     "--groups auto is for async and sma only", "give a number"},
                    {groups.count.value_or(1) > type.most_groups, name, most.c_str(),
                     "leave out --groups, or name another strategy"},
-                   {type.name == "sync" && (groups.automatic || groups.planned), name,
+                   {type.most_groups == 1 && (groups.automatic || groups.planned), name,
                     "its number of groups is 1", "leave it out"}});
 }
 
@@ -91,38 +91,17 @@ Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int g
   return batches;
 }
 
-int pass_of(const GroupBatch& batch, int net_batch) {
-  return std::gcd(std::gcd(batch.start, batch.least), std::gcd(batch.most, net_batch));
-}
-
-// Sixteen steps from nothing to the whole mini-batch, or as many as divide it.
-int elastic_pass(int batch) {
-  int pass = std::max(1, batch / 16);
-  while (batch % pass != 0) --pass;
-  return pass;
-}
-
-// Small mini-batches on cores, large ones on GPUs.
-std::vector<GroupBatch> usual_batches(int batch, const std::vector<bool>& on_gpu) {
-  const bool both = std::ranges::count(on_gpu, true) % static_cast<int>(on_gpu.size()) != 0;
-  const int small = both ? std::max(1, batch / 64) : batch;
-  std::vector<GroupBatch> batches;
-  for (const bool gpu : on_gpu)
-    batches.push_back(gpu ? GroupBatch{batch, std::max(1, batch / 16), batch}
-                          : GroupBatch{small, small, batch});
-  return batches;
-}
-
 }  // namespace
 
 std::string_view StrategyChoice::state_name() const {
-  return type->models == GroupModels::one ? "async" : type->name;
+  return type->saved_as.empty() ? type->name : type->saved_as;
 }
 
 Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
   GroupArguments& groups = arguments.groups;
   if (!groups.layout.empty() && !groups.count && !groups.planned && !groups.automatic) {
-    const int ranks = groups.strategy == "sync" ? 1 : ranks::size();
+    const auto named = find_strategy(groups.strategy);
+    const int ranks = named && (*named)->most_groups == 1 ? 1 : ranks::size();
     OMNI_TRY(const GroupPlaces places, parse_group_layout(groups.layout, kAnyWorkers, ranks));
     if (places.workers.size() > static_cast<std::size_t>(kMostGroups))
       return refusal("--group-layout", fmt::format("names {} groups", places.workers.size()),
@@ -132,12 +111,13 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
   const bool several =
       groups.automatic || groups.planned || groups.count.value_or(1) > 1 || !groups.layout.empty();
   StrategyChoice choice;
-  const std::string name = !groups.strategy.empty() ? groups.strategy : several ? "async" : "sync";
-  OMNI_TRY(choice.type, find_strategy(name));
-  // Nobody chose sync who left --strategy out: asynchronous options have no effect, which is said.
   const bool chosen = !groups.strategy.empty();
-  OMNI_TRY(const StrategyType* asynchronous, find_strategy("async"));
-  OMNI_CHECK(check_options(chosen ? *choice.type : *asynchronous, groups));
+  choice.type = &usual_strategy(several);
+  if (chosen) {
+    OMNI_TRY(choice.type, find_strategy(groups.strategy));
+  }
+  // Without --strategy, options of several groups have no effect on one group, which is said.
+  OMNI_CHECK(check_options(chosen ? *choice.type : usual_strategy(true), groups));
   OMNI_CHECK(check_combination(*choice.type, arguments));
   if (choice.type->grows && groups.planned) {
     OMNI_CHECK(check_planned(arguments));
@@ -153,7 +133,7 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
     groups.count = std::clamp(workers, choice.type->least_groups, kMostGroups);
   if (groups.count.value_or(1) < choice.type->least_groups) {
     log::info("--strategy {} with one group is plain training: sync", choice.type->name);
-    OMNI_TRY(choice.type, find_strategy("sync"));
+    choice.type = &usual_strategy(false);
   }
   choice.options = groups.how;
   choice.options.in_order = arguments.machine.session.deterministic ||
@@ -166,31 +146,14 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
 Result<GroupShape> shape_groups(StrategyChoice& choice, const GroupArguments& groups, int batch,
                                 const std::vector<bool>& on_gpu) {
   GroupShape shape{.models = choice.type->models};
-  const int count = groups.count.value_or(1);
-  if (!choice.type->has_group_batches) return shape;
-  if (choice.type->models == GroupModels::own) {
-    shape.images_per_pass.assign(count, elastic_pass(batch));
-    return shape;
+  if (choice.type->sizes == nullptr) return shape;
+  std::vector<GroupBatch> wanted;
+  if (!groups.batches.empty()) {
+    OMNI_TRY(wanted, parse_group_batches(groups.batches, groups.count.value_or(1)));
   }
-  std::vector<GroupBatch>& batches = choice.options.group_batches;
-  if (groups.batches.empty()) {
-    batches = usual_batches(batch, on_gpu);
-  } else {
-    OMNI_TRY(batches, parse_group_batches(groups.batches, count));
-  }
-  for (const GroupBatch& each : batches) shape.images_per_pass.push_back(pass_of(each, batch));
-  const int smallest = std::ranges::min(shape.images_per_pass);
-  for (const int pass : shape.images_per_pass)
-    if (pass % smallest != 0)
-      return refusal("--group-batches",
-                     fmt::format("{} and {} samples are computed at once, which do not divide each "
-                                 "other: an epoch could not end",
-                                 smallest, pass),
-                     "make all sizes multiples of the smallest");
-  if (choice.type->balances &&
-      std::ranges::all_of(batches, [&](const GroupBatch& each) { return each == batches.front(); }))
-    return refusal("--strategy adaptive", "all groups are of one kind: there is nothing to balance",
-                   "give two kinds: --group-batches '1:1-16,64:16-256', say");
+  OMNI_TRY(GroupSizes sizes, choice.type->sizes(std::move(wanted), batch, on_gpu));
+  choice.options.group_batches = std::move(sizes.batches);
+  shape.images_per_pass = std::move(sizes.images_per_pass);
   return shape;
 }
 

@@ -151,9 +151,9 @@ TEST_F(Inspecting, changes_no_bit_of_any_strategy) {
     StrategyOptions how;
     how.in_order = true;
     how.sync_every = name == std::string("hogbatch") ? std::nullopt : std::optional(2);
-    if (type.has_group_batches) how.group_batches = {{4, 2, 8}, {8, 2, 8}};
+    if (type.sizes != nullptr) how.group_batches = {{4, 2, 8}, {8, 2, 8}};
     const std::vector<int> passes =
-        type.has_group_batches ? std::vector<int>{2, 2} : std::vector<int>();
+        type.sizes != nullptr ? std::vector<int>{2, 2} : std::vector<int>();
     const Sharing sharing{.replicas = true,
                           .own_models = type.models == GroupModels::own,
                           .fully_connected = FullyConnected::replicated};
