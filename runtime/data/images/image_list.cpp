@@ -14,6 +14,7 @@
 
 #include "runtime/checksum.hpp"
 #include "runtime/data/data_file.hpp"
+#include "runtime/data/formats.hpp"
 #include "runtime/data/images/image.hpp"
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
@@ -74,6 +75,21 @@ std::string fingerprint(const ImageList& list) {
   }
   return checksum_text(checksum.value());
 }
+
+const DataFormatRegistration labelled_lists(
+    {.order = 40,  // any files
+     .name = "lists",
+     .form = "two lists of 'path label' lines: train.txt,val.txt",
+     .is =
+         [](const DatasetRequest& request) {
+           const bool one = std::filesystem::is_regular_file(request.source);
+           return !two_files(request).second.empty() || (one && !request.test);
+         },
+     .open =
+         [](const DatasetRequest& request) {
+           const auto [train, test] = two_files(request);
+           return open_labelled_lists(train, test, request.test);
+         }});
 
 }  // namespace
 
