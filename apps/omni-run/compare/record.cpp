@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include "apps/omni-perf/document.hpp"
-#include "apps/omni-run/arguments.hpp"
 #include "perf/report/reports.hpp"
 #include "runtime/files.hpp"
 #include "runtime/own_command.hpp"

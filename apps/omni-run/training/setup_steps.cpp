@@ -134,9 +134,6 @@ Status Training::check() {
   OMNI_CHECK(check_automatic(arguments_, net()));
   if (arguments_.epochs && !std::isfinite(*arguments_.epochs))
     return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
-  if (!arguments_.arrivals.simulated && !arguments_.arrivals.machine.empty())
-    return Error{ErrorKind::usage, "--machine", "has no effect on real arrivals",
-                 "add --arrivals virtual"};
   return {};
 }
 
