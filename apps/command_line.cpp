@@ -42,11 +42,7 @@ class GroupedHelp final : public CLI::Formatter {
     std::string name = make_option_name(option, positional), value = option->get_type_name();
     std::string about = option->get_description();
     if (about.starts_with('<')) {
-      const std::size_t words = value.find(":{"), end = about.find("> ");
-      if (words != value.npos && about.find('|') > end) {
-        std::replace(value.begin(), value.end(), ',', ' ');
-        about += ". One of: " + value.substr(words + 2, value.size() - words - 3);
-      }
+      const std::size_t end = about.find("> ");
       value = about.substr(1, end - 1);
       about.erase(0, end + 2);
     }
@@ -232,44 +228,7 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   return lines;
 }
 
-void use_grouped_help(CLI::App& app, std::string_view table) {
-  struct Entry {
-    std::string group, text;
-  };
-  std::map<std::string, Entry> entries;
-  Entry* entry = nullptr;
-  std::istringstream lines{std::string(table)};
-  std::string group;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("= ")) {
-      group = line.substr(2);
-    } else if (line.starts_with("  ")) {
-      entry->text += (entry->text.empty() ? "" : " ") + line.substr(2);
-    } else if (!group.empty() && !line.empty()) {
-      const std::size_t end = line.find(' ', line.find("--"));
-      entry = &entries[line.substr(0, end)];
-      *entry = {group, end == line.npos ? "" : "<" + line.substr(end + 1) + ">"};
-    }
-  }
-  std::vector<CLI::App*> apps = app.get_subcommands([](CLI::App*) { return true; });
-  apps.push_back(&app);
-  for (CLI::App* each : apps) {
-    each->formatter(std::make_shared<GroupedHelp>());
-    for (CLI::Option* option : each->get_options()) {
-      auto found = entries.find(each->get_name() + " " + option->get_name());
-      if (found == entries.end()) found = entries.find(option->get_name());
-      if (found == entries.end()) continue;
-      const std::string own = option->get_description();
-      const bool described = found->second.text.ends_with('>') || found->second.text.empty();
-      option->group(found->second.group)
-          ->description(found->second.text +
-                        (own.empty() ? ""
-                         : described ? " "
-                                     : ". ") +
-                        own);
-    }
-  }
-}
+void use_grouped_help(CLI::App& app) { app.formatter(std::make_shared<GroupedHelp>()); }
 
 std::optional<int> read_command_line(CLI::App& app, int argc, const char* const* argv) {
   std::optional<Error> refusal;
@@ -279,6 +238,9 @@ std::optional<int> read_command_line(CLI::App& app, int argc, const char* const*
   } catch (const CLI::Success& help_or_version) {
     app.exit(help_or_version);
     return kSuccess;
+  } catch (const Error& refused) {  // by a callback of the program
+    refusal = misplaced_option(app);
+    if (!refusal) refusal = refused;
   } catch (const CLI::ParseError& problem) {
     refusal = misplaced_option(app);
     if (!refusal) refusal = unknown_argument(app);

@@ -36,9 +36,9 @@ constexpr int exit_code(ErrorKind kind) {
 // Lines of at most so many characters, broken at blanks; a longer word has a line of its own.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
-// --help of the program and its subcommands: options by group, lines of at most 100 columns.
-// `table` describes options; its form is that of apps/omni-run/help.txt.
-void use_grouped_help(CLI::App& app, std::string_view table = "");
+// --help of the program and of subcommands that it gets later: options by group, lines of at most
+// 100 columns.
+void use_grouped_help(CLI::App& app);
 
 // Nothing: all is well. Otherwise the exit code, after help or version on stdout, or one line
 // "error: what (hint)".

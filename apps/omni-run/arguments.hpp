@@ -1,26 +1,16 @@
-// What the command line says, by the part of the program that needs it, and how CLI11 fills it in.
+// What the command line says of nets, machines and data, and the options that say it.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "apps/omni-run/option_table.hpp"
 #include "layers/net.hpp"
-#include "runtime/communicator/ranks.hpp"
+#include "runtime/data/formats.hpp"
 #include "runtime/tasks/session.hpp"
-#include "scheduling/forecast/update_ratios.hpp"
-#include "scheduling/groups/momentum.hpp"
-#include "scheduling/pilots/registry.hpp"
-#include "scheduling/strategies/registry.hpp"
-
-namespace CLI {  // its header takes seconds to compile, and few need it
-class App;
-class Validator;
-}  // namespace CLI
 
 namespace omni {
 
@@ -63,25 +53,6 @@ struct DataArguments {
   double damaged = 0.01;  // share of the images of a set that may be
 };
 
-struct GroupArguments {
-  bool automatic = false;
-  bool planned = false;        // the number that is predicted to be the best
-  std::optional<int> count{};  // 1; automatic: at most as many as there are workers
-  std::string layout{};
-  std::uint64_t cold_start = 0;  // iterations with one group before there are several
-  std::optional<bool> guard{};   // true, the default: see Guard
-  FullyConnected fully_connected = FullyConnected::merged;
-  std::string strategy{};  // "": async where there are several groups, else sync
-  std::string batches{};   // samples of each group's mini-batches
-  StrategyOptions how{};
-};
-
-// Whose order groups follow.
-struct ArrivalArguments {
-  bool simulated = false;
-  std::string machine{};  // file
-};
-
 // Of every command that runs a net here.
 struct NetRunArguments {
   CommonArguments common;
@@ -89,121 +60,85 @@ struct NetRunArguments {
   MachineArguments machine;
 };
 
-struct TrainArguments : NetRunArguments {
-  GroupArguments groups;
-  ArrivalArguments arrivals;
-  std::string trace;  // folder
-  DataArguments data;
-  std::optional<double> epochs;
-  std::uint64_t display = 20;
-  std::optional<std::uint64_t> test_every{};  // iterations; 0: at the end only; none: an epoch
-  bool dry_run = false, no_test = false;
-  std::string weights, save_weights, metrics;
-  std::string out;
-  std::uint64_t checkpoint_every = 0;
-  int keep = 2;
-  std::string resume = "none";
-  bool other_data = false, stage = false;
-  decltype(PilotOptions::own) pilots{};  // the options that pilots add
-  double patience = 300;                 // seconds, with a rank that is silent
-};
+inline void describe(OptionTable& add, CommonArguments& common) {
+  add.group("Options");
+  add("-q,--quiet", &common.quiet, "Print only results and errors");
+  add("--json", &common.json, "Print results on stdout as JSON");
+}
 
-struct ValidArguments : NetRunArguments {
-  std::string trace;  // folder
-  DataArguments data;
-  std::string weights, names, per_class_csv;
-  bool per_class = false;
-};
+// From 0 to 1, or without both; also per cent.
+std::string share(std::string& value);
+std::string share_between(std::string& value);
+void describe_settings(OptionTable& add, NetArguments& net);  // the keys of [net] with options
 
-struct PredictArguments : NetRunArguments {
-  DataArguments data;
-  std::string weights, names;
-  std::vector<std::string> images;
-  std::vector<std::uint64_t> samples;
-  int top = 5;
-};
+inline void describe(OptionTable& add, NetArguments& net) {
+  add.group("Net and solver");
+  add("--net FILE", &net.net, "Net: a .cfg file, or the name of a shipped net");
+  add("--strict", &net.strict,
+      "Unknown keys in the net are errors; a training that does not learn ends with exit code 6");
+  add("--slice IMAGES", &net.slice, {.check = range(0, 1 << 30)},
+      "Images per task; default: 0, a choice by the net, the mini-batch and the cores");
+  add("--classes COUNT", &net.classes, {.check = class_count},
+      "Outputs of the last layer, in place of what the net says");
+  add("--set KEY=VALUE", &net.settings, "Override a key of [net], as in --set momentum=0.8");
+  describe_settings(add, net);
+}
 
-struct TimeArguments : NetRunArguments {
-  std::string trace;  // folder
-  int iterations = 10, warm_up = 10;
-};
+inline void describe(OptionTable& add, MachineArguments& machine) {
+  SessionOptions& session = machine.session;
+  add.group("Machine");
+  add("--workers COUNT", &session.cpu_workers, {.check = range(1, 4096)},
+      "CPU workers; default: all cores");
+  add("--gpus NUMBERS", &machine.gpus, "GPUs that compute: all (default), none, or as in 0,1");
+  add("--precision fp32|tf32|bf16",
+      choice(session.precision,
+             {{"fp32", Precision::fp32}, {"tf32", Precision::tf32}, {"bf16", Precision::bf16}}),
+      "Rounding of the factors in convolutions and connected layers: fp32 (none; default), tf32 "
+      "(to 10 bits of mantissa; GPUs only), bf16 (to 7 bits; layers also store their values in "
+      "bf16). Sums are fp32");
+  add("--sched NAME", &session.scheduler,
+      "Scheduling policy; help: list them; default: STARPU_SCHED, else omni");
+  add("--deterministic", &session.deterministic,
+      "Bit-identical results on any number of workers of this machine type");
+  add("--impl NAME", &session.implementation,
+      {.words = {"onednn", "lowering_onednn", "lowering", "winograd", "winograd_8x8", "gemm",
+                 "vector", "cuda", "reference"}},
+      "Prefer this implementation wherever it applies");
+  add("--models FOLDER", &machine.models, "Folder of performance models");
+}
 
-struct PlanArguments : NetRunArguments {
-  FullyConnected fully_connected = FullyConnected::merged;
-  Asynchrony asynchrony = Asynchrony::free;
-  Compensation compensation = Compensation::theory;
-  int iterations = 30, warm_up = 15, most_groups = 16;
-  int measured_rounds = 0;
-  std::vector<std::string> nodes{};  // to forecast for; see parse_node_count
-  int node_cores = 0;                // of each; 0: as many as train here
-  std::string link{};                // between them; "": as measured
-  std::vector<ranks::Link> links{};
-  DataArguments data{};
-  std::uint64_t update_iterations = 0;  // to measure updates by, with one group; 0: not
-  std::vector<UpdateRatio> counts{};    // of updates, as measured
-  std::string gpu{};                    // machine file of one that is not there; "": of no use
-};
+inline void describe(OptionTable& add, DataArguments& data) {
+  add.group("Data");
+  add("--data SOURCE", &data.source, "Images or vectors: " + known_sources());
+  add("--scale-features", &data.scale_features,
+      "LIBSVM files: map each feature to 0 to 1, by its range in the training file");
+  add("--hold-out SHARE", &data.hold_out, {.check = share_between},
+      "Test on this share of the training samples of every class, as in 0.1 or 10%, and train on "
+      "the others; the seed draws them. A test set of the data is not used");
+  add("--seed NUMBER", &data.seed, {.check = whole_number(), .shows_default = true},
+      "Seed of all random numbers; default in a task of a Slurm array: its number");
+}
 
-struct DataCheckArguments {
-  CommonArguments common;
-  DataArguments data;
-  std::string net;  // that is to be trained; "": not known yet
-  int classes = 0;  // as of NetArguments
-};
+inline void describe_damaged_images(OptionTable& add, DataArguments& data) {
+  add.group("Data");
+  add("--damaged-images SHARE", &data.damaged, {.check = share},
+      "Share of the images of a set that may be damaged or missing: they are skipped and named. "
+      "Beyond it the run ends with exit code 3; 0: the first ends it; default: 0.01, or 1%");
+}
 
-struct DevicesArguments {
-  CommonArguments common;
-  MachineArguments machine;
-  bool peaks = false;
-  std::vector<ranks::Link> links{};  // of several ranks
-};
+inline void describe_trace(OptionTable& add, std::string& folder) {
+  add.group("Output");
+  add("--trace FOLDER", &folder,
+      "Record every task into this folder, for omni-perf; about 300 bytes per task");
+}
 
-struct CompareArguments {
-  CommonArguments common;
-  std::string net, data, strategies;
-  double target = 0;
-  int seeds = 3;
-  std::string classes, epochs, out, arrivals, machine;  // "": not given
-  std::vector<std::string> options;                     // of every training
-};
-
-struct ExplainArguments {
-  CommonArguments common;
-  std::string metrics;  // file, or folder of a trace
-};
-
-struct ShippedNetArguments {
-  CommonArguments common;
-  std::string name;  // "": all of them
-};
-
-struct SlurmArguments {
-  std::string form{};                            // the template; "": by the number of nodes
-  std::map<std::string, std::string> options{};  // of sbatch, by name; "": not given
-  std::vector<std::string> words{};              // of the training
-  std::vector<std::string> given{}, once{};      // its options; those that may not be repeated
-};
-
-struct MachineFileArguments : NetRunArguments {
-  std::string out;
-};
-
-// From 1 to `most`, and nothing else in the text.
-std::optional<int> count_in(std::string_view text, int most);
-
-// For every unsigned option: CLI11 itself makes 18446744073709551615 of -1, and 8 of 010.
-CLI::Validator not_empty();
-CLI::Validator whole_number();
-CLI::Validator class_count();
-
-void add_common(CLI::App& app, CommonArguments& arguments);
-void add_net(CLI::App& app, NetArguments& arguments);
-void add_machine(CLI::App& app, MachineArguments& arguments);
-void add_groups(CLI::App& app, GroupArguments& arguments);
-void add_strategies(CLI::App& app, GroupArguments& arguments, ArrivalArguments& arrivals);
-void add_fully_connected(CLI::App& app, FullyConnected& fully_connected);
-void add_data(CLI::App& app, DataArguments& arguments);
-void add_damaged_images(CLI::App& app, double& share);
-void add_trace(CLI::App& app, std::string& folder);
+// The options that several commands have.
+void describe_shared(OptionTable& add, auto& arguments) {
+  describe(add, arguments.common);
+  if constexpr (requires { describe(add, arguments.net); }) describe(add, arguments.net);
+  if constexpr (requires { describe(add, arguments.data); }) describe(add, arguments.data);
+  if constexpr (requires { describe(add, arguments.machine); }) describe(add, arguments.machine);
+  if constexpr (requires { arguments.trace; }) describe_trace(add, arguments.trace);
+}
 
 }  // namespace omni

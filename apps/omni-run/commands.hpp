@@ -1,7 +1,7 @@
 // The subcommands. Each returns what happened; main turns that into an exit code.
 #pragma once
 
-#include "apps/omni-run/arguments.hpp"
+#include "apps/omni-run/command_arguments.hpp"
 
 namespace omni {
 

@@ -24,14 +24,6 @@ namespace {
 constexpr const char* kFooter =
 #include "apps/omni-run/footer.txt"
     ;
-constexpr const char* kHelp =
-#include "apps/omni-run/help.txt"
-    ;
-
-template <class Number>
-void add_number(CLI::App& app, const char* name, Number& target, Number least, Number most) {
-  app.add_option(name, target)->check(CLI::Range(least, most))->capture_default_str();
-}
 
 void apply(const CommonArguments& common) {
   log::set_level(common.quiet ? log::Level::quiet : log::Level::normal);
@@ -46,147 +38,6 @@ int finish(const Status& status) {
   return exit_code(status.error().kind);
 }
 
-constexpr std::uint64_t kMost = 1'000'000'000'000;  // iterations; far beyond any training
-
-void add_option_of_pilot(CLI::App& app, const PilotOption& option,
-                         decltype(PilotOptions::own)& values) {
-  const std::string name(option.name);
-  if (option.value.empty()) {
-    app.add_flag_callback(name, [&values, name] { values[name] = 1; });
-    return;
-  }
-  app.add_option_function<std::uint64_t>(
-         name, [&values, name](const std::uint64_t& value) { values[name] = value; })
-      ->transform(whole_number())
-      ->check(CLI::Range(option.least, kMost));
-}
-
-void add_training(CLI::App& app, TrainArguments& train) {
-  app.add_option("--epochs", train.epochs)->check(within(1e-6, 1e6));
-  app.add_option("--display", train.display)
-      ->transform(whole_number())
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
-  auto* const test_every = app.add_option("--test-every", train.test_every);
-  test_every->transform(whole_number())->check(CLI::Range(std::uint64_t{0}, kMost));
-  app.add_option("--weights", train.weights);
-  app.add_option("--save-weights", train.save_weights)->take_last();
-  app.add_option("--metrics", train.metrics)->take_last();
-  app.add_option("--out", train.out)->take_last();
-  app.add_option("--checkpoint-every", train.checkpoint_every)
-      ->take_last()
-      ->transform(whole_number())
-      ->check(CLI::Range(std::uint64_t{0}, kMost));
-  add_number(app, "--keep", train.keep, 2, 1000);
-  app.add_option("--resume", train.resume)->check(not_empty())->take_last()->capture_default_str();
-  app.add_flag("--other-data", train.other_data);
-  app.add_flag("--stage", train.stage);
-  app.add_flag("--no-test", train.no_test)->excludes(test_every);
-  add_damaged_images(app, train.data.damaged);
-  app.add_option("--patience", train.patience)->check(within(1.0, 1e6))->capture_default_str();
-  app.add_flag("--dry-run", train.dry_run);
-  for (const PilotType& type : pilot_types())
-    for (const PilotOption& option : type.options) add_option_of_pilot(app, option, train.pilots);
-}
-
-void add_options(CLI::App& app, ValidArguments& valid) {
-  app.add_option("--weights", valid.weights)->required();
-  app.add_option("--names", valid.names)->check(not_empty());
-  app.add_flag("--per-class", valid.per_class);
-  app.add_option("--per-class-csv", valid.per_class_csv)->check(not_empty());
-  add_damaged_images(app, valid.data.damaged);
-}
-
-void add_options(CLI::App& app, PredictArguments& predict) {
-  app.add_option("--weights", predict.weights)->required();
-  app.add_option("--index", predict.samples)->transform(whole_number())->take_all()->expected(1);
-  add_number(app, "--top", predict.top, 1, 1 << 30);
-  app.add_option("--names", predict.names)->check(not_empty());
-  app.add_option("images,--image", predict.images);
-}
-
-void add_options(CLI::App& app, TimeArguments& time) {
-  add_number(app, "--iterations", time.iterations, 1, 1 << 30);
-  add_number(app, "--warm-up", time.warm_up, 1, 1 << 30);
-}
-
-void add_options(CLI::App& app, PlanArguments& plan) {
-  add_fully_connected(app, plan.fully_connected);
-  add_number(app, "--iterations", plan.iterations, 4, 100000);
-  add_number(app, "--warm-up", plan.warm_up, 1, 1 << 30);
-  add_number(app, "--most-groups", plan.most_groups, 1, kMostGroups);
-  app.add_option("--measure", plan.measured_rounds)
-      ->expected(0, 1)
-      ->default_str("3")
-      ->check(CLI::Range(1, 1000));
-  auto* nodes = app.add_option("--nodes", plan.nodes);
-  nodes->delimiter(',');
-  app.add_option("--link", plan.link)->needs(nodes);
-  app.add_option("--node-cores", plan.node_cores)->needs(nodes)->check(CLI::Range(1, 1024));
-  app.add_option("--measure-updates", plan.update_iterations)
-      ->expected(0, 1)
-      ->default_str("400")
-      ->check(CLI::Range(64, 1'000'000));
-  app.add_option("--gpu", plan.gpu)->check(not_empty());
-  add_damaged_images(app, plan.data.damaged);
-}
-
-void add_options(CLI::App& app, CompareArguments& compare) {
-  app.add_option("--net", compare.net)->required()->check(not_empty());
-  app.add_option("--data", compare.data)->required()->check(not_empty());
-  app.add_option("--classes", compare.classes)->transform(class_count());
-  app.add_option("--strategies", compare.strategies)->required();
-  app.add_option("--target", compare.target)->required();
-  add_number(app, "--seeds", compare.seeds, 1, 1000);
-  app.add_option("--epochs", compare.epochs)->check(within(1e-6, 1e6));
-  app.add_option("--out", compare.out);
-  app.add_option("--arrivals", compare.arrivals)->check(not_empty());
-  app.add_option("--machine", compare.machine)->check(not_empty());
-  app.add_option("options", compare.options);
-}
-
-void add_options(CLI::App& app, DataCheckArguments& data) {
-  app.add_option("SOURCE", data.data.source);
-  CLI::Option* const net = app.add_option("--net", data.net)->check(not_empty());
-  app.add_option("--classes", data.classes)->transform(class_count())->needs(net);
-}
-
-void add_options(CLI::App& app, SlurmArguments& job) {
-  app.add_option("--template", job.form)->check(not_empty());
-  const CLI::Validator one_word(
-      [](const std::string& text) {
-        if (text.empty()) return "is empty";
-        return text.find_first_of(" \t\r\n\v\f") != text.npos ? "has a blank in it" : "";
-      },
-      "");
-  for (const char* option :
-       {"--nodes", "--time", "--gpus", "--gpus-per-node", "--gres", "--array", "--partition",
-        "--account", "--qos", "--constraint", "--mem", "--cpus-per-task", "--job-name"})
-    app.add_option(option, job.options[option])->check(one_word);
-  app.footer(
-      "All options of a training are taken, too; behind -- also --gpus.\n"
-      "Other options of sbatch: sbatch [OPTIONS] FILE");
-}
-
-// The options that several commands have.
-void add_shared(CLI::App& app, auto& arguments) {
-  add_common(app, arguments.common);
-  if constexpr (requires { add_net(app, arguments.net); }) add_net(app, arguments.net);
-  if constexpr (requires { add_data(app, arguments.data); }) add_data(app, arguments.data);
-  if constexpr (requires { add_machine(app, arguments.machine); })
-    add_machine(app, arguments.machine);
-  if constexpr (requires { arguments.trace; }) add_trace(app, arguments.trace);
-}
-
-void add_options(CLI::App& app, TrainArguments& train) {
-  if (const std::string task = slurm::array_task(); !task.empty())
-    train.data.seed = std::strtoull(task.c_str(), nullptr, 10);
-  add_shared(app, train);
-  add_groups(app, train.groups);
-  add_strategies(app, train.groups, train.arrivals);
-  add_training(app, train);
-}
-
 // What is left of a job's command line for its training is read as the job will read it.
 std::optional<int> read_training(std::vector<std::string> words, SlurmArguments& job,
                                  TrainArguments& train) {
@@ -196,21 +47,8 @@ std::optional<int> read_training(std::vector<std::string> words, SlurmArguments&
   const auto end = std::ranges::find(words, "--");
   job.words = words_without(own, {words.begin() + 2, end});
   if (end != words.end()) job.words.insert(job.words.end(), end + 1, words.end());
-  CLI::App app("", "omni-run");
   train = {};
-  add_options(app, train);
-  std::vector<const char*> pointers{"omni-run"};
-  for (const std::string& word : job.words) pointers.push_back(word.c_str());
-  if (const auto code = read_command_line(app, static_cast<int>(pointers.size()), pointers.data()))
-    return code;
-  for (const CLI::Option* each : app.get_options()) {
-    if (each->count() == 0) continue;
-    job.given.push_back(each->get_name());
-    if (each->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&
-        each->get_items_expected_max() == 1)
-      job.once.push_back(each->get_name());
-  }
-  return std::nullopt;
+  return read_options(table_of(train), job.words, job.given);
 }
 
 // With its workers, once it is known which, where it needs some.
@@ -242,21 +80,14 @@ class Commands {
         compare_, compare_command);
     add("data", "Check a data set: damaged files, classes, duplicates, sizes", checked_,
         data_command);
-    add("net", "The shipped nets; with NAME: the text of one", shipped_, shipped_net_command)
-        .add_option("NAME", shipped_.name)
-        ->check(not_empty());
+    add("net", "The shipped nets; with NAME: the text of one", shipped_, shipped_net_command);
     layers_app_ = app.add_subcommand("layers", "The sections and keys that a net may contain");
-    add_common(*layers_app_, layers_);
+    add_options(*layers_app_, table_of(layers_));
     add("explain", "The trials of --auto in a training: values, choices, reasons, cost", explained_,
-        explain_command)
-        .add_option("METRICS", explained_.metrics)
-        ->required();
-    add("devices", "The workers of this machine", devices_, devices_command)
-        .add_flag("--peaks", devices_.peaks);
+        explain_command);
+    add("devices", "The workers of this machine", devices_, devices_command);
     add("machine", "Measure trainings on this machine, and write a machine file", measured_,
-        machine_command)
-        .add_option("--out", measured_.out)
-        ->check(not_empty());
+        machine_command);
   }
 
   bool lists_schedulers() const {
@@ -289,14 +120,11 @@ class Commands {
 
  private:
   template <class Arguments>
-  CLI::App& add(const char* name, const char* what, Arguments& arguments,
-                Status (*command)(const Arguments&)) {
-    CLI::App& own = *app_.add_subcommand(name, what);
-    add_shared(own, arguments);
+  void add(const char* name, const char* what, Arguments& arguments,
+           Status (*command)(const Arguments&)) {
+    add_options(*app_.add_subcommand(name, what), table_of(arguments));
     if constexpr (requires { arguments.machine.session; }) machines_.push_back(&arguments.machine);
-    if constexpr (requires { add_options(own, arguments); }) add_options(own, arguments);
     runs_[name] = [command, &arguments] { return run_command(command, arguments); };
-    return own;
   }
 
   CLI::App& app_;
@@ -324,21 +152,27 @@ int run(int argc, char** argv) {
                                FMT_VERSION / 10000, FMT_VERSION / 100 % 100));
   app.option_defaults()->always_capture_default(false);
 
+  use_grouped_help(app);
+
   TrainArguments train;
-  add_options(app, train);
+  if (const std::string task = slurm::array_task(); !task.empty())
+    train.data.seed = std::strtoull(task.c_str(), nullptr, 10);
+  add_options(app, table_of(train));
   Commands commands(app);
   SlurmArguments job;
   CLI::App& slurm_app =
       *app.add_subcommand("slurm", "The job script of a training for Slurm; takes its options, too")
            ->fallthrough();
-  add_options(slurm_app, job);
+  add_options(slurm_app, table_of(job));
+  slurm_app.footer(
+      "All options of a training are taken, too; behind -- also --gpus.\n"
+      "Other options of sbatch: sbatch [OPTIONS] FILE");
   // What users of other programs type: all that follows it is read as if it were not there.
   app.add_subcommand("train", "Trains, as without a subcommand")
       ->silent()
       ->fallthrough()
       ->set_help_flag();
   app.require_subcommand(0, 1);
-  use_grouped_help(app, kHelp);
   app.footer(kFooter);  // only now: subcommands made later would print it, too
 
   const std::vector<std::string> words(argv, argv + argc);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/omni-run/arguments.hpp"
+#include "apps/omni-run/training_arguments.hpp"
 #include "layers/net.hpp"
 #include "runtime/data/data_feed.hpp"
 #include "runtime/data/dataset.hpp"
@@ -16,6 +16,7 @@
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/forecast/machine/machine_file.hpp"
+#include "scheduling/groups/group_layout.hpp"
 
 namespace omni {
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/data/data_file.hpp"
+#include "runtime/data/formats.hpp"
 #include "runtime/data/memory_dataset.hpp"
 
 namespace omni {
@@ -63,6 +64,27 @@ Result<std::unique_ptr<Dataset>> read_split(const fs::path& folder,
   for (const std::string_view name : files) OMNI_CHECK(append_file(folder / name, set));
   return std::unique_ptr<Dataset>(std::make_unique<MemoryDataset>(std::move(set)));
 }
+
+Result<DatasetPair> open_cifar10(const DatasetRequest& request) {
+  if (const auto folder = find_in_data_folder({"cifar10", "cifar-10-batches-bin"}, is_cifar_folder))
+    return open_cifar_folder(*folder, request.test);
+  return Error{ErrorKind::usage, "cifar10", "not found in $OMNIVORE_DATA",
+               "unpack cifar-10-binary.tar.gz and set OMNIVORE_DATA to the folder that holds "
+               "cifar-10-batches-bin, or give that folder itself"};
+}
+
+const DataFormatRegistration cifar10(
+    {.order = 11, .name = "cifar10", .form = "cifar10", .open = open_cifar10, .installed = true});
+
+const DataFormatRegistration cifar_folder(
+    {.order = 21,
+     .name = "CIFAR-10",
+     .form = "a folder with CIFAR-10 files (data_batch_1.bin, ...)",
+     .is = [](const DatasetRequest& request) { return is_cifar_folder(request.source); },
+     .open =
+         [](const DatasetRequest& request) {
+           return open_cifar_folder(request.source, request.test);
+         }});
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/data/data_file.hpp"
+#include "runtime/data/formats.hpp"
 #include "runtime/data/memory_dataset.hpp"
 
 namespace omni {
@@ -87,6 +88,32 @@ Result<ImageSet> read_split(const fs::path& folder, const std::string& split) {
     set.class_names.assign(kFashionClasses.begin(), kFashionClasses.end());
   return set;
 }
+
+Result<DatasetPair> open_fashion_mnist(const DatasetRequest& request) {
+  const fs::path packaged = "/usr/share/datasets/fashion-mnist";
+  if (const auto folder = find_in_data_folder({"fashion-mnist"}, is_idx_folder))
+    return open_idx_folder(*folder, request.test);
+  if (is_idx_folder(packaged)) return open_idx_folder(packaged, request.test);
+  return Error{ErrorKind::usage, "fashion-mnist", "not on this machine",
+               "apt-get install dataset-fashion-mnist, or put its four files into "
+               "$OMNIVORE_DATA/fashion-mnist"};
+}
+
+const DataFormatRegistration fashion_mnist({.order = 10,
+                                            .name = "fashion-mnist",
+                                            .form = "fashion-mnist",
+                                            .open = open_fashion_mnist,
+                                            .installed = true});
+
+const DataFormatRegistration idx(
+    {.order = 20,
+     .name = "IDX",
+     .form = "a folder with IDX files (train-images-idx3-ubyte[.gz], ...)",
+     .is = [](const DatasetRequest& request) { return is_idx_folder(request.source); },
+     .open =
+         [](const DatasetRequest& request) {
+           return open_idx_folder(request.source, request.test);
+         }});
 
 }  // namespace
 

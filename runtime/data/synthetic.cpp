@@ -1,8 +1,15 @@
 #include "runtime/data/synthetic.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <numbers>
+#include <span>
+
+#include "runtime/data/formats.hpp"
+#include "runtime/shown_name.hpp"
 
 namespace omni {
 namespace {
@@ -118,6 +125,76 @@ class Painter {
 // Distances in standard deviations of the noise: of a class's centre from 0, and of its clouds from
 // the centre.
 constexpr float kCentre = 1.5f, kCloud = 3.5f;
+
+// More classes than this are learned only after many epochs; the set is there to be learned
+// quickly.
+constexpr std::uint64_t kDefaultSyntheticClasses = 10;
+constexpr std::string_view kImages = "synthetic[:IMAGES[:CLASSES]]",
+                           kVectors = "synthetic-vectors[:VECTORS[:FEATURES[:CLASSES]]]";
+
+// Of NAME[:NUMBER]...; `form` says how many there may be, `numbers` holds the defaults.
+Status read_numbers(const std::string& source, std::string_view form,
+                    std::span<std::uint64_t> numbers) {
+  std::string_view rest =
+      std::string_view(source).substr(std::min(source.find(':'), source.size()));
+  for (std::uint64_t& number : numbers) {
+    if (rest.empty()) break;
+    const char* first = rest.data() + 1;
+    const char* last = rest.data() + rest.size();
+    const auto [end, code] = std::from_chars(first, last, number);
+    if (rest.front() != ':' || code != std::errc{} || number == 0 || number > 1'000'000'000) break;
+    rest.remove_prefix(end - rest.data());
+  }
+  if (rest.empty()) return {};
+  return Error{ErrorKind::usage, source, fmt::format("not understood from {} on", shown_name(rest)),
+               fmt::format("{}, each from 1 to 1000000000", form)};
+}
+
+std::uint64_t default_classes(const DatasetRequest& request) {
+  return request.classes == 0 ? kDefaultSyntheticClasses
+                              : std::min<std::uint64_t>(kDefaultSyntheticClasses, request.classes);
+}
+
+// Both splits of Dataset, with a test set of a `share`th of the size.
+template <class Made>
+DatasetPair make_synthetic(SyntheticOptions options, std::size_t share, bool test) {
+  DatasetPair pair;
+  pair.train = std::make_unique<Made>(options);
+  options.size = std::max<std::size_t>(1, options.size / share);
+  options.training = false;
+  if (test) pair.test = std::make_unique<Made>(options);
+  return pair;
+}
+
+Result<DatasetPair> open_synthetic(const DatasetRequest& request) {
+  std::uint64_t numbers[] = {50'000, default_classes(request)};
+  OMNI_CHECK(read_numbers(request.source, kImages, numbers));
+  if (request.net_input.count() == 0)
+    return Error{ErrorKind::usage, request.source, "the size of the images is unknown",
+                 "give a net"};
+  return make_synthetic<SyntheticDataset>({.size = numbers[0],
+                                           .extent = request.net_input,
+                                           .classes = static_cast<int>(numbers[1]),
+                                           .seed = request.seed},
+                                          5, request.test);
+}
+
+Result<DatasetPair> open_synthetic_vectors(const DatasetRequest& request) {
+  std::uint64_t numbers[] = {50'000, std::max<std::uint64_t>(1, request.net_input.count()),
+                             default_classes(request)};
+  OMNI_CHECK(read_numbers(request.source, kVectors, numbers));
+  return make_synthetic<SyntheticVectors>({.size = numbers[0],
+                                           .extent = {1, 1, static_cast<int>(numbers[1])},
+                                           .classes = static_cast<int>(numbers[2]),
+                                           .seed = request.seed},
+                                          10, request.test);
+}
+
+const DataFormatRegistration synthetic_images(
+    {.order = 12, .name = "synthetic", .form = kImages, .open = open_synthetic});
+
+const DataFormatRegistration synthetic_vectors(
+    {.order = 13, .name = "synthetic-vectors", .form = kVectors, .open = open_synthetic_vectors});
 
 }  // namespace
 

@@ -35,11 +35,15 @@ constexpr std::string_view kKeepBest = "--keep-best";
 
 const PilotRegistration keep_best_registration(
     {.name = "keep-best",
-     .options = {{.name = kKeepBest}},
+     .options = {{.name = kKeepBest,
+                  .value = "",
+                  .group = "Checkpoints",
+                  .help = "Keep the checkpoint with the best test accuracy, too; OUT/best is a link "
+                          "to it"}},
      .needs_tests = true,
      .saves = true,
      .make = [](const PilotOptions& options) -> std::unique_ptr<Pilot> {
-       return options.own.contains(kKeepBest) ? std::make_unique<KeepBest>() : nullptr;
+       return options.given(kKeepBest) != nullptr ? std::make_unique<KeepBest>() : nullptr;
      }});
 
 }  // namespace

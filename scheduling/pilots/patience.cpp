@@ -51,11 +51,16 @@ constexpr std::string_view kPatienceTests = "--patience-tests";
 
 const PilotRegistration patience_registration(
     {.name = "patience",
-     .options = {{.name = kPatienceTests, .value = "N", .least = 1}},
+     .options = {{.name = kPatienceTests,
+                  .value = "N",
+                  .group = "Output",
+                  .help = "The training is complete when the test accuracy has not risen for N "
+                          "tests",
+                  .least = 1}},
      .needs_tests = true,
      .make = [](const PilotOptions& options) -> std::unique_ptr<Pilot> {
-       const auto tests = options.own.find(kPatienceTests);
-       return tests == options.own.end() ? nullptr : std::make_unique<Patience>(tests->second);
+       const OwnOption* const tests = options.given(kPatienceTests);
+       return tests != nullptr ? std::make_unique<Patience>(*tests->number) : nullptr;
      }});
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,14 @@
 #include "scheduling/training/pilot.hpp"
 
 namespace omni {
+
+// What the user gave for an option that a pilot adds.
+struct OwnOption {
+  bool flag = false;
+  std::optional<std::uint64_t> number{};
+  bool given() const { return flag || number; }
+};
+using OwnOptions = std::map<std::string, OwnOption, std::less<>>;  // by name
 
 // What a training says about pilots.
 struct PilotOptions {
@@ -27,13 +36,19 @@ struct PilotOptions {
   int least_groups = 1;
   Workers workers{1, 0};
   Asynchrony asynchrony = Asynchrony::free;
-  std::map<std::string, std::uint64_t, std::less<>> own{};  // "--patience-tests": 3
+  OwnOptions own{};
+
+  const OwnOption* given(std::string_view name) const {  // null: it is not
+    const auto found = own.find(name);
+    return found != own.end() && found->second.given() ? &found->second : nullptr;
+  }
 };
 
 // An option that a pilot adds to the command line.
 struct PilotOption {
   std::string_view name;
-  std::string_view value{};  // what stands for it in the help: "N"; "": a flag
+  std::string_view value;  // what stands for its number in the help: "N"; "": it is a flag
+  std::string_view group, help;
   std::uint64_t least = 0;
 };
 

@@ -131,6 +131,14 @@ def unknown_words(path, text, options):
     return [f"{path}: no program knows {word}" for word in sorted(set(OPTION.findall("\n".join(code_of(text)))) - options)]
 
 
+def undocumented(files, helps):
+    """Options of our programs that no page explains."""
+    shown = {option for path, text in files.items() if is_document(path) and is_short(path)
+             for option in OPTION.findall("\n".join(code_of(text)))}
+    return [f"no page of docs/ names {option} of {program}" for program, texts in helps.items() if program.startswith("omni-")
+            for option in sorted(set(re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]*)", "".join(texts.values()), re.M)) - shown - OTHERS)]
+
+
 def wrong_commands(path, text, helps, options):
     """Commands of ours, as code shows them, whose --help lacks the command or an option that another one has."""
     problems = []
@@ -181,7 +189,7 @@ def checker(helps):
                 problems += long_sentences(path, text) + dead_paths(path, text, files)
                 if helps:
                     problems += unknown_words(path, text, known) + wrong_commands(path, text, helps, known)
-        return problems + lonely(files) + not_in_site(files)
+        return problems + lonely(files) + not_in_site(files) + undocumented(files, helps)
     return check
 
 
@@ -196,7 +204,8 @@ if helps:
 # The examples need no program.
 check_example = checker({"omni-run": {"": "  --net TEXT\n  --epochs N\n", "time": "  --net TEXT\n"},
                          "./bootstrap": {"": "", "test": ""}})
-INDEX = {"index.md": f"[a](docs/a.md) [t]({TROUBLE})", TROUBLE: "", "docs/a.md": ""}
+INDEX = {"index.md": f"[a](docs/a.md) [o](docs/o.md) [t]({TROUBLE})", TROUBLE: "", "docs/a.md": "",
+         "docs/o.md": "`--net` `--epochs`"}
 run(lambda files: check_example(INDEX | files) if len(files) < 50 else checker(helps)(files),
     bad=[
         ({"docs/b.md": "[a](a.md)"}, "docs/b.md: no document leads here"),
@@ -215,7 +224,8 @@ run(lambda files: check_example(INDEX | files) if len(files) < 50 else checker(h
         ({"docs/a.md": "```sh\nbuild/bin/omni-run time \\\n  --epochs 3\n```\n"}, "docs/a.md: 'omni-run time' has no --epochs"),
         ({"docs/a.md": "`./bootstrap tests`"}, "docs/a.md: ./bootstrap has no command tests"),
         ({"docs/a.md": "`./bootstrap run tme`"}, "docs/a.md: omni-run has no command tme"),
-        ({SITE: f"nav:\n  - A: docs/b.md\n  - B: {TROUBLE}\n"}, "docs/mkdocs.yml: lacks docs/a.md"),
+        ({SITE: f"nav:\n  - A: docs/b.md\n  - B: {TROUBLE}\n  - C: docs/o.md\n"}, "docs/mkdocs.yml: lacks docs/a.md"),
+        ({"docs/o.md": "`--net x`, --epochs"}, "no page of docs/ names --epochs of omni-run"),
         ({TROUBLE: "| `no ... there` | x |", "a.cpp": '"no {} here"'}, "says 'there'"),
     ],
     good={
@@ -226,7 +236,8 @@ run(lambda files: check_example(INDEX | files) if len(files) < 50 else checker(h
                      f"`{words(20)}` {words(20)}\n\n    {words(30)}\n\n```sh\n{words(30)}\n```\n"
                      "[B, c](../b.md#c-d-1) [d](../b.md) `tests/lint/docs.py` `--peer` `omni-run time --net=x | cat --help`\n"
                      "`omni-run --net x --epochs 3  # time` `./bootstrap run --epochs 3` `omni-run time -- --epochs 3`\n",
-        SITE: f"nav:\n  - A: docs/a.md\n  - B: {TROUBLE}\n",
+        SITE: f"nav:\n  - A: docs/a.md\n  - B: {TROUBLE}\n  - C: docs/o.md\n",
+        "docs/o.md": "[a](a.md) `--net` `--epochs`", "README.md": "[o](docs/o.md)\n" + "x.\n" * 149,
         "b.md": f"# C d\n# C, d!\n{words(30)}\n",
         "perf/peers/compare.py": '"--peer"',
     })

@@ -101,13 +101,6 @@ class ChosenImages final : public Dataset {
   mutable std::map<std::size_t, Error> errors_;
 };
 
-// Computed patterns in place of those that somebody forgot would say nothing of a trained net.
-Status require_source(const DataArguments& data, const char* of) {
-  if (!data.source.empty()) return {};
-  return Error{ErrorKind::usage, of, "no data given",
-               "--data names those of the training; --data synthetic computes patterns"};
-}
-
 // The files that were named, and those in folders that were.
 Result<std::vector<std::string>> image_files(const std::vector<std::string>& named) {
   std::vector<std::string> files;
@@ -202,7 +195,6 @@ Status predict_command(const PredictArguments& arguments) {
         ErrorKind::usage, "predict", "no image given",
         "name .jpg, .png, .ppm or .pgm files or folders of them, or a test sample with --data "
         "NAME --index N"};
-  if (!arguments.samples.empty()) OMNI_CHECK(require_source(arguments.data, "--index"));
   DatasetPair data;
   if (!arguments.data.source.empty()) {
     DataArguments wanted = arguments.data;
@@ -256,7 +248,10 @@ Status valid_command(const ValidArguments& arguments) {
   if (!net->layers().back()->is_loss())
     return Error{ErrorKind::usage, net->name(), "the last layer computes no loss",
                  "end the net with [softmax]"};
-  OMNI_CHECK(require_source(arguments.data, "valid"));
+  // Computed patterns in place of those that somebody forgot would say nothing of a trained net.
+  if (arguments.data.source.empty())
+    return Error{ErrorKind::usage, "valid", "no data given",
+                 "--data names those of the training; --data synthetic computes patterns"};
   OMNI_TRY(DatasetPair data, open_data(arguments.data, *net));
   data.test = skip_damaged_images(std::move(data.test), arguments.data.damaged, false);
   std::vector<std::string> given;

@@ -224,9 +224,6 @@ Status plan_command(const PlanArguments& given) {
       OMNI_CHECK(known.write(counts));
     }
     arguments.counts = known.read();
-  } else if (given.update_iterations > 0) {
-    return Error{ErrorKind::usage, "--measure-updates", "needs data to train on",
-                 "--data fashion-mnist, say"};
   }
   OMNI_TRY(const GroupPlan plan, plan_groups(spec, arguments, session, *data.train));
   (arguments.common.json ? print_json : print_table)(

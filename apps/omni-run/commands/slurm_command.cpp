@@ -131,7 +131,7 @@ std::string trainings_of(const JobTemplate& form, const SbatchOptions& options) 
 // A job that does not go on from its own checkpoint would begin again after each stop.
 Status check_restarts(const JobTemplate& form, const SbatchOptions& options,
                       const SlurmArguments& arguments, const std::string& resume) {
-  if (!form.requeues || resume == "auto" || !has(arguments.given, "--resume")) return {};
+  if (!form.requeues || resume == "auto" || !has(arguments.given.all, "--resume")) return {};
   std::string todo = "leave it out: a new job has a new run folder";
   if (resume != "none")
     todo = trainings_of(form, options).empty()
@@ -151,17 +151,17 @@ Status check_template(const JobTemplate& form, const SbatchOptions& options,
   if (!form.several_ranks && nodes > 1 && value_of(form.options, "--nodes", "") == "1")
     return Error{ErrorKind::usage, "--nodes " + value_of(options, "--nodes", ""),
                  fmt::format("the template {} trains on one node", name), "--template nodes"};
-  for (const std::string& option : arguments.once)
+  for (const std::string& option : arguments.given.once)
     if (form.gives(option))
       return Error{ErrorKind::usage, option, fmt::format("the template {} gives it itself", name),
                    "leave it out, or copy the template and change that"};
   const std::string trainings = trainings_of(form, options);
   for (const char* option : {"--out", "--metrics", "--save-weights", "--trace"})
-    if (!trainings.empty() && has(arguments.given, option))
+    if (!trainings.empty() && has(arguments.given.all, option))
       return Error{
           ErrorKind::usage, option, fmt::format("all {} would write the same", trainings),
           form.gives(option) ? "leave it out: the template names one for each" : "leave it out"};
-  if (trainings.starts_with("tasks") && has(arguments.given, "--seed"))
+  if (trainings.starts_with("tasks") && has(arguments.given.all, "--seed"))
     log::warn("--seed: all tasks of the array train alike; without it each has its own");
   return {};
 }
@@ -179,7 +179,7 @@ Status slurm_command(const SlurmArguments& arguments, const TrainArguments& trai
   OMNI_CHECK(check_time(form, options));
 
   TrainArguments as_there = training;
-  if (form.gives("--resume") && !has(arguments.given, "--resume")) as_there.resume = "auto";
+  if (form.gives("--resume") && !has(arguments.given.all, "--resume")) as_there.resume = "auto";
   const NodeRange nodes = nodes_of_job(options);
   const int tasks =
       node_range(value_of(options, "--ntasks-per-node", "1")).value_or(NodeRange{}).least;

@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include "apps/omni-perf/document.hpp"
-#include "apps/omni-run/arguments.hpp"
 #include "perf/report/page.hpp"
 #include "runtime/files.hpp"
 #include "runtime/json_text.hpp"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/omni-run/arguments.hpp"
+#include "apps/omni-run/command_arguments.hpp"
 #include "perf/comparison/comparison.hpp"
 #include "runtime/result.hpp"
 #include "scheduling/checkpoint/run_lock.hpp"

@@ -25,15 +25,10 @@ Status first_of(std::initializer_list<Refusal> refusals) {
 Status check_automatic(const TrainArguments& arguments, const Net& net) {
   const GroupArguments& groups = arguments.groups;
   if (!groups.automatic) return {};
-  const char* const one = "leave one of them out";
   return first_of(
       {{arguments.machine.session.deterministic && !arguments.arrivals.simulated, "--auto",
         "it measures times, which are never the same twice",
         "leave it out, or leave out --deterministic"},
-       {groups.cold_start > 0, "--cold-start", "--auto begins with one group by itself", one},
-       {groups.guard.has_value(), "--guard", "--auto searches the learning rate by itself", one},
-       {groups.how.compensation.has_value(), "--momentum-compensation",
-        "--auto searches the total momentum, and always compensates by theory", one},
        {net.options().solver.learning_rate == 0, "--auto",
         "the learning rate is 0, where nothing can be searched", "--learning-rate 0.01, say"}});
 }
@@ -67,12 +62,6 @@ Status check_adam(const GroupArguments& groups, const StrategyType& strategy, co
 Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels models,
                                  Workers workers, int most) {
   const bool laid_out = !arguments.layout.empty();
-  OMNI_CHECK(first_of({{laid_out && arguments.automatic, "--group-layout",
-                        "with --auto the number of groups varies",
-                        "leave it out, or bound the number with --groups"},
-                       {laid_out && arguments.planned, "--group-layout",
-                        "with --groups auto the number of groups is not known before",
-                        "leave it out, or give --groups a number"}}));
   const int count = arguments.count.value_or(1);
   // One group with one model is on all ranks.
   const int ranks = count > 1 || models != GroupModels::one ? ranks::size() : 1;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/omni-run/arguments.hpp"
+#include "apps/omni-run/training_arguments.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/groups/compute_groups.hpp"
 #include "scheduling/strategies/registry.hpp"

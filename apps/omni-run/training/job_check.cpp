@@ -9,6 +9,7 @@
 #include "apps/omni-run/training/training.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/devices.hpp"
+#include "runtime/data/formats.hpp"
 #include "runtime/data/open.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/policy/omni_policy.hpp"
@@ -29,11 +30,12 @@ bool is_elsewhere(const DataArguments& data) {
   const std::string& source = data.source;
   std::error_code none;
   if (fs::exists(source, none)) return false;
-  if (source == "fashion-mnist" || source == "cifar10") {  // refused whatever the net takes?
-    DatasetRequest request;
-    request.source = source;
-    request.test = data.test;
-    request.hold_out = data.hold_out;
+  DatasetRequest request;
+  request.source = source;
+  request.test = data.test;
+  request.hold_out = data.hold_out;
+  const DataFormat* const format = format_of(request);
+  if (format != nullptr && format->installed) {  // refused whatever the net takes?
     const auto opened = open_dataset(request);
     return !opened && opened.error().kind == ErrorKind::usage;
   }

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "apps/omni-run/arguments.hpp"
+#include "apps/omni-run/training_arguments.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {

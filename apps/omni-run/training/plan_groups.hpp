@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "apps/omni-run/arguments.hpp"
+#include "apps/omni-run/command_arguments.hpp"
 #include "layers/options.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/tasks/session.hpp"

@@ -129,9 +129,6 @@ Status Training::check() {
   OMNI_CHECK(check_automatic(arguments_, net()));
   if (arguments_.epochs && !std::isfinite(*arguments_.epochs))
     return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
-  if (!arguments_.arrivals.simulated && !arguments_.arrivals.machine.empty())
-    return Error{ErrorKind::usage, "--machine", "has no effect on real arrivals",
-                 "add --arrivals virtual"};
   return {};
 }
 
@@ -284,7 +281,8 @@ void Training::make_feeds() {
 
 const PilotOption* Training::option_given(const PilotType& type) const {
   const auto given = std::ranges::find_if(type.options, [this](const PilotOption& option) {
-    return arguments_.pilots.contains(option.name);
+    const auto own = arguments_.pilots.find(option.name);
+    return own != arguments_.pilots.end() && own->second.given();
   });
   return given == type.options.end() ? nullptr : &*given;
 }

@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "apps/omni-run/arguments.hpp"
+#include "apps/omni-run/command_arguments.hpp"
 #include "runtime/data/data_feed.hpp"
 #include "runtime/data/memory_dataset.hpp"
 #include "scheduling/training/trainer.hpp"

@@ -6,12 +6,12 @@
 #include <optional>
 #include <vector>
 
-#include "apps/omni-run/arguments.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/job_check.hpp"
 #include "apps/omni-run/training/run_folder.hpp"
 #include "apps/omni-run/training/time_limit.hpp"
+#include "apps/omni-run/training_arguments.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/data/data_feed.hpp"

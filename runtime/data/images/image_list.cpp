@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/data/data_file.hpp"
+#include "runtime/data/formats.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
@@ -37,6 +38,21 @@ Status settle_folder(ImageList& list, std::span<const fs::path> folders) {
   }
   return {};
 }
+
+const DataFormatRegistration labelled_lists(
+    {.order = 40,  // any files
+     .name = "lists",
+     .form = "two lists of 'path label' lines: train.txt,val.txt",
+     .is =
+         [](const DatasetRequest& request) {
+           const bool one = std::filesystem::is_regular_file(request.source);
+           return !two_files(request).second.empty() || (one && !request.test);
+         },
+     .open =
+         [](const DatasetRequest& request) {
+           const auto [train, test] = two_files(request);
+           return open_labelled_lists(train, test, request.test);
+         }});
 
 }  // namespace
 

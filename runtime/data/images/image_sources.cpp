@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "runtime/data/formats.hpp"
 #include "runtime/data/images/file_dataset.hpp"
 #include "runtime/data/images/image.hpp"
 #include "runtime/data/images/image_list.hpp"
@@ -227,6 +228,32 @@ Status check_different(const fs::path& file, const std::vector<std::string>& lab
   return {};
 }
 
+const DataFormatRegistration image_folder(
+    {.order = 22,
+     .name = "image files",
+     .form = "a folder with images (train/CLASS/*.jpg, val/CLASS/*.jpg; or CLASS/*.jpg with "
+             "--hold-out 0.1)",
+     .is = [](const DatasetRequest& request) { return is_image_folder(request.source); },
+     .open =
+         [](const DatasetRequest& request) {
+           return open_image_folder(request.source, request.test, request.for_check);
+         }});
+
+const DataFormatRegistration darknet_data({.order = 30,
+                                           .name = ".data",
+                                           .form = "a Darknet .data file",
+                                           .is =
+                                               [](const DatasetRequest& request) {
+                                                 const fs::path file = request.source;
+                                                 return file.extension() == ".data" &&
+                                                        fs::exists(file) && !fs::is_directory(file);
+                                               },
+                                           .open =
+                                               [](const DatasetRequest& request) {
+                                                 return open_darknet_data(request.source,
+                                                                          request.test);
+                                               }});
+
 }  // namespace
 
 Result<std::vector<std::string>> images_below(const fs::path& folder, bool may_be_empty) {
@@ -244,7 +271,8 @@ Result<std::vector<std::string>> images_below(const fs::path& folder, bool may_b
 
 bool is_image_folder(const fs::path& folder) {
   std::error_code ignored;
-  return fs::is_directory(folder / "train", ignored) || has_class_folders(folder);
+  return fs::is_directory(folder, ignored) &&
+         (fs::is_directory(folder / "train", ignored) || has_class_folders(folder));
 }
 
 bool holds_image_files(const fs::path& folder) {

@@ -8,6 +8,7 @@
 
 #include "runtime/checksum.hpp"
 #include "runtime/data/data_file.hpp"
+#include "runtime/data/formats.hpp"
 #include "runtime/data/images/image_list.hpp"
 #include "runtime/files.hpp"
 #include "runtime/number_in.hpp"
@@ -248,6 +249,25 @@ std::string fingerprint(const Vectors& vectors, const FeatureSpace& space) {
   add(space.absent);
   return checksum_text(checksum.value());
 }
+
+Result<DatasetPair> open_vectors(const DatasetRequest& request) {
+  const auto [train, test] = two_files(request);
+  if (request.test && test.empty())
+    return Error{ErrorKind::usage, request.source, "one LIBSVM file alone has no test vectors",
+                 "give two, train.svm,test.svm, or --hold-out 0.1, or --no-test"};
+  return open_libsvm({.train = train,
+                      .test = request.test ? test : fs::path(),
+                      .features = request.flat ? request.net_input.c : 0,
+                      .scale = request.scale_features});
+}
+
+const DataFormatRegistration libsvm(
+    {.order = 31,
+     .name = "LIBSVM",
+     .form = "two LIBSVM files: train.svm,test.svm",
+     .is = [](const DatasetRequest& request) { return is_libsvm(two_files(request).first); },
+     .open = open_vectors,
+     .scales = true});
 
 }  // namespace
 

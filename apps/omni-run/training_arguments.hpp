@@ -1,0 +1,208 @@
+// What the command line says of a training, and the options that say it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "apps/omni-run/arguments.hpp"
+#include "scheduling/groups/momentum.hpp"
+#include "scheduling/pilots/registry.hpp"
+#include "scheduling/strategies/registry.hpp"
+
+namespace omni {
+
+struct GroupArguments {
+  bool automatic = false;
+  bool planned = false;        // the number that is predicted to be the best
+  std::optional<int> count{};  // 1; automatic: at most as many as there are workers
+  std::string layout{};
+  std::uint64_t cold_start = 0;  // iterations with one group before there are several
+  std::optional<bool> guard{};   // true, the default: see Guard
+  FullyConnected fully_connected = FullyConnected::merged;
+  std::string strategy{};  // "": async where there are several groups, else sync
+  std::string batches{};   // samples of each group's mini-batches
+  StrategyOptions how{};
+};
+
+// Whose order groups follow.
+struct ArrivalArguments {
+  bool simulated = false;
+  std::string machine{};  // file
+};
+
+struct TrainArguments : NetRunArguments {
+  GroupArguments groups;
+  ArrivalArguments arrivals;
+  std::string trace;  // folder
+  DataArguments data;
+  std::optional<double> epochs;
+  std::uint64_t display = 20;
+  std::optional<std::uint64_t> test_every{};  // iterations; 0: at the end only; none: an epoch
+  bool dry_run = false, no_test = false;
+  std::string weights, save_weights, metrics;
+  std::string out;
+  std::uint64_t checkpoint_every = 0;
+  int keep = 2;
+  std::string resume = "none";
+  bool other_data = false, stage = false;
+  OwnOptions pilots{};
+  double patience = 300;  // seconds, with a rank that is silent
+};
+
+inline void describe_fully_connected(OptionTable& add, FullyConnected& fully_connected) {
+  add.group("Groups");
+  add("--fc merged|replicated",
+      choice(fully_connected,
+             {{"merged", FullyConnected::merged}, {"replicated", FullyConnected::replicated}}),
+      "Fully connected layers behind all others: merged (one copy, whose gradients are never "
+      "stale; default) or replicated (one copy per group)");
+}
+
+Taker take_groups(GroupArguments& groups);
+std::string group_count(std::string& value);
+std::string strategy_help();  // with the names and summaries of all
+
+inline void describe(OptionTable& add, GroupArguments& groups) {
+  const char* const one = "leave one of them out";
+  StrategyOptions& how = groups.how;
+  add.group("Groups");
+  add("--auto", &groups.automatic,
+      "Find the number of groups (at most --groups), the momentum and the learning rate by short "
+      "trials, several times in a training; the given values are tried first");
+  add("--groups COUNT|auto", take_groups(groups), {.check = group_count},
+      "Compute groups: each trains on mini-batches of its own; auto: the number of the checkpoint, "
+      "else the one predicted to be the fastest (see omni-run plan)");
+  add("--cold-start ITERATIONS", &groups.cold_start,
+      {.check = whole_number(),
+       .excludes = {{"--auto", "--auto begins with one group by itself", one}},
+       .shows_default = true},
+      "First iterations with one group, since old gradients do the most harm at first; an epoch, "
+      "say");
+  add("--guard on|off", choice(groups.guard, {{"on", true}, {"off", false}}),
+      {.excludes = {{"--auto", "--auto searches the learning rate by itself", one}}},
+      "Learning rate of several asynchronous groups. on (default): start with a share of the given "
+      "rate and double it while the loss falls; when the loss rises, restore earlier parameters "
+      "and halve the rate. off: the given rate");
+  add("--group-layout WORKERS", &groups.layout,
+      {.check = not_empty,
+       .excludes = {{"--auto", "with --auto the number of groups varies",
+                     "leave it out, or bound the number with --groups"},
+                    {"--groups auto", "with --groups auto the number of groups is not known before",
+                     "leave it out, or give --groups a number"}}},
+      "Workers of each group, as in '0-1;2-3' (with the quotes), over several ranks '0:0-1;1:0-1'; "
+      "default: evenly");
+  describe_fully_connected(add, groups.fully_connected);
+  add("--async free|reproducible",
+      choice(how.asynchrony,
+             {{"free", Asynchrony::free}, {"reproducible", Asynchrony::reproducible}}),
+      "Order of the groups' updates: free (as they arrive; default) or reproducible (in turn)");
+  add("--momentum-compensation theory|off",
+      choice(how.compensation, {{"theory", Compensation::theory}, {"off", Compensation::off}}),
+      {.excludes = {{"--auto",
+                     "--auto searches the total momentum, and always compensates by theory", one}}},
+      "Asynchrony acts like additional momentum. theory (default): reduce the momentum by what the "
+      "number of groups adds; off: do not");
+
+  add.group("Strategies");
+  add("--strategy NAME", &groups.strategy, {.check = not_empty}, strategy_help());
+  add("--sync-every MINI-BATCHES", &how.sync_every, {.check = range(1, 1 << 20)},
+      "sma, local, elastic: mini-batches of each group between two meetings; default: 1 (sma), 16 "
+      "(local, elastic)");
+  add("--alpha SHARE", &how.alpha, {.check = number(1e-6, 1)},
+      "sma: share of its distance to the average that a model moves; default: 1 / groups");
+  add("--central-momentum SHARE", &how.central_momentum, {.check = number(0, 0.999999)},
+      "sma, elastic: momentum of the average; default: 0.9");
+  add("--outer-rate RATE", &how.outer_rate, {.check = number(1e-6, 100)},
+      "local: learning rate of the outer step; default: 1");
+  add("--outer-momentum SHARE", &how.outer_momentum, {.check = number(0, 0.999999)},
+      "local: Nesterov momentum of the outer step; default: 0");
+  add("--group-batches SAMPLES", &groups.batches, {.check = not_empty},
+      "hogbatch, adaptive: samples of each group's mini-batch, as in '3x4,64'; adaptive, with "
+      "bounds: '3x4:1-16,64:16-256'");
+  add("--batch-rate POWER", &how.batch_rate, {.check = number(0, 1)},
+      "hogbatch, adaptive: learning rate of a mini-batch: the given one times (its size / the "
+      "largest size) ^ POWER; 0: the same for all, 1: in proportion; default: 0.5");
+  add("--adapt-factor FACTOR", &how.adapt_factor, {.check = number(1, 1024)},
+      "adaptive: factor by which mini-batches grow and shrink; default: 2");
+  add("--adapt-weight WEIGHT", &how.adapt_weight, {.check = number(1e-6, 1)},
+      "adaptive: weight of an update by the smallest mini-batch, in the balance of updates; "
+      "default: 1");
+}
+
+inline void describe(OptionTable& add, ArrivalArguments& arrivals) {
+  add.group("Simulated machine");
+  add("--arrivals real|virtual", choice(arrivals.simulated, {{"real", false}, {"virtual", true}}),
+      "Order in which groups finish: real (default), or virtual: as on the machine of --machine. "
+      "Metrics then have simulated seconds, and a run repeats bit for bit");
+  add("--machine FILE", &arrivals.machine,
+      {.check = not_empty,
+       .needs = {{"--arrivals virtual", "has no effect on real arrivals",
+                  "add --arrivals virtual"}}},
+      "Machine of --arrivals virtual: a machine file, or the name of a shipped one");
+}
+
+inline void describe(OptionTable& add, TrainArguments& train) {
+  constexpr std::uint64_t kMost = 1'000'000'000'000;  // iterations; far beyond any training
+  describe_shared(add, train);
+  describe(add, train.groups);
+  describe(add, train.arrivals);
+
+  add.group("Net and solver");
+  add("--epochs EPOCHS", &train.epochs, {.check = number(1e-6, 1e6)},
+      "Passes over the training set; overrides max_batches of the net, also where the learning "
+      "rate ends");
+  add("--weights FILE", &train.weights, "Start from a .weights file or checkpoint");
+
+  add.group("Output");
+  add("--display ITERATIONS", &train.display,
+      {.check = whole_number(1, 1 << 30), .shows_default = true}, "Iterations between two reports");
+  add("--test-every ITERATIONS", &train.test_every,
+      {.check = whole_number(0, kMost), .excludes = {{"--no-test"}}},
+      "Iterations between two evaluations on the test set; default: an epoch; 0: only at the end");
+  add("--save-weights FILE", &train.save_weights, {.last_counts = true},
+      "Write Darknet .weights at the end");
+  add("--metrics FILE", &train.metrics, {.last_counts = true},
+      "Write metrics, one JSON object per line");
+  add("--no-test", &train.no_test, "No evaluation on the test set");
+  add("--dry-run", &train.dry_run, "Check the net, print the layer table, stop");
+
+  add.group("Checkpoints");
+  add("--out FOLDER", &train.out, {.last_counts = true},
+      "Run folder for checkpoints; default: omni-runs/<net>");
+  add("--checkpoint-every ITERATIONS", &train.checkpoint_every,
+      {.check = whole_number(0, kMost), .last_counts = true},
+      "Iterations between two checkpoints; 0 (default): none");
+  add("--keep COUNT", &train.keep, {.check = range(2, 1000), .shows_default = true},
+      "Checkpoints to keep");
+  add("--resume auto|none|FOLDER", &train.resume,
+      {.check = not_empty, .shows_default = true, .last_counts = true},
+      "Continue from the newest checkpoint of the run folder (auto), or from this checkpoint");
+  add("--other-data", &train.other_data,
+      "Resume although the checkpoint was trained on other data");
+
+  add.group("Data");
+  add("--stage", &train.stage,
+      "Copy image files to $SLURM_TMPDIR, $TMPDIR or /tmp first, and read them there");
+  describe_damaged_images(add, train.data);
+
+  for (const PilotType& type : pilot_types())
+    for (const PilotOption& option : type.options) {
+      add.group(std::string(option.group));
+      OwnOption& own = train.pilots[std::string(option.name)];
+      const std::string name = fmt::format("{} {}", option.name, option.value);
+      OptionRules rules;
+      if (type.needs_tests) rules.excludes = {{"--no-test"}};
+      if (!option.value.empty()) rules.check = whole_number(option.least, kMost);
+      add(name, option.value.empty() ? Target(&own.flag) : Target(&own.number), std::move(rules),
+          std::string(option.help));
+    }
+
+  add.group("Several ranks");
+  add("--patience SECONDS", &train.patience, {.check = number(1, 1e6), .shows_default = true},
+      "Longest time that a rank may be silent before the training ends");
+}
+
+}  // namespace omni
