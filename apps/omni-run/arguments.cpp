@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "apps/command_line.hpp"
+#include "layers/formats/darknet.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
@@ -107,7 +108,7 @@ void add_net(CLI::App& app, NetArguments& arguments) {
     app.add_option_function<std::string>(
         std::string("--") + key,
         [&arguments, option](const std::string& value) {
-          arguments.settings.push_back(option + "=" + value);
+          if (arguments.refused) arguments.refused = set_named(arguments.named, option, value);
         },
         fmt::format("Override {} of [net]: {}", option, declared->help));
   }

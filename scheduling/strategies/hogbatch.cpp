@@ -19,9 +19,10 @@ std::uint64_t BatchRule::next(std::uint64_t batch, double own, double least, dou
   return std::max<std::uint64_t>(1, units) * unit;
 }
 
-Hogbatch::Hogbatch(ComputeGroups& groups, bool in_order, std::vector<GroupBatch> batches,
-                   double rate_power, std::optional<BatchRule> rule)
-    : Async(groups, Asynchrony::free, Momentum()),
+Hogbatch::Hogbatch(ComputeGroups& groups, const SolverOptions& solver, bool in_order,
+                   std::vector<GroupBatch> batches, double rate_power,
+                   std::optional<BatchRule> rule)
+    : Async(groups, solver, Asynchrony::free, Momentum()),
       one_after_another_(in_order),
       rate_power_(rate_power),
       rule_(rule) {
@@ -104,8 +105,8 @@ const StrategyRegistration hogbatch(
      .models = GroupModels::replicated,
      .has_group_batches = true,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
-       return [options](ComputeGroups& groups, const SolverOptions&) {
-         return std::make_unique<Hogbatch>(groups, options.in_order, options.group_batches,
+       return [options](ComputeGroups& groups, const SolverOptions& solver) {
+         return std::make_unique<Hogbatch>(groups, solver, options.in_order, options.group_batches,
                                            options.batch_rate.value_or(kBatchRate), std::nullopt);
        };
      }});
@@ -118,8 +119,8 @@ const StrategyRegistration adaptive(
      .has_group_batches = true,
      .balances = true,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
-       return [options](ComputeGroups& groups, const SolverOptions&) {
-         return std::make_unique<Hogbatch>(groups, options.in_order, options.group_batches,
+       return [options](ComputeGroups& groups, const SolverOptions& solver) {
+         return std::make_unique<Hogbatch>(groups, solver, options.in_order, options.group_batches,
                                            options.batch_rate.value_or(kBatchRate),
                                            BatchRule{.factor = options.adapt_factor.value_or(2),
                                                      .weight = options.adapt_weight.value_or(1)});

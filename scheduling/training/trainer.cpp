@@ -35,7 +35,7 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
                  TrainerOptions options, TrainerEvents events)
     : groups_(groups),
       net_options_(groups.net().options()),
-      solver_(tuned(net_options_.solver, state.tuning, options.schedule)),
+      solver_(tuned(options.solver, state.tuning, options.schedule)),
       test_(test),
       state_(std::move(state)),
       options_(std::move(options)),

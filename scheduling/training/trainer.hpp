@@ -24,6 +24,7 @@ struct TrainerOptions {
   // Length of the training in mini-batches of the net's size. If groups take other sizes, it ends
   // after the same number of samples.
   std::uint64_t iterations = 0;  // 0: no end
+  SolverOptions solver{};        // of the net's file
   std::uint64_t schedule = 0;    // length that the learning rate follows; 0: the net's max_batches
   std::uint64_t until = 0;       // run() returns there; 0: at the end
   bool trial = false;            // its iterations may be done again: traces do not name them
@@ -114,7 +115,7 @@ class Trainer {
 
   ComputeGroups& groups_;
   const NetOptions& net_options_;
-  SolverOptions solver_;  // the net's, with the tuning
+  SolverOptions solver_;  // the given one, with the tuning
   DataFeed* test_;
   TrainingState state_;
   TrainerOptions options_;

@@ -64,6 +64,7 @@ TrainerOptions Training::options() {
   StrategyChoice choice = strategy_;
   if (choice.type->models == GroupModels::one) choice.options.asynchrony = asynchrony_;
   return {.iterations = iterations_,
+          .solver = spec_.solver,
           .schedule = iterations_,
           .seconds_before = start_.seconds,
           .display = arguments_.display,
@@ -106,12 +107,13 @@ TrainerEvents Training::events() {
 }
 
 Status Training::train() {
-  health_.emplace(
-      net(), *data_.train,
-      HealthOptions{.strict = arguments_.net.strict, .warn = [this](const std::string& text) {
-                      progress_.finish_line();
-                      log::warn("{}", text);
-                    }});
+  health_.emplace(net(), *data_.train,
+                  HealthOptions{.solver = spec_.solver,
+                                .strict = arguments_.net.strict,
+                                .warn = [this](const std::string& text) {
+                                  progress_.finish_line();
+                                  log::warn("{}", text);
+                                }});
   if (!arguments_.other_data) health_->take(start_.health);
   if (!is_finished()) {
     name_damaged(start_.iteration, Finder::this_rank);

@@ -167,7 +167,7 @@ std::vector<double> class_shares(const Dataset& data, int classes) {
 
 HealthCheck::HealthCheck(const Net& net, const Dataset& data, HealthOptions options)
     : options_(std::move(options)),
-      solver_(net.options().solver),
+      solver_(options_.solver),
       epoch_(data.size() / net.options().batch + 1),
       level_(chance_loss(net, class_shares(data, net.classes())), epoch_),
       stuck_(std::max(options_.stuck, kEpochs * epoch_)),

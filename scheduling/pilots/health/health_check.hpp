@@ -54,6 +54,7 @@ std::optional<Finding> diagnose(const Inspection& inspection, const Learning& le
                                 LossIs loss);
 
 struct HealthOptions {
+  SolverOptions solver{};      // of the training
   bool strict = false;         // a training that is sick ends
   std::uint64_t first = 200;   // iteration of the first inspection for a loss at chance
   std::uint64_t usual = 1024;  // iteration of the first routine inspection

@@ -152,7 +152,8 @@ TunedTraining::Piece TunedTraining::train_piece(const TrainingState& state,
   set_clock(from);
   const double before = clock_ ? clock_->now() : 0;
   Trainer trainer(groups_, train_, nullptr, from,
-                  {.until = until,
+                  {.solver = options_.solver,
+                   .until = until,
                    .trial = true,
                    .cool_from = options.cooldown ? state.iteration : UINT64_MAX,
                    .cool_until = until,

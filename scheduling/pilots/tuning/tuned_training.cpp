@@ -60,7 +60,7 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
     say(fmt::format("auto: goes on with {}", describe(setting())));
     say_layout();
   } else {
-    const SolverOptions& solver = groups.net().options().solver;
+    const SolverOptions& solver = options_.solver;
     state_.tuning = Tuning{.momentum = shortest_decimal(solver.momentum),
                            .learning_rate = shortest_decimal(solver.learning_rate)};
   }
@@ -95,7 +95,7 @@ TunedTraining::TunedTraining(ComputeGroups& groups, DataFeed& train, DataFeed* t
 
 Status TunedTraining::train_and_search() {
   // While the rate is still rising, a trial would tell nothing about it.
-  const std::uint64_t burn_in = groups_.net().options().solver.burn_in;
+  const std::uint64_t burn_in = options_.solver.burn_in;
   if (state_.owes_evaluation && left() > 0) OMNI_CHECK(evaluate_now());
   champion_.at.take(groups_, state_);
   start_ = champion_.at;
@@ -326,7 +326,7 @@ std::uint64_t TunedTraining::horizon() const {
 
 // A policy that lowers the rate needs no other.
 std::uint64_t TunedTraining::cooldown_start() const {
-  const bool constant = groups_.net().options().solver.policy == RatePolicy::constant;
+  const bool constant = options_.solver.policy == RatePolicy::constant;
   if (options_.iterations == 0 || !constant) return UINT64_MAX;
   return options_.iterations - options_.iterations / kCooldown;
 }

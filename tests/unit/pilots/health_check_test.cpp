@@ -37,12 +37,14 @@ class Health : public test::DeterministicSession {
   static Outcome train(Run& run, std::uint64_t iterations, bool strict,
                        const TrainingState& from = {.seed = 1}, Asynchrony asynchrony = {}) {
     Outcome outcome;
-    HealthCheck health(
-        run.groups.net(), run.feed->dataset(),
-        {.strict = strict, .warn = [&](const std::string& text) { outcome.said.push_back(text); }});
+    HealthCheck health(run.groups.net(), run.feed->dataset(),
+                       {.solver = run.solver,
+                        .strict = strict,
+                        .warn = [&](const std::string& text) { outcome.said.push_back(text); }});
     health.take(from.health);
     Trainer trainer(run.groups, *run.feed, nullptr, from,
                     {.iterations = iterations,
+                     .solver = run.solver,
                      .display = 1000,
                      .strategy = async(asynchrony),
                      .health = &health},
@@ -69,9 +71,10 @@ class Health : public test::DeterministicSession {
                           const std::string& options = "") {
     Run run(net("learning_rate=0.05\nmomentum=0.9\n" + options, "tanh"));
     Told told;
-    HealthCheck health(
-        run.groups.net(), run.feed->dataset(),
-        {.strict = strict, .warn = [&](const std::string& text) { told.said.push_back(text); }});
+    HealthCheck health(run.groups.net(), run.feed->dataset(),
+                       {.solver = run.solver,
+                        .strict = strict,
+                        .warn = [&](const std::string& text) { told.said.push_back(text); }});
     for (std::uint64_t i = 1; i <= iterations && !health.failure(); ++i) {
       StepReport report;
       report.iteration = i;

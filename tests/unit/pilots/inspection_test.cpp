@@ -103,8 +103,9 @@ class Inspecting : public test::DeterministicSession {
   static void expect_equal_bits(const std::function<std::unique_ptr<Run>()>& make,
                                 const std::function<TrainerOptions()>& options) {
     const auto plain = make(), inspected = make();
-    HealthCheck health(inspected->groups.net(), inspected->feed->dataset(),
-                       {.first = 1, .usual = 1, .stuck = 1000, .warn = {}});
+    HealthCheck health(
+        inspected->groups.net(), inspected->feed->dataset(),
+        {.solver = inspected->solver, .first = 1, .usual = 1, .stuck = 1000, .warn = {}});
     plain->train(options());
     TrainerOptions watched = options();
     watched.health = &health;

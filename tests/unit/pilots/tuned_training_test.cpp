@@ -42,6 +42,7 @@ TEST_F(AutoTraining, only_what_the_winners_did_remains) {
     state.tuning = Tuning{.momentum = setting.momentum, .learning_rate = setting.learning_rate};
     Trainer trainer(*groups_, *feed_, nullptr, state,
                     {.iterations = i + 1 < chosen.size() ? chosen[i + 1].first : 2400,
+                     .solver = solver_,
                      .cool_from = 1800,
                      .cool_until = 2400},
                     {});
