@@ -27,10 +27,10 @@ void set(Section& section, std::string_view key, std::string value) {
 
 }  // namespace
 
-Status set_classes(NetSpec& spec, int classes, bool strict) {
+Status set_classes(NetDescription& net, int classes) {
   const std::string option = fmt::format("--classes {}", classes);
-  for (std::size_t i = spec.layers.size(); i-- > 0;) {
-    Section& section = spec.layers[i];
+  for (std::size_t i = net.layers.size(); i-- > 0;) {
+    Section& section = net.layers[i];
     OMNI_TRY(const LayerType* type, find_layer_type(section));
     if (declares(*type, "layers") || declares(*type, "from"))
       return Error{ErrorKind::usage, section.where(),
@@ -42,15 +42,14 @@ Status set_classes(NetSpec& spec, int classes, bool strict) {
                                                               : "";
     if (key.empty()) continue;
     set(section, key, std::to_string(classes));
-    OMNI_TRY(const auto net,
-             Net::build(spec, {.training = false, .strict = strict, .images = 1, .slice = 1}));
-    if (net->classes() == classes) return {};
-    return Error{
-        ErrorKind::usage, section.where(),
-        fmt::format("{}: with {}={} the net has {} outputs", option, key, classes, net->classes()),
-        "put [avgpool], or [connected] with so many outputs, behind it"};
+    OMNI_TRY(const auto built, Net::build(net, {.training = false, .images = 1, .slice = 1}));
+    if (built->classes() == classes) return {};
+    return Error{ErrorKind::usage, section.where(),
+                 fmt::format("{}: with {}={} the net has {} outputs", option, key, classes,
+                             built->classes()),
+                 "put [avgpool], or [connected] with so many outputs, behind it"};
   }
-  return Error{ErrorKind::usage, spec.layers.back().where(),
+  return Error{ErrorKind::usage, net.layers.back().where(),
                option + ": no layer says how many outputs the net has",
                "put [connected] with so many outputs before the loss"};
 }

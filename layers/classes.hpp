@@ -2,12 +2,12 @@
 // its last layer with weights has.
 #pragma once
 
-#include "layers/options.hpp"
+#include "layers/net_description.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {
 
 // Refuses a net in which no single layer decides it, naming the section.
-Status set_classes(NetSpec& spec, int classes, bool strict);
+Status set_classes(NetDescription& net, int classes);
 
 }  // namespace omni

@@ -23,32 +23,11 @@ bool is_spare_cost(std::string_view previous, const LayerType& type) {
   return previous == "softmax" && type.name == "cost";
 }
 
-// Section names and keys, before any layer is made.
-Status check_sections(const NetSpec& spec, bool strict) {
-  std::string_view previous;
-  for (const Section& section : spec.layers) {
-    OMNI_TRY(const LayerType* type, find_layer_type(section));
-    OMNI_CHECK(check_keys(section, type->keys, strict));
-    if (is_spare_cost(previous, *type))
-      log::warn_once(
-          "{}: [cost] after [softmax] is ignored (softmax computes cross-entropy itself)",
-          section.where());
-    const Option* noloss = section.find("noloss");
-    previous = noloss != nullptr && noloss->value == "1" ? "" : type->name;
-  }
-  return {};
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions& options) {
-  NetOptions net_options;
-  if (options.sharing.master != nullptr) {
-    net_options = options.sharing.master->options();  // the description was checked for that one
-  } else {
-    OMNI_TRY(net_options, read_net_options(spec.net, options.strict));
-    OMNI_CHECK(check_sections(spec, options.strict));
-  }
+Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
+                                        const BuildOptions& options) {
+  const NetOptions& net_options = described.options;
   const int batch = options.images > 0 ? options.images : net_options.micro_batch();
   const int share = (batch + options.ranks - 1) / options.ranks;  // of a rank, at most
   const bool one_pass = net_options.subdivisions == 1 && options.images == 0;
@@ -56,15 +35,15 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
   const bool complete = options.ranks == 1 || options.sharing.replicas;
   const auto assemble = [&](Slices slices) -> Result<std::unique_ptr<Net>> {
     if (net_options.input.count() > kMaxElements / static_cast<std::size_t>(slices.sizes.front()))
-      return Error{ErrorKind::usage, spec.net.where(),
+      return Error{ErrorKind::usage, described.where,
                    fmt::format("a slice of images would need more than {} elements", kMaxElements),
                    "use a smaller batch, slice or image"};
     std::unique_ptr<Net> net(new Net);
-    net->name_ = spec.name;
+    net->name_ = described.name;
     net->options_ = net_options;
     net->parts_.training = options.training;
     net->parts_.complete_gradients = complete;
-    net->parts_.adam = net_options.solver.adam;
+    net->parts_.adam = options.adam;
     // A task that moves weights and velocities between devices is not for cores beside a GPU.
     net->parts_.update_in_backward = options.update_in_backward && one_pass && options.gpus == 0;
     // Cores add to what the caches have; a GPU would read and write it for nothing. But of several
@@ -95,13 +74,13 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
     };
     net->parts_.slices = std::move(slices);
     net->parts_.data.extent = net_options.input;
-    net->find_phases(spec, options.sharing);
+    net->find_phases(described, options.sharing);
     net->parts_.data.value.resize(net->parts_.slices.sizes.size());  // those of a slot
-    for (const Section& section : spec.layers) OMNI_CHECK(net->add_layer(section));
+    for (const Section& section : described.layers) OMNI_CHECK(net->add_layer(section));
     net->cut_segments();
     if (options.training) net->freeze_unreached_layers();
     if (options.training && net->frozen_ > 0 && net->parameter_count() == 0)
-      return Error{ErrorKind::usage, spec.layers[net->frozen_ - 1].where(),
+      return Error{ErrorKind::usage, described.layers[net->frozen_ - 1].where(),
                    "stopbackward=1 leaves no layer that learns", "set it in an earlier layer"};
     net->fuse_layers();
     net->forward_takes_turns_ =
@@ -124,10 +103,10 @@ Result<std::unique_ptr<Net>> Net::build(const NetSpec& spec, const BuildOptions&
   if (options.sharing.guest) slices = slices.whole();
   OMNI_TRY(auto net, assemble(std::move(slices)));
   if (net_options.label_smoothing > 0 && net->layers().back()->type() != "softmax")
-    log::warn_once("{}: label_smooth_eps has no effect without [softmax]", spec.net.where());
+    log::warn_once("{}: label_smooth_eps has no effect without [softmax]", described.where);
   if (options.training && !net->layers().back()->is_loss())
-    return Error{ErrorKind::usage, spec.layers.back().where(), "the last layer computes no loss",
-                 "end the net with [softmax]"};
+    return Error{ErrorKind::usage, described.layers.back().where(),
+                 "the last layer computes no loss", "end the net with [softmax]"};
   net->place_tensors_in_memory();
   return net;
 }
@@ -150,8 +129,8 @@ Status Net::add_layer(const Section& section) {
 // The merged phase begins with the first fully connected layer after all others that have weights:
 // few flops, most of the parameters, so that it is better to bring the data of every group to one
 // copy than to keep a copy per group.
-void Net::find_phases(const NetSpec& spec, const Sharing& sharing) {
-  merged_from_ = spec.layers.size();
+void Net::find_phases(const NetDescription& described, const Sharing& sharing) {
+  merged_from_ = described.layers.size();
   has_replicas_ = sharing.replicas;
   guest_ = sharing.guest;
   if (!has_replicas_) return;
@@ -161,8 +140,8 @@ void Net::find_phases(const NetSpec& spec, const Sharing& sharing) {
     parts_.own_gradients = sharing.master->slices().ranks > 1;
   }
   if (sharing.fully_connected == FullyConnected::merged)
-    for (std::size_t i = spec.layers.size(); i-- > 0;) {
-      const InGroups in_groups = (*find_layer_type(spec.layers[i]))->in_groups;
+    for (std::size_t i = described.layers.size(); i-- > 0;) {
+      const InGroups in_groups = (*find_layer_type(described.layers[i]))->in_groups;
       if (in_groups == InGroups::one) merged_from_ = i;
       if (in_groups == InGroups::copies) break;
     }

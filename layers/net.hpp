@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "layers/layer_builder.hpp"
-#include "layers/net_options.hpp"
+#include "layers/net_description.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/tensor_pool.hpp"
 
@@ -33,11 +33,11 @@ struct Sharing {
 
 struct BuildOptions {
   bool training = true;
-  bool strict = false;
-  int images = 0;  // per pass through the net; 0: batch / subdivisions. If given, an update may
-                   // take several passes.
-  int slice = 0;   // images per task; 0: chosen from the net (see choose_slice)
-  int gpus = 0;    // that compute; each gets one slice
+  bool adam = false;  // parameters have the state of Adam, see Param::mean_square
+  int images = 0;     // per pass through the net; 0: batch / subdivisions. If given, an update may
+                      // take several passes.
+  int slice = 0;      // images per task; 0: chosen from the net (see choose_slice)
+  int gpus = 0;       // that compute; each gets one slice
   int cores = 0;  // that compute; 0: slices and gradient sums depend on the net and the batch only,
                   // not on the machine
   int rank = 0, ranks = 1;          // `ranks` share every mini-batch; this is one of them
@@ -52,7 +52,8 @@ struct BuildOptions {
 
 class Net {
  public:
-  static Result<std::unique_ptr<Net>> build(const NetSpec& spec, const BuildOptions& options);
+  static Result<std::unique_ptr<Net>> build(const NetDescription& described,
+                                            const BuildOptions& options);
 
   Status allocate();
   void initialise(std::uint64_t seed);
@@ -82,6 +83,7 @@ class Net {
 
   const std::string& name() const { return name_; }
   const NetOptions& options() const { return options_; }
+  bool adam() const { return parts_.adam; }
   const Slices& slices() const { return parts_.slices; }
   DataType values() const { return parts_.values; }  // of images and activations
   int classes() const;
@@ -108,7 +110,7 @@ class Net {
  private:
   Net() = default;
   Status add_layer(const Section& section);
-  void find_phases(const NetSpec& spec, const Sharing& sharing);
+  void find_phases(const NetDescription& described, const Sharing& sharing);
   void cut_segments();
   void freeze_unreached_layers();
   void fuse_layers();

@@ -97,7 +97,15 @@ const Option* OptionReader::lookup(std::string_view key) const {
   return section_.find(key);
 }
 
-bool OptionReader::has(std::string_view key) const { return lookup(key) != nullptr; }
+bool OptionReader::has(std::string_view key) const {
+  return lookup(key) != nullptr || std::ranges::find(elsewhere_, key) != elsewhere_.end();
+}
+
+std::string OptionReader::where(std::string_view key) const {
+  if (std::ranges::find(elsewhere_, key) != elsewhere_.end()) return "command line";
+  const Option* option = section_.find(key);
+  return option ? section_.where(*option) : section_.where();
+}
 
 int OptionReader::integer(std::string_view key, int fallback, int low, int high) {
   const Option* option = lookup(key);
@@ -171,17 +179,15 @@ void OptionReader::refuse_values(std::string_view key,
 
 void OptionReader::refuse(std::string_view key, std::string what, std::string hint) {
   if (failed_) return;
-  const Option* option = section_.find(key);
-  error_ = {ErrorKind::usage, option ? section_.where(*option) : section_.where(), std::move(what),
-            std::move(hint)};
+  error_ = {ErrorKind::usage, where(key), std::move(what), std::move(hint)};
   failed_ = true;
 }
 
 void OptionReader::warn(std::string_view key, std::string_view remark) const {
   if (key.empty())
     log::warn_once("{}: {}", section_.where(), remark);
-  else if (const Option* option = lookup(key))
-    log::warn_once("{}: {} {}", section_.where(*option), shown_name(option->key), remark);
+  else if (has(key))
+    log::warn_once("{}: {} {}", where(key), shown_name(key), remark);
 }
 
 void OptionReader::warn_no_effect(std::initializer_list<std::string_view> keys,

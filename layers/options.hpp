@@ -42,12 +42,6 @@ struct Section {
   }
 };
 
-struct NetSpec {
-  std::string name;  // file name without folder and extension
-  Section net;       // [net] / [network]
-  std::vector<Section> layers;
-};
-
 // What a key does here. none: accepted because Darknet files carry it; another value than the
 // default causes a warning. refused: another value than the default is an error; help says why.
 enum class Effect { full, none, refused };
@@ -68,7 +62,10 @@ class OptionReader {
  public:
   OptionReader(const Section& section, std::span<const Key> keys);
 
+  // The value of a key is set elsewhere, on the command line; it is not read here.
+  void set_elsewhere(std::string_view key) { elsewhere_.push_back(key); }
   bool has(std::string_view key) const;
+  std::string where(std::string_view key) const;  // of the section, when the key is absent
   int integer(std::string_view key, int fallback, int low,
               int high = std::numeric_limits<int>::max());
   float real(std::string_view key, float fallback, float low = -std::numeric_limits<float>::max(),
@@ -97,6 +94,7 @@ class OptionReader {
   const Option* lookup(std::string_view key) const;  // asserts that the key is declared
   const Section& section_;
   std::span<const Key> keys_;
+  std::vector<std::string_view> elsewhere_;
   Error error_;
   bool failed_ = false;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "apps/omni-run/training_arguments.hpp"
+#include "layers/formats/darknet.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
@@ -40,8 +41,10 @@ void describe_settings(OptionTable& add, NetArguments& net) {
     std::ranges::replace(key, '-', '_');
     const auto declared = std::ranges::find(net_keys(), key, &Key::name);
     add(name,
-        Taker{
-            .take = [&net, key](const auto& value) { net.settings.push_back(key + "=" + value); }},
+        Taker{.take =
+                  [&net, key](const auto& value) {
+                    if (net.refused) net.refused = set_named(net.named, key, value);
+                  }},
         fmt::format("Override {} of [net]: {}", key, declared->help));
   }
 }

@@ -9,6 +9,7 @@
 
 #include "apps/omni-run/option_table.hpp"
 #include "layers/net.hpp"
+#include "layers/net_description.hpp"
 #include "runtime/data/formats.hpp"
 #include "runtime/tasks/session.hpp"
 
@@ -18,19 +19,18 @@ struct CommonArguments {
   bool quiet = false, json = false;
 };
 
-struct NetArguments {
+struct NetArguments : ReadOptions {
   std::string net;
-  bool strict = false;
   int slice = 0;
-  int classes = 0;                    // outputs that the last layer gets; 0: the file's
-  int gpus = 0, cores = 0;            // of the machine: they decide how mini-batches are cut
-  bool fixed_sums = false;            // see BuildOptions
-  DataType values = DataType::f32;    // what layers hand on
-  std::vector<std::string> settings;  // key=value for [net]; the named options end up here too
+  int gpus = 0, cores = 0;          // of the machine: they decide how mini-batches are cut
+  bool fixed_sums = false;          // see BuildOptions
+  DataType values = DataType::f32;  // what layers hand on
+  Status refused{};                 // the first option of [net] that is wrong
 
-  bool overrides(const std::string& key) const {
-    return std::ranges::any_of(
-        settings, [&](const std::string& each) { return each.starts_with(key + "="); });
+  bool sets(std::string_view key, const auto& by_name) const {
+    return by_name || std::ranges::any_of(settings, [&](std::string_view each) {
+             return each.starts_with(key) && each.substr(key.size()).starts_with('=');
+           });
   }
 };
 

@@ -150,13 +150,13 @@ Workers workers_of(const Session& session) {
   return {all, all - cpu_workers(session)};
 }
 
-Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
+Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bool flat) {
   if (arguments.source.empty())
     log::warn("no --data: computed patterns stand in for images (--data fashion-mnist, say)");
   OMNI_TRY(DatasetPair data,
            open_dataset({.source = arguments.source.empty() ? "synthetic" : arguments.source,
                          .net_input = net.options().input,
-                         .flat = net.options().augment.flat,
+                         .flat = flat,
                          .classes = net.classes(),
                          .seed = arguments.seed,
                          .test = arguments.test,
@@ -169,17 +169,18 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net) {
               arguments.hold_out, arguments.seed);
   const Extent images = data.train->extent(), input = net.options().input;
   if (data.train->holds_vectors()) return data;
-  if (net.options().augment.flat)
+  if (flat)
     log::info("the net takes {} values: those of an image, channel by channel", input.c);
   else if (images.h != input.h || images.w != input.w || images.c != input.c)
     log::info("the net takes {}x{}x{}: images are fitted to it", input.h, input.w, input.c);
   return data;
 }
 
-FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots) {
+FeedOptions feed_options(const Net& net, const AugmentOptions& augment, std::uint64_t seed,
+                         bool training, int slots) {
   return {.training = training,
           .seed = seed,
-          .augment = net.options().augment,
+          .augment = augment,
           .net_input = net.options().input,
           .values = net.values(),
           .slices = net.slices(),

@@ -59,10 +59,9 @@ Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
 Workers workers_of(const Session& session);
 
-Result<NetSpec> read_net(const NetArguments& arguments);  // with the command line's overrides
-Result<std::unique_ptr<Net>> build_net(const NetSpec& spec, const NetArguments& arguments,
+Result<TrainableNet> read_net(const NetArguments& arguments);  // with the command line's values
+Result<std::unique_ptr<Net>> build_net(const TrainableNet& net, const NetArguments& arguments,
                                        bool training);
-Result<std::unique_ptr<Net>> open_net(const NetArguments& arguments, bool training);
 
 // Trained parameters to start from, or to use: a .weights file, or a checkpoint. Not finite ones.
 // The names of the classes that are stored with them, maybe of another number; none: not known.
@@ -76,13 +75,15 @@ std::string layer_table(const Net& net);
 nlohmann::json layer_table_json(const Net& net);
 
 // Opens --data (synthetic when absent, which is said) and checks it against the net.
-Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net);
+// `flat`: images are to be vectors.
+Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bool flat);
 
 // Mini-batches of an evaluation under way.
 inline constexpr int kEvaluationSlots = 3;
 
 // Needs a running Session, which decides what computes.
-FeedOptions feed_options(const Net& net, std::uint64_t seed, bool training, int slots);
+FeedOptions feed_options(const Net& net, const AugmentOptions& augment, std::uint64_t seed,
+                         bool training, int slots);
 
 // Whether a trace could be begun there, if one is wanted: before anything takes time.
 Status try_trace(const std::string& folder);

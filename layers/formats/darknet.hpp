@@ -8,15 +8,30 @@
 #include <utility>
 
 #include "layers/net.hpp"
-#include "layers/options.hpp"
+#include "layers/net_description.hpp"
 #include "runtime/files.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {
 
+Result<TrainableNet> read_darknet_cfg(const std::filesystem::path& path,
+                                      const ReadOptions& how = {});
+Result<TrainableNet> parse_darknet_cfg(std::string_view text, std::string_view file_name,
+                                       const ReadOptions& how = {});
+
 // The cfg grammar: sections, key=value, comments; nothing about what the words mean.
-Result<NetSpec> read_darknet_cfg(const std::filesystem::path& path);
-Result<NetSpec> parse_darknet_cfg(std::string_view text, std::string_view file_name);
+struct DarknetCfg {
+  std::string name;  // of the file, without folder and extension
+  Section net;       // [net] / [network]
+  std::vector<Section> layers;
+};
+Result<DarknetCfg> parse_darknet_sections(std::string_view text, std::string_view file_name);
+// And what they mean.
+Result<TrainableNet> describe_darknet_net(DarknetCfg cfg, const ReadOptions& how);
+
+std::span<const Key> net_keys();
+// The option with the name of one of [net]'s keys, as if [net] said so.
+Status set_named(NamedOptions& named, std::string_view key, std::string_view value);
 
 // Parameters to and from .weights: the order of Darknet's layers, and its channels-first matrices.
 Status load_darknet_weights(Net& net, const std::filesystem::path& path);

@@ -65,8 +65,8 @@ bool is_section_name(std::string_view name) {
 class Parser {
  public:
   explicit Parser(std::string_view file) : file_(file) {
-    spec_.name = std::filesystem::path(file_).stem().string();
-    spec_.net.file = file_;
+    cfg_.name = std::filesystem::path(file_).stem().string();
+    cfg_.net.file = file_;
   }
 
   Status line(std::string_view raw) {
@@ -83,17 +83,17 @@ class Parser {
     return text.front() == '[' ? section(text) : option(text);
   }
 
-  Result<NetSpec> finish() {
+  Result<DarknetCfg> finish() {
     if (!in_section_) {
       line_ = std::max(line_, 1);
       return refuse("no sections", "a cfg starts with [net], then one section per layer");
     }
-    if (spec_.layers.empty()) {
-      line_ = spec_.net.line;
+    if (cfg_.layers.empty()) {
+      line_ = cfg_.net.line;
       return refuse("no layers",
                     "add one section per layer after [net]; `omni-run layers` lists them");
     }
-    return std::move(spec_);
+    return std::move(cfg_);
   }
 
  private:
@@ -121,17 +121,17 @@ class Parser {
       if (!is_net)
         return refuse(fmt::format("the first section is [{}]", type),
                       "a cfg starts with [net]: the input size and the training values");
-      spec_.net.type = std::move(type);
-      spec_.net.line = line_;
+      cfg_.net.type = std::move(type);
+      cfg_.net.line = line_;
       in_section_ = true;
       return {};
     }
     if (is_net)
       return refuse(fmt::format("a second [{}]", type),
-                    fmt::format("the first one is in line {}; keep one of them", spec_.net.line));
-    if (spec_.layers.size() == kMaxLayers)
+                    fmt::format("the first one is in line {}; keep one of them", cfg_.net.line));
+    if (cfg_.layers.size() == kMaxLayers)
       return refuse(fmt::format("more than {} layers", kMaxLayers), "is this a cfg file?");
-    spec_.layers.push_back({std::move(type), file_, line_, {}});
+    cfg_.layers.push_back({std::move(type), file_, line_, {}});
     return {};
   }
 
@@ -147,7 +147,7 @@ class Parser {
       return refuse(fmt::format("{} comes before any section", shown_name(key)),
                     "a cfg starts with [net]");
 
-    Section& section = spec_.layers.empty() ? spec_.net : spec_.layers.back();
+    Section& section = cfg_.layers.empty() ? cfg_.net : cfg_.layers.back();
     if (section.options.size() == kMaxOptions)
       return refuse(fmt::format("more than {} options in [{}]", kMaxOptions, section.type),
                     "is a section header missing?");
@@ -159,7 +159,7 @@ class Parser {
   }
 
   std::string file_;
-  NetSpec spec_;
+  DarknetCfg cfg_;
   int line_ = 0;
   bool in_section_ = false;
 };
@@ -171,7 +171,7 @@ Error too_large(std::string_view file) {
 
 }  // namespace
 
-Result<NetSpec> parse_darknet_cfg(std::string_view text, std::string_view file_name) {
+Result<DarknetCfg> parse_darknet_sections(std::string_view text, std::string_view file_name) {
   if (text.size() > kMaxBytes) return too_large(file_name);
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
     return Error{ErrorKind::usage, fmt::format("{}:1", file_name), "UTF-16 text",
@@ -188,13 +188,19 @@ Result<NetSpec> parse_darknet_cfg(std::string_view text, std::string_view file_n
   return parser.finish();
 }
 
-Result<NetSpec> read_darknet_cfg(const std::filesystem::path& path) {
+Result<TrainableNet> parse_darknet_cfg(std::string_view text, std::string_view file_name,
+                                       const ReadOptions& how) {
+  OMNI_TRY(DarknetCfg cfg, parse_darknet_sections(text, file_name));
+  return describe_darknet_net(std::move(cfg), how);
+}
+
+Result<TrainableNet> read_darknet_cfg(const std::filesystem::path& path, const ReadOptions& how) {
   auto text = read_file(path, kMaxBytes);
   if (!text) {
     text.error().kind = ErrorKind::usage;  // a net that cannot be read is a wrong command line
     return std::move(text.error());
   }
-  return parse_darknet_cfg(*text, path.string());
+  return parse_darknet_cfg(*text, path.string(), how);
 }
 
 }  // namespace omni

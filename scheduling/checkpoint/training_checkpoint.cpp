@@ -17,7 +17,7 @@ namespace omni {
 namespace {
 
 constexpr std::string_view kAdam = "Adam", kSgd = "SGD with momentum";
-std::string_view solver_name(const Net& net) { return net.options().solver.adam ? kAdam : kSgd; }
+std::string_view solver_name(const Net& net) { return net.adam() ? kAdam : kSgd; }
 
 // What the one remembers of past gradients means nothing to the other.
 Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
@@ -174,9 +174,9 @@ auto filling_from(const Checkpoint& checkpoint, Status& status) {
 
 }  // namespace
 
-std::string layers_hash(const NetSpec& spec) {
+std::string layers_hash(const NetDescription& net) {
   std::string text;
-  for (const Section& layer : spec.layers) {
+  for (const Section& layer : net.layers) {
     text += "[" + layer.type + "]";
     for (const Option& option : layer.options) text += option.key + "=" + option.value + ";";
   }

@@ -13,7 +13,7 @@
 namespace omni {
 
 // Identifies the layers of a description, whatever its comments and [net] values.
-std::string layers_hash(const NetSpec& spec);
+std::string layers_hash(const NetDescription& net);
 
 // What a resumed run must have in common with its checkpoint.
 struct RunIdentity {

@@ -38,8 +38,9 @@ const PilotRegistration keep_best_registration(
      .options = {{.name = kKeepBest,
                   .value = "",
                   .group = "Checkpoints",
-                  .help = "Keep the checkpoint with the best test accuracy, too; OUT/best is a link "
-                          "to it"}},
+                  .help =
+                      "Keep the checkpoint with the best test accuracy, too; OUT/best is a link "
+                      "to it"}},
      .needs_tests = true,
      .saves = true,
      .make = [](const PilotOptions& options) -> std::unique_ptr<Pilot> {

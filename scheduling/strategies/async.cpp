@@ -4,8 +4,9 @@
 
 namespace omni {
 
-Async::Async(ComputeGroups& groups, Asynchrony asynchrony, Momentum momentum)
-    : Strategy(groups),
+Async::Async(ComputeGroups& groups, const SolverOptions& solver, Asynchrony asynchrony,
+             Momentum momentum)
+    : Strategy(groups, solver),
       // Mini-batches of one iteration follow each other in the data, so their order is fixed.
       in_order_(groups.count() == 1 || asynchrony == Asynchrony::reproducible ||
                 !groups.has_replicated_phase() || groups.net().options().subdivisions > 1),
@@ -56,7 +57,7 @@ void Async::take(std::span<const double> ages) {
 
 MakeStrategy async(Asynchrony asynchrony, Compensation compensation) {
   return [=](ComputeGroups& groups, const SolverOptions& solver) {
-    return std::make_unique<Async>(groups, asynchrony,
+    return std::make_unique<Async>(groups, solver, asynchrony,
                                    momentum_of_groups(compensation, solver.momentum, groups.count(),
                                                       groups.watched().has_value()));
   };

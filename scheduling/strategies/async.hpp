@@ -17,7 +17,8 @@ enum class Asynchrony {
 
 class Async : public Strategy {
  public:
-  Async(ComputeGroups& groups, Asynchrony asynchrony, Momentum momentum);
+  Async(ComputeGroups& groups, const SolverOptions& solver, Asynchrony asynchrony,
+        Momentum momentum);
 
   std::string name() const override { return "async"; }
   bool in_order() const override { return in_order_; }

@@ -134,13 +134,12 @@ const StrategyRegistration sma(
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions& solver) {
          return std::make_unique<Averaging>(
-             groups,
+             groups, solver,
              AveragingOptions{.pulls = true,
                               .restarts = drops_by_steps(solver),
                               .every = options.sync_every.value_or(1),
                               .pull = options.alpha.value_or(1.0 / groups.count()),
-                              .momentum = options.central_momentum.value_or(0.9)},
-             static_cast<double>(solver.momentum));
+                              .momentum = options.central_momentum.value_or(0.9)});
        };
      }});
 
@@ -153,12 +152,11 @@ const StrategyRegistration local(
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions& solver) {
          return std::make_unique<Averaging>(
-             groups,
+             groups, solver,
              AveragingOptions{.restarts = drops_by_steps(solver),
                               .every = options.sync_every.value_or(16),
                               .rate = options.outer_rate.value_or(1),
-                              .momentum = options.outer_momentum.value_or(0)},
-             static_cast<double>(solver.momentum));
+                              .momentum = options.outer_momentum.value_or(0)});
        };
      }});
 

@@ -19,8 +19,8 @@ struct AveragingOptions {
 
 class Averaging final : public Strategy {
  public:
-  Averaging(ComputeGroups& groups, AveragingOptions options, double momentum)
-      : Strategy(groups), options_(options), momentum_(momentum), progress_(groups.count()) {}
+  Averaging(ComputeGroups& groups, const SolverOptions& solver, AveragingOptions options)
+      : Strategy(groups, solver), options_(options), progress_(groups.count()) {}
 
   std::string name() const override { return options_.pulls ? "sma" : "local"; }
   bool may_begin(int group) const override;
@@ -29,7 +29,7 @@ class Averaging final : public Strategy {
                                                                : Sends::contribution;
   }
   UpdateRule rule(const MiniBatch&, float learning_rate) const override {
-    return {learning_rate, {momentum_, momentum_, 0}};
+    return {learning_rate, own_momentum()};
   }
   ExchangeArgs step(const GroupUpdate& update, std::size_t param) override;
   ExchangeTensors stepped(const GroupUpdate& update, std::size_t param) override;
@@ -56,7 +56,6 @@ class Averaging final : public Strategy {
   void meet();
 
   AveragingOptions options_;
-  double momentum_;                 // of each group's own steps
   std::vector<Progress> progress_;  // by group
   double meetings_ = 0;
   double rate_ = 0;        // learning rate of the last mini-batch

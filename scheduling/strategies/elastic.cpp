@@ -33,8 +33,9 @@ double BatchScaling::next(double batch, double updates_ahead) const {
   return std::clamp(batch + unit * std::round(step * updates_ahead / unit), least, most);
 }
 
-Elastic::Elastic(ComputeGroups& groups, bool in_order, ElasticOptions options, double momentum)
-    : Strategy(groups), one_after_another_(in_order), options_(options), momentum_(momentum) {
+Elastic::Elastic(ComputeGroups& groups, const SolverOptions& solver, bool in_order,
+                 ElasticOptions options)
+    : Strategy(groups, solver), one_after_another_(in_order), options_(options) {
   const double unit = groups.net().slices().images_of_all();
   const double most = groups.net().options().batch;
   const double least = std::max(std::floor(most / 8 / unit), 1.0) * unit;
@@ -45,7 +46,7 @@ Elastic::Elastic(ComputeGroups& groups, bool in_order, ElasticOptions options, d
 // The rate is proportional to the mini-batch.
 UpdateRule Elastic::rule(const MiniBatch& batch, float learning_rate) const {
   const Member& own = members_[batch.group];
-  return {learning_rate * static_cast<float>(own.batch / scaling_.most), {momentum_, momentum_, 0}};
+  return {learning_rate * static_cast<float>(own.batch / scaling_.most), own_momentum()};
 }
 
 ExchangeArgs Elastic::step(const GroupUpdate& update, std::size_t param) {
@@ -153,9 +154,9 @@ const StrategyRegistration elastic(
          const auto mega = static_cast<std::uint64_t>(options.sync_every.value_or(16)) *
                            groups.count() * groups.net().options().batch;
          return std::make_unique<Elastic>(
-             groups, options.in_order,
-             ElasticOptions{.mega_batch = mega, .momentum = options.central_momentum.value_or(0.9)},
-             static_cast<double>(solver.momentum));
+             groups, solver, options.in_order,
+             ElasticOptions{.mega_batch = mega,
+                            .momentum = options.central_momentum.value_or(0.9)});
        };
      }});
 

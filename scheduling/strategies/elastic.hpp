@@ -26,7 +26,8 @@ struct BatchScaling {
 
 class Elastic final : public Strategy {
  public:
-  Elastic(ComputeGroups& groups, bool in_order, ElasticOptions options, double momentum);
+  Elastic(ComputeGroups& groups, const SolverOptions& solver, bool in_order,
+          ElasticOptions options);
 
   std::string name() const override { return "elastic"; }
   bool in_order() const override { return one_after_another_; }
@@ -59,7 +60,6 @@ class Elastic final : public Strategy {
 
   bool one_after_another_;
   ElasticOptions options_;
-  double momentum_;
   BatchScaling scaling_;
   std::vector<Member> members_;  // by group
   double meetings_ = 0;

@@ -22,9 +22,10 @@ std::uint64_t BatchRule::next(std::uint64_t batch, double own, double least, dou
   return std::max<std::uint64_t>(1, units) * unit;
 }
 
-Hogbatch::Hogbatch(ComputeGroups& groups, bool in_order, std::vector<GroupBatch> batches,
-                   double rate_power, std::optional<BatchRule> rule)
-    : Async(groups, Asynchrony::free, Momentum()),
+Hogbatch::Hogbatch(ComputeGroups& groups, const SolverOptions& solver, bool in_order,
+                   std::vector<GroupBatch> batches, double rate_power,
+                   std::optional<BatchRule> rule)
+    : Async(groups, solver, Asynchrony::free, Momentum()),
       one_after_another_(in_order),
       rate_power_(rate_power),
       rule_(rule) {
@@ -137,8 +138,8 @@ const StrategyRegistration hogbatch(
      .models = GroupModels::replicated,
      .sizes = hogbatch_sizes,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
-       return [options](ComputeGroups& groups, const SolverOptions&) {
-         return std::make_unique<Hogbatch>(groups, options.in_order, options.group_batches,
+       return [options](ComputeGroups& groups, const SolverOptions& solver) {
+         return std::make_unique<Hogbatch>(groups, solver, options.in_order, options.group_batches,
                                            options.batch_rate.value_or(kBatchRate), std::nullopt);
        };
      }});
@@ -158,8 +159,8 @@ const StrategyRegistration adaptive(
                     "give two kinds: --group-batches '1:1-16,64:16-256', say"};
      },
      .make = [](const StrategyOptions& options) -> MakeStrategy {
-       return [options](ComputeGroups& groups, const SolverOptions&) {
-         return std::make_unique<Hogbatch>(groups, options.in_order, options.group_batches,
+       return [options](ComputeGroups& groups, const SolverOptions& solver) {
+         return std::make_unique<Hogbatch>(groups, solver, options.in_order, options.group_batches,
                                            options.batch_rate.value_or(kBatchRate),
                                            BatchRule{.factor = options.adapt_factor.value_or(2),
                                                      .weight = options.adapt_weight.value_or(1)});

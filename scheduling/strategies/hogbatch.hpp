@@ -23,8 +23,8 @@ class Hogbatch final : public Async {
   // `batches`: by group. rate_power: the learning rate of a mini-batch is the given one times
   // (its size / the largest size) to this power. `unit` of a group's mini-batch: what its net
   // computes at once.
-  Hogbatch(ComputeGroups& groups, bool in_order, std::vector<GroupBatch> batches, double rate_power,
-           std::optional<BatchRule> rule);
+  Hogbatch(ComputeGroups& groups, const SolverOptions& solver, bool in_order,
+           std::vector<GroupBatch> batches, double rate_power, std::optional<BatchRule> rule);
 
   std::string name() const override { return rule_ ? "adaptive" : "hogbatch"; }
   bool in_order() const override { return one_after_another_; }

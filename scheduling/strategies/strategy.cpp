@@ -8,19 +8,19 @@
 
 namespace omni {
 
-Strategy::Strategy(ComputeGroups& groups) : groups_(groups) {
+Strategy::Strategy(ComputeGroups& groups, const SolverOptions& solver)
+    : groups_(groups), solver_(solver) {
   for (int group = 0; group < groups.count(); ++group) params_.push_back(groups.params(group));
 }
 
 ExchangeArgs Strategy::step(const GroupUpdate& update, std::size_t number) {
-  const SolverOptions& solver = groups_.net().options().solver;
   const Param& param = *params(update.batch.group)[number];
   return {.learning_rate = update.rule.learning_rate * param.rate,
           .momentum = static_cast<float>(update.rule.momentum.explicit_part),
-          .decay = param.decays ? solver.decay : 0,
+          .decay = param.decays ? solver_.decay : 0,
           .gradient_scale = 1.0f / static_cast<float>(update.batch.count),
-          .square_memory = solver.square_memory,
-          .epsilon = solver.epsilon,
+          .square_memory = solver_.square_memory,
+          .epsilon = solver_.epsilon,
           .number = update.batch.number + 1,
           .clears = !param.overwrites_diff,
           .report = update.report};

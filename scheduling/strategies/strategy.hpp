@@ -12,6 +12,7 @@
 
 #include "codelets/elementwise/exchange.hpp"
 #include "codelets/elementwise/meeting.hpp"
+#include "layers/solver_options.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "scheduling/groups/compute_groups.hpp"
 #include "scheduling/groups/momentum.hpp"
@@ -54,7 +55,7 @@ struct StrategyFigure {
 
 class Strategy {
  public:
-  explicit Strategy(ComputeGroups& groups);
+  Strategy(ComputeGroups& groups, const SolverOptions& solver);
   virtual ~Strategy() = default;
   Strategy(const Strategy&) = delete;
   Strategy& operator=(const Strategy&) = delete;
@@ -102,6 +103,11 @@ class Strategy {
   virtual void take(std::span<const double> /*as many as numbers() gives*/) {}
 
   int count() const { return groups_.count(); }
+  // Of a group's steps by itself: the solver's.
+  Momentum own_momentum() const {
+    const auto tuned = static_cast<double>(solver_.momentum);
+    return {tuned, tuned, 0};
+  }
   // What the group has learned since it had the master, for the next meeting.
   void contribute(float weight, int group, std::size_t param, TaskTag tag = {}) const;
   // The parameter's master takes a step by what all groups contributed.
@@ -111,6 +117,7 @@ class Strategy {
   const std::vector<Param*>& params(int group) const { return params_[group]; }
 
   ComputeGroups& groups_;
+  const SolverOptions solver_;
 
  private:
   std::vector<std::vector<Param*>> params_;  // by group

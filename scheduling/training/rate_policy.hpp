@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/net_options.hpp"
+#include "layers/solver_options.hpp"
 
 namespace omni {
 

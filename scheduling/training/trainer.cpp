@@ -35,7 +35,7 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
       options_(std::move(options)),
       events_(std::move(events)),
       pilots_(std::move(pilots)),
-      solver_(groups.net().options().solver),
+      solver_(options_.solver),
       started_at_(state_.iteration),
       seconds_before_(state_.seconds),
       reported_seconds_(state_.seconds) {

@@ -20,7 +20,8 @@ using MakeClock = std::function<std::unique_ptr<VirtualClock>(int groups)>;
 struct TrainerOptions {
   // Length of the training in mini-batches of the net's size. If groups take other sizes, it ends
   // after the same number of samples.
-  std::uint64_t iterations = 0;        // 0: no end
+  std::uint64_t iterations = 0;  // 0: no end
+  SolverOptions solver{};
   std::uint64_t schedule = 0;          // length that the learning rate follows; 0: max_batches
   std::uint64_t display = 1;           // report every so many iterations
   std::uint64_t evaluate_every = 0;    // iterations; 0: only at the end

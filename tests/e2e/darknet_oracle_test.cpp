@@ -49,8 +49,8 @@ T must(Result<T> result) {
 class Ours {
  public:
   explicit Ours(const fs::path& cfg)
-      : net_(must(Net::build(must(read_darknet_cfg(cfg)),
-                             {.training = false, .strict = true, .slice = 2}))) {
+      : net_(must(Net::build(must(read_darknet_cfg(cfg, {.strict = true})),
+                             {.training = false, .slice = 2}))) {
     must(net_->allocate());
     for (const int images : net_->slices().sizes) {
       const auto count = static_cast<std::size_t>(images);

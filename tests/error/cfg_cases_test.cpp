@@ -127,14 +127,15 @@ class CfgCases : public testing::TestWithParam<CfgCase> {};
 TEST_P(CfgCases, RefusedWithKindLineTextAndHint) {
   const CfgCase& each = GetParam();
   const log::Capture quiet;
-  auto spec = parse_darknet_cfg(each.text, "bad.cfg");
+  const auto sections = parse_darknet_sections(each.text, "bad.cfg");
   Error error;
   if (each.stage == CfgCase::Stage::grammar) {
-    ASSERT_FALSE(spec) << "the parser took it";
-    error = spec.error();
+    ASSERT_FALSE(sections) << "the parser took it";
+    error = sections.error();
   } else {
-    ASSERT_TRUE(spec) << "refused too early: " << spec.error().message();
-    auto net = Net::build(*spec, {.strict = each.strict});
+    ASSERT_TRUE(sections) << "refused too early: " << sections.error().message();
+    const auto spec = parse_darknet_cfg(each.text, "bad.cfg", {.strict = each.strict});
+    const auto net = spec ? Net::build(*spec, {}) : spec.error();
     ASSERT_FALSE(net) << "a net was built of it";
     error = net.error();
   }

@@ -40,7 +40,7 @@ std::string complaint(const Error& error) {
 
 std::string parse_complaint(std::string_view text) {
   const log::Capture quiet;
-  auto spec = parse_darknet_cfg(text, "net.cfg");
+  auto spec = parse_darknet_sections(text, "net.cfg");
   return spec ? "" : complaint(spec.error());
 }
 

@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 // The seconds per iteration of each run.
-Result<std::vector<double>> measure(const NetSpec& spec, int groups, int slice, int iterations,
+Result<std::vector<double>> measure(const TrainableNet& spec, int groups, int slice, int iterations,
                                     int runs) {
   std::vector<double> all;
   for (int run = 0; run < runs; ++run) {
@@ -43,9 +43,9 @@ Result<json> foretell(const json& arguments) {
   for (int gpu = 0; gpu < arguments.at("gpus"); ++gpu) options.gpus.push_back(gpu);
   OMNI_TRY(const Session session, Session::start(options));
 
-  OMNI_TRY(NetSpec spec, read_darknet_cfg(arguments.at("net").get<std::string>()));
-  spec.net.options.push_back({"batch", std::to_string(arguments.at("batch").get<int>())});
-  spec.net.options.push_back({"subdivisions", "1"});
+  OMNI_TRY(TrainableNet spec, read_darknet_cfg(arguments.at("net").get<std::string>()));
+  spec.options.batch = arguments.at("batch");
+  spec.options.subdivisions = 1;
   const int slice = arguments.at("slice"), iterations = arguments.at("iterations");
   const Workers workers = SimulatedTraining::workers();
   OMNI_TRY(const auto two, SimulatedTraining::make(spec, 2, slice));

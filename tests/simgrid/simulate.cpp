@@ -114,16 +114,17 @@ void split(const Net& net, int on_gpus) {
 // "iterations" of training "net" (a file) in slices of "slice" images, "batch" in all, by "groups";
 // the clock starts after "warm" others, when the parameters are where they are used.
 Result<json> run_training(const json& arguments) {
-  OMNI_TRY(NetSpec spec, read_darknet_cfg(arguments.at("net").get<std::string>()));
+  OMNI_TRY(TrainableNet spec, read_darknet_cfg(arguments.at("net").get<std::string>()));
   if (arguments.contains("batch")) {
-    spec.net.options.push_back({"batch", std::to_string(arguments["batch"].get<int>())});
-    spec.net.options.push_back({"subdivisions", "1"});
+    spec.options.batch = arguments["batch"];
+    spec.options.subdivisions = 1;
   }
   const int count = arguments.value("groups", 1), gpus = arguments.at("gpus");
   const auto workers = static_cast<int>(starpu_worker_get_count());
   OMNI_TRY(ComputeGroups groups,
            ComputeGroups::make(count, {}, [&](const Sharing& sharing, int slice, int) {
              return Net::build(spec, {.training = true,
+                                      .adam = spec.solver.adam,
                                       .slice = slice != 0 ? slice : arguments.value("slice", 0),
                                       .gpus = gpus == 0 ? 0 : std::max(1, gpus / count),
                                       .cores = arguments.at("cores").get<int>() / count,
@@ -148,7 +149,7 @@ Result<json> run_training(const json& arguments) {
   const std::uint64_t last = warm + arguments.value("iterations", 3u);
   const auto batch = static_cast<std::uint64_t>(feed.batch());
   TrainingFeed ahead(feed, 1, 0, last * batch);
-  const auto strategy = async(Asynchrony::reproducible)(groups, net.options().solver);
+  const auto strategy = async(Asynchrony::reproducible)(groups, spec.solver);
   EventQueue events;
   std::vector<std::unique_ptr<GroupRun>> runs;
   for (int group = 0; group < count; ++group)

@@ -18,13 +18,14 @@ Workers SimulatedTraining::workers() {
           static_cast<int>(starpu_worker_get_count_by_type(STARPU_CUDA_WORKER))};
 }
 
-Result<std::unique_ptr<SimulatedTraining>> SimulatedTraining::make(const NetSpec& spec, int groups,
-                                                                   int slice) {
+Result<std::unique_ptr<SimulatedTraining>> SimulatedTraining::make(const TrainableNet& spec,
+                                                                   int groups, int slice) {
   OMNI_TRY(ComputeGroups made,
            ComputeGroups::make(groups, {}, [&](const Sharing& sharing, int chosen, int) {
-             return Net::build(
-                 spec,
-                 {.training = true, .slice = chosen != 0 ? chosen : slice, .sharing = sharing});
+             return Net::build(spec, {.training = true,
+                                      .adam = spec.solver.adam,
+                                      .slice = chosen != 0 ? chosen : slice,
+                                      .sharing = sharing});
            }));
   if (groups > 1) made.assign(spread_groups(groups, workers()));
   const Net& net = made.net();
@@ -34,14 +35,16 @@ Result<std::unique_ptr<SimulatedTraining>> SimulatedTraining::make(const NetSpec
                          .classes = net.classes(),
                          .seed = 1}));
   std::unique_ptr<SimulatedTraining> training(
-      new SimulatedTraining(std::move(made), std::move(data)));
+      new SimulatedTraining(std::move(made), std::move(data), spec.solver));
   OMNI_CHECK(training->groups_.allocate());
   OMNI_CHECK(training->feed_.allocate());
   return training;
 }
 
-SimulatedTraining::SimulatedTraining(ComputeGroups groups, DatasetPair data)
+SimulatedTraining::SimulatedTraining(ComputeGroups groups, DatasetPair data,
+                                     const SolverOptions& solver)
     : groups_(std::move(groups)),
+      solver_(solver),
       data_(std::move(data)),
       feed_(*data_.train, {.augment = {},
                            .net_input = groups_.net().options().input,
@@ -52,8 +55,7 @@ Result<double> SimulatedTraining::seconds_per_iteration(int iterations, bool in_
   const auto count = static_cast<std::uint64_t>(iterations) + drained(groups_.count());
   TrainingFeed ahead(feed_, 1, 0, count * static_cast<std::uint64_t>(feed_.batch()));
   runs_.clear();
-  strategy_ = async(in_turn ? Asynchrony::reproducible : Asynchrony::free)(
-      groups_, groups_.net().options().solver);
+  strategy_ = async(in_turn ? Asynchrony::reproducible : Asynchrony::free)(groups_, solver_);
   for (int group = 0; group < groups_.count(); ++group)
     runs_.push_back(std::make_unique<GroupRun>(groups_, group, ahead, events_, *strategy_, true));
   begun_ = 0;

@@ -15,7 +15,7 @@ namespace omni::test {
 class SimulatedTraining {
  public:
   // `slice`: images per task; 0: the net decides.
-  static Result<std::unique_ptr<SimulatedTraining>> make(const NetSpec& spec, int groups,
+  static Result<std::unique_ptr<SimulatedTraining>> make(const TrainableNet& spec, int groups,
                                                          int slice);
 
   // In turn, or as they arrive: simulated seconds per iteration while all groups are at work.
@@ -24,7 +24,7 @@ class SimulatedTraining {
   static Workers workers();
 
  private:
-  SimulatedTraining(ComputeGroups groups, DatasetPair data);
+  SimulatedTraining(ComputeGroups groups, DatasetPair data, const SolverOptions& solver);
   Status take_turns(std::uint64_t iterations);
   Status run_freely(std::uint64_t iterations);
   MiniBatch next_batch(std::size_t group);
@@ -32,6 +32,7 @@ class SimulatedTraining {
   Status finish(int group);
 
   ComputeGroups groups_;
+  SolverOptions solver_;
   DatasetPair data_;
   DataFeed feed_;
   EventQueue events_;

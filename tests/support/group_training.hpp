@@ -62,7 +62,8 @@ class GroupTraining {
   // `images_per_pass`: by group, where an update takes passes; none: the whole mini-batch.
   GroupTraining(const std::string& cfg, int count, const Sharing& like, const BuildOptions& build,
                 const std::vector<int>& images_per_pass = {})
-      : groups(make(cfg, count, like, build, images_per_pass)) {
+      : solver(parse_darknet_cfg(cfg, "net.cfg")->solver),
+        groups(make(cfg, count, like, build, images_per_pass)) {
     const Extent input = groups.net().options().input;
     const int classes = groups.net().classes();
     auto data = open_dataset({.source = "synthetic:60:" + std::to_string(classes),
@@ -82,13 +83,13 @@ class GroupTraining {
 
   // To the end, or to an iteration.
   void train(TrainerOptions options, std::uint64_t until = UINT64_MAX) {
+    options.solver = solver;
     options.feeds = feeds;
     StopAt stop(until);
     std::vector<Pilot*> all = pilots;
     all.push_back(&stop);
     Trainer trainer(groups, *feed, nullptr, state, options,
-                    {.on_iteration = [this](const StepReport& at) { reports.push_back(at); }},
-                    all);
+                    {.on_iteration = [this](const StepReport& at) { reports.push_back(at); }}, all);
     const Status trained = trainer.run();
     EXPECT_TRUE(trained || trained.error().kind == ErrorKind::interrupted)
         << trained.error().message();
@@ -106,6 +107,7 @@ class GroupTraining {
     return all;
   }
 
+  SolverOptions solver;
   ComputeGroups groups;
   std::unique_ptr<DataFeed> feed;
   std::vector<StepReport> reports;
@@ -117,8 +119,8 @@ class GroupTraining {
  private:
   static ComputeGroups make(const std::string& cfg, int count, const Sharing& like,
                             BuildOptions build, const std::vector<int>& images_per_pass) {
-    const NetSpec spec = *parse_darknet_cfg(cfg, "net.cfg");
-    build.strict = true;
+    const TrainableNet spec = *parse_darknet_cfg(cfg, "net.cfg", {.strict = true});
+    build.adam = spec.solver.adam;
     build.slice = images_per_pass.empty() ? 2 : 0;
     return std::move(*ComputeGroups::make(count, like, [&](const Sharing& sharing, int, int group) {
       build.sharing = sharing;

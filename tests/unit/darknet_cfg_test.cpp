@@ -13,14 +13,14 @@ namespace {
 
 const std::string kTiny = "[net]\nbatch=4\n[softmax]\n";
 
-NetSpec parse_cfg(std::string_view text) {
-  auto spec = parse_darknet_cfg(text, "folder/tiny.cfg");
+DarknetCfg parse_cfg(std::string_view text) {
+  auto spec = parse_darknet_sections(text, "folder/tiny.cfg");
   EXPECT_TRUE(spec) << spec.error().message();
-  return spec ? *spec : NetSpec{};
+  return spec ? *spec : DarknetCfg{};
 }
 
 std::string refusal(std::string_view text) {
-  auto spec = parse_darknet_cfg(text, "tiny.cfg");
+  auto spec = parse_darknet_sections(text, "tiny.cfg");
   EXPECT_FALSE(spec);
   return spec ? "" : spec.error().message();
 }
@@ -31,7 +31,7 @@ std::string value(const Section& section, std::string_view key) {
 }
 
 TEST(DarknetCfg, SectionsOptionsAndTheirPlaces) {
-  NetSpec spec = parse_cfg("[net]\nbatch=4\n\n[convolutional]\nfilters=8\nsize=3\n[softmax]\n");
+  DarknetCfg spec = parse_cfg("[net]\nbatch=4\n\n[convolutional]\nfilters=8\nsize=3\n[softmax]\n");
   EXPECT_EQ(spec.name, "tiny");
   EXPECT_EQ(spec.net.type, "net");
   EXPECT_EQ(spec.net.where(), "folder/tiny.cfg:1");
@@ -44,7 +44,7 @@ TEST(DarknetCfg, SectionsOptionsAndTheirPlaces) {
 }
 
 TEST(DarknetCfg, BlanksMeanNothing) {
-  NetSpec spec = parse_cfg(" [ n e t ]\t\n\t hue  = .1 \n steps = 1, 2 ,3\n[soft max]\n");
+  DarknetCfg spec = parse_cfg(" [ n e t ]\t\n\t hue  = .1 \n steps = 1, 2 ,3\n[soft max]\n");
   EXPECT_EQ(spec.net.type, "net");
   EXPECT_EQ(value(spec.net, "hue"), ".1");
   EXPECT_EQ(value(spec.net, "steps"), "1,2,3");
@@ -52,13 +52,13 @@ TEST(DarknetCfg, BlanksMeanNothing) {
 }
 
 TEST(DarknetCfg, SectionNamesAreLowerCasedAndNetworkIsNet) {
-  NetSpec spec = parse_cfg("[NetWork]\n[SoftMax]\n");
+  DarknetCfg spec = parse_cfg("[NetWork]\n[SoftMax]\n");
   EXPECT_EQ(spec.net.type, "network");
   EXPECT_EQ(spec.layers[0].type, "softmax");
 }
 
 TEST(DarknetCfg, CommentsOfBothKindsWholeAndInline) {
-  NetSpec spec = parse_cfg(
+  DarknetCfg spec = parse_cfg(
       "# first\n  ; second\n[net] # third\nbatch=4# fourth\nheight=8 ; fifth\n#width=9\n"
       "momentum=.9 #;\n[softmax] ; \xFF\xFE bytes in comments do not matter\n");
   EXPECT_EQ(value(spec.net, "batch"), "4");
@@ -72,7 +72,7 @@ TEST(DarknetCfg, SemicolonWithinAValueIsNotAComment) {
 }
 
 TEST(DarknetCfg, ValuesMayBeEmptyOrHoldEqualsSignsAndUtf8) {
-  NetSpec spec = parse_cfg("[net]\na=\nb=c=d\ntree=B\xC3\xA4ume/\xE2\x82\xAC\n[softmax]\n");
+  DarknetCfg spec = parse_cfg("[net]\na=\nb=c=d\ntree=B\xC3\xA4ume/\xE2\x82\xAC\n[softmax]\n");
   EXPECT_EQ(value(spec.net, "a"), "");
   EXPECT_EQ(value(spec.net, "b"), "c=d");
   EXPECT_EQ(value(spec.net, "tree"), "B\xC3\xA4ume/\xE2\x82\xAC");
@@ -81,7 +81,7 @@ TEST(DarknetCfg, ValuesMayBeEmptyOrHoldEqualsSignsAndUtf8) {
 TEST(DarknetCfg, EveryLineEndCountsOnce) {
   for (std::string_view end : {"\n", "\r\n", "\r"}) {
     std::string text = fmt::format("[net]{0}batch=4{0}{0}[softmax]{0}", end);
-    NetSpec spec = parse_cfg(text);
+    DarknetCfg spec = parse_cfg(text);
     EXPECT_EQ(value(spec.net, "batch"), "4");
     EXPECT_EQ(spec.layers[0].line, 4);
   }
@@ -95,7 +95,7 @@ TEST(DarknetCfg, ByteOrderMarkIsSkipped) {
 
 TEST(DarknetCfg, RepeatedKeyWarnsAndTheLastOneCounts) {
   log::Capture said;
-  NetSpec spec = parse_cfg("[net]\nbatch=4\nheight=8\nbatch=5\n[softmax]\n");
+  DarknetCfg spec = parse_cfg("[net]\nbatch=4\nheight=8\nbatch=5\n[softmax]\n");
   EXPECT_EQ(value(spec.net, "batch"), "5");
   EXPECT_NE(said.text().find("folder/tiny.cfg:4: 'batch' is set again (line 2"), std::string::npos)
       << said.text();

@@ -31,10 +31,10 @@ class ShippedNet : public testing::TestWithParam<Shipped> {};
 
 TEST_P(ShippedNet, BuildsStrictlyWithoutAWarningAndHasThePublishedSize) {
   const log::Capture said;
-  auto spec =
-      read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/" + std::string(GetParam().name) + ".cfg");
+  auto spec = read_darknet_cfg(
+      OMNI_SOURCE_DIR "/apps/nets/" + std::string(GetParam().name) + ".cfg", {.strict = true});
   ASSERT_TRUE(spec) << spec.error().message();
-  auto net = Net::build(*spec, {.training = false, .strict = true});
+  auto net = Net::build(*spec, {.training = false});
   ASSERT_TRUE(net) << net.error().message();
   EXPECT_EQ(said.text(), "");
   EXPECT_EQ((*net)->parameter_count(), GetParam().parameters);
@@ -54,8 +54,8 @@ INSTANTIATE_TEST_SUITE_P(
 // Images in the slices of a mini-batch.
 std::vector<int> slices(const char* name, int cores, int images = 256, int ranks = 1) {
   auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/" + std::string(name) + ".cfg");
-  spec->net.options.push_back({"batch", std::to_string(images), kCommandLine});
-  spec->net.options.push_back({"subdivisions", "1", kCommandLine});
+  spec->options.batch = images;
+  spec->options.subdivisions = 1;
   return (*Net::build(*spec, {.cores = cores, .ranks = ranks, .most_ranks = ranks}))
       ->slices()
       .sizes;
@@ -77,7 +77,7 @@ TEST(Slices, of_normalised_nets_are_one_for_each_core) {
 
 TEST(Slices, of_small_normalised_nets_keep_cores_busy) {
   const auto count = [](int cores) {
-    NetSpec spec = *parse_darknet_cfg(
+    const NetDescription spec = *parse_darknet_cfg(
         "[net]\nbatch=128\nheight=32\nwidth=32\nchannels=3\n[convolutional]\nfilters=16\nsize=3\n"
         "pad=1\nbatch_normalize=1\nactivation=relu\n[connected]\noutput=10\n[softmax]\n",
         "small.cfg");

@@ -270,9 +270,10 @@ Status data_command(const DataCheckArguments& arguments) {
     NetArguments named;
     named.net = arguments.net;
     named.classes = arguments.classes;
-    OMNI_TRY(const auto net, open_net(named, false));
+    OMNI_TRY(const TrainableNet spec, read_net(named));
+    OMNI_TRY(const auto net, build_net(spec, named, false));
     request.net_input = net->options().input;
-    request.flat = net->options().augment.flat;
+    request.flat = spec.augment.flat;
     request.classes = net->classes();
   }
   Checked all;

@@ -120,20 +120,17 @@ Result<std::vector<std::string>> image_files(const std::vector<std::string>& nam
 }
 
 // With a mini-batch of as many images as --batch says, or as are worthwhile.
-Result<std::unique_ptr<Net>> open_for(std::size_t images, const NetArguments& arguments) {
-  OMNI_TRY(NetSpec spec, read_net(arguments));
-  const auto build = [&](std::size_t batch) {
-    if (!arguments.overrides("batch"))
-      spec.net.options.push_back({"batch", std::to_string(batch), kCommandLine});
-    return build_net(spec, arguments, false);
-  };
-  spec.net.options.push_back({"subdivisions", "1", kCommandLine});
-  OMNI_TRY(auto one, build(1));
+Result<std::unique_ptr<Net>> open_for(std::size_t images, TrainableNet& spec,
+                                      const NetArguments& arguments) {
+  const bool given = arguments.sets("batch", arguments.named.batch);
+  if (!given) spec.options.batch = 1;
+  OMNI_TRY(auto one, build_net(spec, arguments, false));
   const std::size_t parameters = one->parameter_count() * sizeof(float),
                     each = std::max<std::size_t>(1, one->tensor_bytes() - parameters);
   const std::size_t batch = std::min({images, kMostAtOnce, kBytesAtOnce / each});
-  if (batch < 2 || arguments.overrides("batch")) return one;
-  return build(batch);
+  if (batch < 2 || given) return one;
+  spec.options.batch = static_cast<int>(batch);
+  return build_net(spec, arguments, false);
 }
 
 // What is said of one image. Where nobody reads any more, the others are not computed.
@@ -159,6 +156,7 @@ Status print(const std::string& image, std::span<const float> outputs, std::size
 // Predicts some samples of a data set, and counts those that cannot be read.
 struct Prediction {
   Net& net;
+  const AugmentOptions& augment;
   const PredictArguments& arguments;
   const std::vector<std::string>& names;
   std::size_t images;  // in all
@@ -167,7 +165,7 @@ struct Prediction {
 
   Status of(const Dataset& data, std::vector<std::size_t> indices, const auto& name) {
     ChosenImages chosen(data, std::move(indices));
-    DataFeed feed(chosen, feed_options(net, arguments.data.seed, false, kEvaluationSlots));
+    DataFeed feed(chosen, feed_options(net, augment, arguments.data.seed, false, kEvaluationSlots));
     OMNI_CHECK(feed.allocate());
     const auto use = [&](std::size_t index, std::span<const float> outputs) -> Status {
       const auto error = chosen.take_error(index);
@@ -189,7 +187,10 @@ struct Prediction {
 Status predict_command(const PredictArguments& arguments) {
   OMNI_TRY(const std::vector<std::string> files, image_files(arguments.images));
   const std::size_t images = files.size() + arguments.samples.size();
-  OMNI_TRY(const auto net, open_for(images, arguments.net));
+  NetArguments whole_batches = arguments.net;
+  whole_batches.named.subdivisions = 1;
+  OMNI_TRY(TrainableNet spec, read_net(whole_batches));
+  OMNI_TRY(const auto net, open_for(images, spec, arguments.net));
   if (images == 0)
     return Error{
         ErrorKind::usage, "predict", "no image given",
@@ -199,7 +200,7 @@ Status predict_command(const PredictArguments& arguments) {
   if (!arguments.data.source.empty()) {
     DataArguments wanted = arguments.data;
     wanted.test = !arguments.samples.empty();  // else only the names of the classes are taken
-    OMNI_TRY(data, open_data(wanted, *net));
+    OMNI_TRY(data, open_data(wanted, *net, spec.augment.flat));
     if (!data.test) data.test = std::move(data.train);
   }
   std::vector<std::string> given;
@@ -214,8 +215,7 @@ Status predict_command(const PredictArguments& arguments) {
   for (const std::string& file : files) list.paths.push_back(file);
   const FileDataset from_files(std::move(list), net->classes(), {}, {});
   if (!files.empty())
-    OMNI_CHECK(
-        check_input(net->options().augment, from_files.extent(), net->options().input, "predict"));
+    OMNI_CHECK(check_input(spec.augment, from_files.extent(), net->options().input, "predict"));
   OMNI_TRY(const Session session, start_session(arguments.machine));
   OMNI_TRY(auto stored, prepare(*net, nullptr, arguments, arguments.weights));
   const auto names =
@@ -223,8 +223,9 @@ Status predict_command(const PredictArguments& arguments) {
 
   // A net may have more outputs than the data have classes.
   const int classes = data.test ? data.test->classes() : net->classes();
-  Prediction predict{*net, arguments, names, images,
-                     static_cast<std::size_t>(std::min(arguments.top, classes))};
+  Prediction predict{*net,      spec.augment,
+                     arguments, names,
+                     images,    static_cast<std::size_t>(std::min(arguments.top, classes))};
   std::vector<std::size_t> all(files.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   if (!files.empty())
@@ -244,7 +245,8 @@ Status predict_command(const PredictArguments& arguments) {
 }
 
 Status valid_command(const ValidArguments& arguments) {
-  OMNI_TRY(const auto net, open_net(arguments.net, false));
+  OMNI_TRY(const TrainableNet spec, read_net(arguments.net));
+  OMNI_TRY(const auto net, build_net(spec, arguments.net, false));
   if (!net->layers().back()->is_loss())
     return Error{ErrorKind::usage, net->name(), "the last layer computes no loss",
                  "end the net with [softmax]"};
@@ -252,7 +254,7 @@ Status valid_command(const ValidArguments& arguments) {
   if (arguments.data.source.empty())
     return Error{ErrorKind::usage, "valid", "no data given",
                  "--data names those of the training; --data synthetic computes patterns"};
-  OMNI_TRY(DatasetPair data, open_data(arguments.data, *net));
+  OMNI_TRY(DatasetPair data, open_data(arguments.data, *net, spec.augment.flat));
   data.test = skip_damaged_images(std::move(data.test), arguments.data.damaged, false);
   std::vector<std::string> given;
   if (!arguments.names.empty()) {
@@ -269,7 +271,8 @@ Status valid_command(const ValidArguments& arguments) {
              [&](const fs::path& file) { return Confusion::is_csv(file, net->classes()); },
          .foreign = "holds no confusion matrix"}));
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  DataFeed test(*data.test, feed_options(*net, arguments.data.seed, false, kEvaluationSlots));
+  DataFeed test(*data.test,
+                feed_options(*net, spec.augment, arguments.data.seed, false, kEvaluationSlots));
   OMNI_TRY(auto stored, prepare(*net, &test, arguments, arguments.weights,
                                 arguments.data.hold_out > 0 ? data.name : ""));
   Confusion confusion(

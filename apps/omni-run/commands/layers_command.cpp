@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
+#include "layers/formats/darknet.hpp"
 #include "layers/layer_builder.hpp"
-#include "layers/net_options.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
 

@@ -126,22 +126,22 @@ void print(const DevicesArguments& arguments, const Session& session, const Foun
 
 using nlohmann::ordered_json;
 
-Result<std::unique_ptr<Net>> net_of_batch(NetArguments arguments, int batch) {
-  arguments.settings.push_back(fmt::format("batch={}", batch));
-  return open_net(arguments, true);
-}
-
 // {"1": seconds, "2": seconds, "4": ...} up to the net's own mini-batch.
 Result<ordered_json> seconds_by_size(const NetArguments& net, const MachineArguments& machine,
                                      int batch, const char* kind) {
-  OMNI_TRY(const auto whole, net_of_batch(net, batch));
-  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *whole));
+  NetArguments of_size = net;
+  of_size.named.batch = batch;
+  OMNI_TRY(TrainableNet spec, read_net(of_size));
+  OMNI_TRY(const auto whole, build_net(spec, net, true));
+  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *whole, spec.augment.flat));
   OMNI_TRY(const Session session, start_session(machine));
   auto table = ordered_json::object();
   for (int size = 1;; size = std::min(2 * size, batch)) {
-    OMNI_TRY(auto built, net_of_batch(net, size));
+    of_size.named.batch = size;
+    OMNI_TRY(spec, read_net(of_size));
+    OMNI_TRY(auto built, build_net(spec, net, true));
     OMNI_TRY(const auto training,
-             TimedTraining::make(ComputeGroups(std::move(built)), *data.train, machine));
+             TimedTraining::make(ComputeGroups(std::move(built)), spec, *data.train, machine));
     OMNI_TRY(const double seconds, training->mean_seconds());
     log::info("one {}: mini-batches of {} take {:.3f} ms", kind, size, 1e3 * seconds);
     table[std::to_string(size)] = seconds;
@@ -186,8 +186,8 @@ Status machine_command(const MachineFileArguments& given) {
                       .replaceable = [](const auto& file) { return bool(read_machine_file(file)); },
                       .foreign = "holds no machine"}));
   net = TimedTraining::without_learning(net);
-  OMNI_TRY(const NetSpec spec, read_net(net));
-  OMNI_TRY(const NetOptions options, read_net_options(spec.net, net.strict));
+  OMNI_TRY(const TrainableNet spec, read_net(net));
+  const NetOptions& options = spec.options;
 
   const MachineArguments& machine = arguments.machine;
   auto devices = ordered_json::array();

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Result<Json> row(const std::filesystem::path& file) {
-  OMNI_TRY(const NetSpec spec, read_darknet_cfg(file));
+  OMNI_TRY(const TrainableNet spec, read_darknet_cfg(file));
   OMNI_TRY(const auto net, Net::build(spec, {.training = false, .images = 1, .slice = 1}));
   const Extent& input = net->options().input;
   return Json{{"net", net->name()},

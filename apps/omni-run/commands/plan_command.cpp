@@ -165,10 +165,10 @@ constexpr double kContext = 0x1p29;  // bytes that CUDA itself takes
 // Mini-batches that are tried are multiples of it.
 constexpr int kBatchUnit = 16, kMostUnits = 1024;
 
-std::size_t held_on_gpu(std::unique_ptr<Net> net, const Dataset& images,
-                        const MachineArguments& machine) {
+std::size_t held_on_gpu(std::unique_ptr<Net> net, const AugmentOptions& augment,
+                        const Dataset& images, const MachineArguments& machine) {
   ComputeGroups groups(std::move(net));
-  const DataFeed feed(images, feed_options(groups.net(), 1, true, Trainer::slots(groups)));
+  const DataFeed feed(images, feed_options(groups.net(), augment, 1, true, Trainer::slots(groups)));
   const MemoryDemand demand = training_demand(groups, feed, nullptr, working_on_gpus(groups.net()));
   return MemoryForecast(groups.net(), demand, machine).on_each_gpu().all();
 }
@@ -177,11 +177,13 @@ int largest_batch(const PlanArguments& arguments, const Dataset& images) {
   int units = 0;
   for (int more = kMostUnits; more > 0; more /= 2) {
     NetArguments tried = arguments.net;
-    tried.settings.insert(tried.settings.end(),
-                          {fmt::format("batch={}", kBatchUnit * (units + more)), "subdivisions=1"});
-    auto net = open_net(tried, true);  // which refuses tensors that are too large
-    if (net &&
-        held_on_gpu(std::move(*net), images, arguments.machine) <= arguments.machine.gpu_memory)
+    tried.named.batch = kBatchUnit * (units + more);
+    tried.named.subdivisions = 1;
+    const auto spec = read_net(tried);
+    if (!spec) continue;
+    auto net = build_net(*spec, tried, true);  // which refuses tensors that are too large
+    if (net && held_on_gpu(std::move(*net), spec->augment, images, arguments.machine) <=
+                   arguments.machine.gpu_memory)
       units += more;
   }
   return kBatchUnit * units;
@@ -210,12 +212,12 @@ Status plan_command(const PlanArguments& given) {
     OMNI_TRY(const NodeCount count, parse_node_count(text));
     nodes.push_back(count);
   }
-  OMNI_TRY(const NetSpec spec, read_net(arguments.net));
+  OMNI_TRY(const TrainableNet spec, read_net(arguments.net));
   OMNI_TRY(const auto net, build_net(spec, arguments.net, true));
-  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net));
+  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net, spec.augment.flat));
   OMNI_TRY(const Session session, start_session(arguments.machine));
   if (!given.data.source.empty()) {
-    OMNI_TRY(DatasetPair real, open_data(given.data, *net));
+    OMNI_TRY(DatasetPair real, open_data(given.data, *net, spec.augment.flat));
     real.train = skip_damaged_images(std::move(real.train), given.data.damaged, true);
     const UpdateRatios known =
         update_ratios_of(spec, net->options().batch, real.name, given.machine);
@@ -249,8 +251,9 @@ Status plan_gpu_command(const PlanArguments& given) {
   here.gpu_memory = left_by_libraries(static_cast<std::size_t>(gpu->memory - kContext));
   here.most_workspace = most_workspace(static_cast<std::size_t>(gpu->memory));
 
-  OMNI_TRY(auto net, open_net(arguments.net, true));
-  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net));
+  OMNI_TRY(const TrainableNet spec, read_net(arguments.net));
+  OMNI_TRY(auto net, build_net(spec, arguments.net, true));
+  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net, spec.augment.flat));
   const double rate = gpu->roofline->products[static_cast<std::size_t>(precision)],
                traffic = gpu->roofline->bytes_per_second;
   double seconds = 0;
@@ -267,7 +270,7 @@ Status plan_gpu_command(const PlanArguments& given) {
   count(update_tasks(*net), 1);
   const std::string name = net->name();
   const int batch = net->options().batch;
-  const std::size_t held = held_on_gpu(std::move(net), *data.train, here);
+  const std::size_t held = held_on_gpu(std::move(net), spec.augment, *data.train, here);
   const int largest = largest_batch(arguments, *data.train);
   if (arguments.common.json) {
     const nlohmann::ordered_json forecast{{"net", name},

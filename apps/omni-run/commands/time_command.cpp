@@ -200,12 +200,12 @@ WorkerPeaks measure_peaks(const Session& session, const MachineArguments& machin
 
 Status time_command(const TimeArguments& arguments) {
   const NetArguments net_arguments = TimedTraining::without_learning(arguments.net);
-  OMNI_TRY(const NetSpec spec, read_net(net_arguments));
+  OMNI_TRY(const TrainableNet spec, read_net(net_arguments));
   OMNI_TRY(auto opened, build_net(spec, net_arguments, true));
-  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *opened));
+  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *opened, spec.augment.flat));
   OMNI_TRY(const Session session, start_session(arguments.machine));
-  OMNI_TRY(const auto training,
-           TimedTraining::make(ComputeGroups(std::move(opened)), *data.train, arguments.machine));
+  OMNI_TRY(const auto training, TimedTraining::make(ComputeGroups(std::move(opened)), spec,
+                                                    *data.train, arguments.machine));
   Net* const net = &training->groups().net();
   const WorkerPeaks peaks = measure_peaks(session, arguments.machine);
 

@@ -22,14 +22,14 @@ Status first_of(std::initializer_list<Refusal> refusals) {
   return Error{ErrorKind::usage, first->option, first->why, first->todo};
 }
 
-Status check_automatic(const TrainArguments& arguments, const Net& net) {
+Status check_automatic(const TrainArguments& arguments, const SolverOptions& solver) {
   const GroupArguments& groups = arguments.groups;
   if (!groups.automatic) return {};
   return first_of(
       {{arguments.machine.session.deterministic && !arguments.arrivals.simulated, "--auto",
         "it measures times, which are never the same twice",
         "leave it out, or leave out --deterministic"},
-       {net.options().solver.learning_rate == 0, "--auto",
+       {solver.learning_rate == 0, "--auto",
         "the learning rate is 0, where nothing can be searched", "--learning-rate 0.01, say"}});
 }
 
@@ -43,8 +43,9 @@ Status check_planned(const TrainArguments& arguments) {
         "give a number, or leave out --deterministic"}});
 }
 
-Status check_adam(const GroupArguments& groups, const StrategyType& strategy, const Net& net) {
-  if (!net.options().solver.adam || strategy.models == GroupModels::own) return {};
+Status check_adam(const GroupArguments& groups, const StrategyType& strategy,
+                  const SolverOptions& solver) {
+  if (!solver.adam || strategy.models == GroupModels::own) return {};
   return first_of(
       {{strategy.models == GroupModels::replicated, fmt::format("--strategy {}", strategy.name),
         "it adds plain steps to one model, and Adam's are none",
@@ -81,10 +82,10 @@ Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels mo
 
 namespace {
 
-BuildOptions of_one_group(const NetArguments& net, int groups) {
+BuildOptions of_one_group(const TrainableNet& spec, const NetArguments& net, int groups) {
   const auto per_group = [&](int all) { return all > 0 ? std::max(1, all / groups) : 0; };
   return {.training = true,
-          .strict = net.strict,
+          .adam = spec.solver.adam,
           .slice = net.slice,
           .gpus = per_group(net.gpus),
           .cores = per_group(net.cores),
@@ -92,8 +93,8 @@ BuildOptions of_one_group(const NetArguments& net, int groups) {
           .update_in_backward = true};
 }
 
-void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& arguments) {
-  const auto tuned = static_cast<double>(groups.net().options().solver.momentum);
+void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& arguments,
+                         double tuned) {
   if (arguments.how.compensation == Compensation::off || !groups.watched()) return;
   const Momentum momentum = compensate(tuned, implicit_of_groups(groups.count()));
   if (!is_kept(momentum))
@@ -105,7 +106,7 @@ void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& argu
 
 }  // namespace
 
-Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
+Result<ComputeGroups> open_groups(const TrainableNet& spec, const NetArguments& net,
                                   const GroupArguments& arguments, const GroupShape& shape) {
   const int count = arguments.count.value_or(1);
   OMNI_TRY(const GroupPlaces places, place_groups(arguments, shape.models, 1, kAnyWorkers));
@@ -120,7 +121,7 @@ Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
                                             ? arguments.fully_connected
                                             : FullyConnected::replicated};
   const auto build = [&](const Sharing& sharing, int slice, int group) {
-    BuildOptions options = of_one_group(net, sharing_workers);
+    BuildOptions options = of_one_group(spec, net, sharing_workers);
     if (!shape.images_per_pass.empty())
       options.images = shape.images_per_pass[group];
     else if (slice != 0)
@@ -137,12 +138,12 @@ Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
   return ComputeGroups::make(count, like, build, places.ranks, shape.images_per_pass);
 }
 
-Result<int> slice_of_groups(const NetSpec& spec, const NetArguments& net, int groups) {
-  OMNI_TRY(const auto one, Net::build(spec, of_one_group(net, groups)));
+Result<int> slice_of_groups(const TrainableNet& spec, const NetArguments& net, int groups) {
+  OMNI_TRY(const auto one, Net::build(spec, of_one_group(spec, net, groups)));
   return one->slices().sizes.front();
 }
 
-Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments,
+Result<ComputeGroups> open_most_groups(const TrainableNet& spec, const TrainArguments& arguments,
                                        int devices) {
   GroupArguments most = arguments.groups;
   if (most.count) return open_groups(spec, arguments.net, most);
@@ -183,7 +184,7 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments, Gr
 }
 
 void warn_about_groups(const ComputeGroups& groups, const GroupArguments& arguments,
-                       std::uint64_t iterations) {
+                       const SolverOptions& solver, std::uint64_t iterations) {
   if (arguments.automatic) return;
   if (groups.count() == 1) {
     if (arguments.planned) return;  // they were for the case that there are more
@@ -197,7 +198,7 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
       log::warn("{}: no effect with one compute group (--groups 2, say)", fmt::join(useless, ", "));
     return;
   }
-  warn_about_momentum(groups, arguments);
+  warn_about_momentum(groups, arguments, static_cast<double>(solver.momentum));
   if (arguments.guard.value_or(true))
     log::info(
         "guard: starts with {:.2g} of the learning rate, doubles it up to the given one, halves it "

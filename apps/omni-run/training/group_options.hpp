@@ -22,13 +22,14 @@ struct Refusal {
 Status first_of(std::initializer_list<Refusal> refusals);
 
 // Refuses what --auto cannot be combined with.
-Status check_automatic(const TrainArguments& arguments, const Net& net);
+Status check_automatic(const TrainArguments& arguments, const SolverOptions& solver);
 
 // Refuses what --groups auto cannot be combined with.
 Status check_planned(const TrainArguments& arguments);
 
 // Refuses what counts on a momentum, with Adam.
-Status check_adam(const GroupArguments& groups, const StrategyType& strategy, const Net& net);
+Status check_adam(const GroupArguments& groups, const StrategyType& strategy,
+                  const SolverOptions& solver);
 
 // What a strategy wants of the groups' nets.
 struct GroupShape {
@@ -40,13 +41,13 @@ struct GroupShape {
 Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels models,
                                  Workers workers, int most);
 
-Result<ComputeGroups> open_groups(const NetSpec& spec, const NetArguments& net,
+Result<ComputeGroups> open_groups(const TrainableNet& spec, const NetArguments& net,
                                   const GroupArguments& arguments, const GroupShape& shape = {});
 // Images per task of such groups' nets.
-Result<int> slice_of_groups(const NetSpec& spec, const NetArguments& net, int groups);
+Result<int> slice_of_groups(const TrainableNet& spec, const NetArguments& net, int groups);
 // As many as --groups says, else one per worker, in at most half of the memory.
 // devices: of a simulated machine; 0: the cores of this one.
-Result<ComputeGroups> open_most_groups(const NetSpec& spec, const TrainArguments& arguments,
+Result<ComputeGroups> open_most_groups(const TrainableNet& spec, const TrainArguments& arguments,
                                        int devices = 0);
 
 // Refuses a scheduler that cannot keep tasks to workers.
@@ -54,7 +55,7 @@ Status require_group_scheduler(const std::string& scheduler);
 
 // What was asked for and cannot be, or has no effect.
 void warn_about_groups(const ComputeGroups& groups, const GroupArguments& arguments,
-                       std::uint64_t iterations);
+                       const SolverOptions& solver, std::uint64_t iterations);
 
 // Gives every group its workers and prints which.
 Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments, GroupModels models,

@@ -12,6 +12,7 @@
 #include "runtime/data/formats.hpp"
 #include "runtime/data/open.hpp"
 #include "runtime/log.hpp"
+#include "scheduling/checkpoint/training_snapshot.hpp"
 #include "scheduling/policy/omni_policy.hpp"
 
 namespace omni {

@@ -62,6 +62,7 @@ TrainerOptions Training::options() {
   StrategyChoice choice = strategy_;
   if (choice.type->models == GroupModels::one) choice.options.asynchrony = asynchrony_;
   return {.iterations = iterations_,
+          .solver = spec_.solver,
           .schedule = iterations_,
           .display = arguments_.display,
           .evaluate_every = arguments_.test_every.value_or(per_epoch),

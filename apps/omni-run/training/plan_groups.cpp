@@ -25,14 +25,15 @@ namespace omni {
 namespace {
 
 // Of nets in slices of so many images, from training two groups in turn.
-Result<IterationModel> model_of(const NetSpec& spec, const PlanArguments& arguments, int slice,
+Result<IterationModel> model_of(const TrainableNet& spec, const PlanArguments& arguments, int slice,
                                 Workers workers, const Dataset& images, Progress& progress) {
   NetArguments net = arguments.net;
   net.slice = slice;
   OMNI_TRY(ComputeGroups two,
            open_groups(spec, net, {.count = 2, .fully_connected = arguments.fully_connected}));
   two.assign(spread_groups(2, workers));
-  OMNI_TRY(const auto training, TimedTraining::make(std::move(two), images, arguments.machine));
+  OMNI_TRY(const auto training,
+           TimedTraining::make(std::move(two), spec, images, arguments.machine));
   const std::string what = fmt::format("plan: slices of {} images", slice);
   training->watch([&](int done, int all) { progress.part(what, done, all); });
   return IterationModel::measure(
@@ -43,15 +44,16 @@ Result<IterationModel> model_of(const NetSpec& spec, const PlanArguments& argume
       arguments.warm_up, arguments.iterations);
 }
 
-Result<double> timed(const NetSpec& spec, const PlanArguments& arguments, int slice, int groups,
-                     Asynchrony asynchrony, Workers workers, const Dataset& images,
+Result<double> timed(const TrainableNet& spec, const PlanArguments& arguments, int slice,
+                     int groups, Asynchrony asynchrony, Workers workers, const Dataset& images,
                      Progress& progress) {
   NetArguments net = arguments.net;
   net.slice = slice;
   OMNI_TRY(ComputeGroups made,
            open_groups(spec, net, {.count = groups, .fully_connected = arguments.fully_connected}));
   made.assign(spread_groups(groups, workers));
-  OMNI_TRY(const auto training, TimedTraining::make(std::move(made), images, arguments.machine));
+  OMNI_TRY(const auto training,
+           TimedTraining::make(std::move(made), spec, images, arguments.machine));
   const std::string what = fmt::format("plan: measures {} groups", groups);
   training->watch([&](int done, int all) { progress.part(what, done, all); });
   OMNI_CHECK(training->seconds(arguments.warm_up, asynchrony));
@@ -69,7 +71,8 @@ void add_updates(GroupPlan::Row& row, const PlanArguments& arguments, double tun
 }
 
 // For the devices of a machine file. `net`: of several groups.
-GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& arguments) {
+GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& arguments,
+                         double tuned_momentum) {
   GroupPlan plan;
   const NetCosts costs = net_costs(net);
   for (const int count : planned_groups(arguments.most_groups)) {
@@ -78,7 +81,7 @@ GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& 
                        costs, 1);
     row.predicted =
         forecast_updates(clock, {}, static_cast<std::uint64_t>(net.options().batch)).seconds;
-    add_updates(row, arguments, static_cast<double>(net.options().solver.momentum));
+    add_updates(row, arguments, tuned_momentum);
   }
   return plan;
 }
@@ -118,13 +121,14 @@ class LossTarget : public Pilot {
 
 // At most so many losses, as --groups trains by default. A training that diverges has those before.
 Result<std::vector<double>> losses_of(ComputeGroups& groups, DataFeed& feed,
-                                      const TrainingState& state, std::uint64_t iterations,
-                                      Compensation compensation, std::size_t window,
-                                      double target) {
+                                      const TrainingState& state, const SolverOptions& solver,
+                                      std::uint64_t iterations, Compensation compensation,
+                                      std::size_t window, double target) {
   LossTarget losses(iterations, window, target);
   Guard guard;
   Trainer trainer(groups, feed, nullptr, state,
                   {.iterations = iterations,
+                   .solver = solver,
                    .traced = false,
                    .strategy = async(Asynchrony::reproducible, compensation)},
                   {}, {&losses, &guard});
@@ -135,7 +139,7 @@ Result<std::vector<double>> losses_of(ComputeGroups& groups, DataFeed& feed,
 
 }  // namespace
 
-Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& arguments,
+Result<GroupPlan> plan_groups(const TrainableNet& spec, const PlanArguments& arguments,
                               const Session& session, const Dataset& images) {
   const Workers workers = workers_of(session);
   const GroupArguments two{.count = 2, .fully_connected = arguments.fully_connected};
@@ -146,14 +150,14 @@ Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& argument
   if (arguments.node_cores > 0 && workers.gpus > 0)
     return Error{ErrorKind::usage, "--node-cores", "cores are planned for from cores, not GPUs",
                  "--gpus none"};
-  if (groups.net().options().solver.adam)
+  if (spec.solver.adam)
     return Error{ErrorKind::usage, spec.name,
                  "trains with Adam, whose momentum cannot be compensated as the plan assumes",
                  "--set adam=0: an iteration takes hardly less time"};
   OMNI_CHECK(require_group_scheduler(session.scheduler()));
   if (session.scheduler() != "omni")
     log::warn("the plan supposes that the scheduler is omni, not {}", session.scheduler());
-  const double tuned = static_cast<double>(groups.net().options().solver.momentum);
+  const double tuned = static_cast<double>(spec.solver.momentum);
   const bool in_turn =
       arguments.asynchrony == Asynchrony::reproducible || groups.net().options().subdivisions > 1;
   Progress progress(arguments.common.quiet);
@@ -216,8 +220,9 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
     return ChosenGroups{saved, "as in " + checkpoint->path.string(), {}};
   }
   NetArguments net = arguments.net;
-  net.settings.insert(net.settings.end(), {"learning_rate=0", "policy=constant"});
-  OMNI_TRY(const NetSpec spec, read_net(net));
+  net.named.learning_rate = 0.0f;
+  net.named.policy = RatePolicy::constant;
+  OMNI_TRY(const TrainableNet spec, read_net(net));
   OMNI_TRY(ComputeGroups most,
            open_most_groups(spec, arguments,
                             simulated ? static_cast<int>(simulated->devices.size()) : 0));
@@ -236,7 +241,8 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
       update_ratios_of(spec, most.net().options().batch, data, arguments.machine).read();
   GroupPlan plan;
   if (simulated) {
-    plan = plan_simulated(*simulated, most.net(), wanted);
+    plan =
+        plan_simulated(*simulated, most.net(), wanted, static_cast<double>(spec.solver.momentum));
   } else {
     OMNI_TRY(plan, plan_groups(spec, wanted, session, images));
   }
@@ -249,7 +255,7 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
                       "predicted time per iteration x updates needed: " + reason, std::move(plan)};
 }
 
-UpdateRatios update_ratios_of(const NetSpec& spec, int batch, const std::string& data,
+UpdateRatios update_ratios_of(const TrainableNet& spec, int batch, const std::string& data,
                               const MachineArguments& machine) {
   const std::filesystem::path models = machine.session.models.empty()
                                            ? default_model_folder()
@@ -260,14 +266,14 @@ UpdateRatios update_ratios_of(const NetSpec& spec, int batch, const std::string&
 
 Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
                                                  const Session& session, const Dataset& images) {
-  OMNI_TRY(const NetSpec spec, read_net(arguments.net));
+  OMNI_TRY(const TrainableNet spec, read_net(arguments.net));
   const std::vector<int> numbers = planned_groups(arguments.most_groups);
   OMNI_TRY(ComputeGroups groups,
            open_groups(spec, arguments.net,
                        {.count = numbers.back(), .fully_connected = arguments.fully_connected}));
   const Workers workers = workers_of(session);
-  DataFeed feed(images,
-                feed_options(groups.net(), arguments.data.seed, true, Trainer::slots(groups)));
+  DataFeed feed(images, feed_options(groups.net(), spec.augment, arguments.data.seed, true,
+                                     Trainer::slots(groups)));
   const std::size_t snapshots = TrainingSnapshot::bytes(groups) + Guard().bytes(groups);
   MemoryDemand demand = training_demand(groups, feed, nullptr, groups.net().working_bytes());
   demand.in_main_memory_only = snapshots;
@@ -284,8 +290,8 @@ Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
   TrainingState state{.seed = arguments.data.seed};
   TrainingSnapshot start;
   start.take(groups, state);
-  OMNI_TRY(const std::vector<double> one,
-           losses_of(groups, feed, state, length, arguments.compensation, window, -INFINITY));
+  OMNI_TRY(const std::vector<double> one, losses_of(groups, feed, state, spec.solver, length,
+                                                    arguments.compensation, window, -INFINITY));
   if (one.size() < length)
     return Error{ErrorKind::diverged, "--measure-updates",
                  fmt::format("one group diverges after {} iterations", one.size()),
@@ -300,8 +306,8 @@ Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
     groups.use(count, workers);
     start.restore(groups);
     OMNI_TRY(const std::vector<double> losses,
-             losses_of(groups, feed, state, kLongest * length, arguments.compensation, window,
-                       0.98 * target));
+             losses_of(groups, feed, state, spec.solver, kLongest * length, arguments.compensation,
+                       window, 0.98 * target));
     counts.push_back(ratio_of_updates(count, one, losses, window));
     log::info("updates: {} groups need {} times as many", count,
               std::isfinite(counts.back().ratio)

@@ -16,11 +16,11 @@
 namespace omni {
 
 // What is measured for comparison is scaled to the speed that the machine had for the model.
-Result<GroupPlan> plan_groups(const NetSpec& spec, const PlanArguments& arguments,
+Result<GroupPlan> plan_groups(const TrainableNet& spec, const PlanArguments& arguments,
                               const Session& session, const Dataset& images);
 
 // Of a net with such mini-batches, on data that have this name.
-UpdateRatios update_ratios_of(const NetSpec& spec, int batch, const std::string& data,
+UpdateRatios update_ratios_of(const TrainableNet& spec, int batch, const std::string& data,
                               const MachineArguments& machine);
 
 // Trains with 1, 2, 4 ... groups from the same parameters on the same images, and counts the

@@ -7,7 +7,6 @@
 #include "apps/command_line.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/training.hpp"
-#include "layers/options.hpp"
 #include "runtime/checksum.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/communicator/transfers.hpp"
@@ -23,17 +22,6 @@ struct Fact {
   const char* what;
   std::string value;
 };
-
-std::string contents(const NetSpec& spec) {
-  std::string text;
-  const auto add = [&](const Section& section) {
-    text += "[" + section.type + "]\n";
-    for (const Option& option : section.options) text += option.key + "=" + option.value + "\n";
-  };
-  add(spec.net);
-  for (const Section& layer : spec.layers) add(layer);
-  return checksum_of(text);
-}
 
 std::string contents(const Dataset& data) {
   constexpr std::size_t kLabels = 1000;
@@ -122,7 +110,7 @@ Status Training::compare_ranks() {
       {{"the program", fmt::format("{} ({})", kVersion, checksum_of(program))},
        {"the command line", for_shell(words)},
        {"the number of GPUs", std::to_string(arguments_.net.gpus)},
-       {"the net description", contents(spec_)},
+       {"the net description", checksum_of(spec_.text)},
        {"the data", contents(data_)},
        {"the checkpoint", checkpoint_ ? fmt::format("that of iteration {}", checkpoint_->step)
                                       : std::string("none")}});

@@ -3,51 +3,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <ranges>
 
 #include "apps/omni-run/training/training.hpp"
 #include "runtime/log.hpp"
-#include "runtime/number_in.hpp"
 #include "scheduling/training/rate_policy.hpp"
 
 namespace omni {
-namespace {
-
-constexpr std::string_view kLength = "max_batches";
-
-// What the file says, whatever the command line does; 0: nothing.
-std::uint64_t designed_length(const Section& net) {
-  std::uint64_t length = 0;
-  for (const Option& option : net.options)
-    if (option.key == kLength && option.line != kCommandLine)
-      length = number_in<std::uint64_t>(option.value).value_or(0);
-  return length;
-}
-
-std::string place_of(const Section& net, std::string_view key) {
-  const Option* option = net.find(key);
-  return option == nullptr ? net.where() : net.where(*option);
-}
-
-}  // namespace
-
-// Of a training of --epochs: a schedule that needs max_batches has it, and follows them.
-void Training::give_length(Section& net) {
-  const Option* said = net.find(kLength);
-  if (said == nullptr || number_in<int>(said->value) == 0)
-    net.options.push_back(
-        {std::string(kLength), std::to_string(std::numeric_limits<int>::max()), kCommandLine});
-}
 
 // How many updates to do in all: --epochs if given, else what the net says.
 std::uint64_t Training::planned_iterations() const {
-  const NetOptions& options = groups_->net().options();
-  const std::uint64_t max_batches = options.solver.max_batches;
+  const std::uint64_t max_batches = spec_.solver.max_batches;
   if (!arguments_.epochs) return max_batches;
-  const auto iterations = static_cast<std::uint64_t>(
-      std::ceil(*arguments_.epochs * static_cast<double>(data_.train->size()) / options.batch));
-  const bool limited = max_batches != 0 && arguments_.net.overrides("max_batches");
+  const auto iterations = static_cast<std::uint64_t>(std::ceil(
+      *arguments_.epochs * static_cast<double>(data_.train->size()) / spec_.options.batch));
+  const bool limited =
+      max_batches != 0 && arguments_.net.sets("max_batches", arguments_.net.named.max_batches);
   return limited ? std::min(iterations, max_batches) : iterations;
 }
 
@@ -58,10 +28,9 @@ Status Training::check_schedule() const {
         "stopped (--epochs 10, say)");
     return {};
   }
-  const SolverOptions& solver = groups_->net().options().solver;
-  const Section& net = spec_.net;
+  const SolverOptions& solver = spec_.solver;
   if (const auto from = vanishes_at(solver, seed_, iterations_))
-    return Error{ErrorKind::usage, place_of(net, "policy"),
+    return Error{ErrorKind::usage, spec_.place_of("policy"),
                  fmt::format("the learning rate is 0 from iteration {} of {} on: nothing is "
                              "learned then",
                              *from, iterations_),
@@ -75,10 +44,10 @@ Status Training::check_schedule() const {
     log::warn(
         "{}: from iteration {} of {} on the learning rate is less than {:g} of learning_rate, so "
         "next to nothing is learned (--max-batches {} ends before)",
-        place_of(net, "policy"), *from, iterations_, kLeastShare, *from - 1);
-  for (const UnsuitedKey& each : unsuited_keys(solver, iterations_, designed_length(net))) {
+        spec_.place_of("policy"), *from, iterations_, kLeastShare, *from - 1);
+  for (const UnsuitedKey& each : unsuited_keys(solver, iterations_, spec_.designed_length)) {
     const std::string text = fmt::format(
-        "{}: {}={} {} {} iterations{}", place_of(net, each.key), each.key, each.value,
+        "{}: {}={} {} {} iterations{}", spec_.place_of(each.key), each.key, each.value,
         each.late ? "goes beyond this training of" : "is early in this training of", iterations_,
         each.better.empty() ? ""
                             : fmt::format(" (--set {}={} would be the same share of it as in the "
@@ -95,9 +64,8 @@ Status Training::check_schedule() const {
 
 void Training::warn_about_new_length(std::uint64_t resumed_at) const {
   std::uint64_t before = saved_length(*checkpoint_);
-  if (before == 0) before = designed_length(spec_.net);  // as older versions took it
-  if (before == 0 || before == iterations_ || !follows_length(groups_->net().options().solver))
-    return;
+  if (before == 0) before = spec_.designed_length;  // as older versions took it
+  if (before == 0 || before == iterations_ || !follows_length(spec_.solver)) return;
   log::warn(
       "the schedule of the learning rate now ends at iteration {}; up to {} it was that of a "
       "training of {}",

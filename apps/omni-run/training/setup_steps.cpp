@@ -78,8 +78,8 @@ Status Training::run() {
 }
 
 Status Training::open_nets() {
+  arguments_.net.endless = arguments_.epochs.has_value();
   OMNI_TRY(spec_, read_net(arguments_.net));
-  if (arguments_.epochs) give_length(spec_.net);
   arguments_.net.cores = static_cast<int>(ranks::least(arguments_.net.cores));
   const Workers workers{computing_cores(arguments_.machine.session) + arguments_.net.gpus,
                         arguments_.net.gpus};
@@ -92,7 +92,6 @@ Status Training::open_nets() {
   OMNI_TRY(strategy_, choose_strategy(arguments_, devices));
   const GroupArguments& groups = arguments_.groups;
   OMNI_TRY(asynchrony_, chosen_asynchrony(groups, arguments_.machine.session.deterministic));
-  OMNI_TRY(const NetOptions net_options, read_net_options(spec_.net, arguments_.net.strict));
   std::vector<bool> on_gpu;
   if (machine_) {
     for (const auto& own : place_on(*machine_, groups.count.value_or(1), false).devices)
@@ -103,7 +102,7 @@ Status Training::open_nets() {
     for (const std::vector<int>& members : places.workers)
       on_gpu.push_back(std::ranges::min(members) < workers.gpus);
   }
-  OMNI_TRY(shape_, shape_groups(strategy_, groups, net_options.batch, on_gpu));
+  OMNI_TRY(shape_, shape_groups(strategy_, groups, spec_.options.batch, on_gpu));
   OMNI_CHECK(open_groups_again());
   // As many as half of the memory holds.
   while (strategy_.grows && *groups.count > std::max(devices, strategy_.type->least_groups) &&
@@ -125,8 +124,8 @@ Status Training::open_groups_again() {
 
 Status Training::check() {
   OMNI_CHECK(check_planned(arguments_));
-  OMNI_CHECK(check_adam(arguments_.groups, *strategy_.type, net()));
-  OMNI_CHECK(check_automatic(arguments_, net()));
+  OMNI_CHECK(check_adam(arguments_.groups, *strategy_.type, spec_.solver));
+  OMNI_CHECK(check_automatic(arguments_, spec_.solver));
   if (arguments_.epochs && !std::isfinite(*arguments_.epochs))
     return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
   return {};
@@ -177,7 +176,7 @@ Status Training::open_images() {
   DataArguments wanted = arguments_.data;
   wanted.seed = seed_;
   wanted.test = !arguments_.no_test;
-  OMNI_TRY(data_, open_data(wanted, net()));
+  OMNI_TRY(data_, open_data(wanted, net(), spec_.augment.flat));
   for (const std::string& each : class_warnings(data_)) log::warn("{}", each);
   data_.train = skip_damaged_images(std::move(data_.train), wanted.damaged, true);
   data_.test = skip_damaged_images(std::move(data_.test), wanted.damaged, false);
@@ -251,7 +250,7 @@ Status Training::settle_groups() {
   OMNI_CHECK(strategy_.grows ? require_group_scheduler(session_->scheduler())
                              : assign_workers(*groups_, groups, strategy_.type->models, *session_));
   if (strategy_.type->models == GroupModels::one)
-    warn_about_groups(*groups_, groups, iterations_);
+    warn_about_groups(*groups_, groups, spec_.solver, iterations_);
   else
     log::info("strategy: {}", strategy_.type->name);
   pilots_ = make_pilots(pilot_options());
@@ -261,7 +260,7 @@ Status Training::settle_groups() {
 void Training::make_feeds() {
   if (shape_.images_per_pass.empty()) {
     feeds_.push_back(std::make_unique<DataFeed>(
-        *data_.train, feed_options(net(), seed_, true, Trainer::slots(*groups_))));
+        *data_.train, feed_options(net(), spec_.augment, seed_, true, Trainer::slots(*groups_))));
   } else {
     std::map<int, std::vector<int>> groups_of;  // by images per pass
     for (const int group : groups_->here())
@@ -269,14 +268,14 @@ void Training::make_feeds() {
     feed_of_group_.resize(shape_.images_per_pass.size());
     for (const auto& [images, members] : groups_of) {
       feeds_.push_back(std::make_unique<DataFeed>(
-          *data_.train, feed_options(groups_->net(members.front()), seed_, true,
+          *data_.train, feed_options(groups_->net(members.front()), spec_.augment, seed_, true,
                                      Trainer::slots_of_passes(static_cast<int>(members.size())))));
       for (const int group : members) feed_of_group_[group] = feeds_.back().get();
     }
   }
   if (data_.test)
-    test_feed_.emplace(*data_.test,
-                       feed_options(groups_->evaluating_net(), seed_, false, kEvaluationSlots));
+    test_feed_.emplace(*data_.test, feed_options(groups_->evaluating_net(), spec_.augment, seed_,
+                                                 false, kEvaluationSlots));
 }
 
 const PilotOption* Training::option_given(const PilotType& type) const {

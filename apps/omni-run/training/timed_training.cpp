@@ -33,16 +33,19 @@ Result<MemoryDataset> hold(const Dataset& source, std::size_t most) {
 }  // namespace
 
 NetArguments TimedTraining::without_learning(NetArguments net) {
-  net.settings.insert(net.settings.begin(), {"learning_rate=0", "policy=constant"});
+  if (!net.sets("learning_rate", net.named.learning_rate)) net.named.learning_rate = 0.0f;
+  if (!net.sets("policy", net.named.policy)) net.named.policy = RatePolicy::constant;
   return net;
 }
 
 Result<std::unique_ptr<TimedTraining>> TimedTraining::make(ComputeGroups groups,
+                                                           const TrainableNet& described,
                                                            const Dataset& images,
                                                            const MachineArguments& machine) {
   const std::size_t batch = groups.net().slices().images();
   OMNI_TRY(MemoryDataset held, hold(images, kHeldBatches * batch));
-  std::unique_ptr<TimedTraining> training(new TimedTraining(std::move(groups), std::move(held)));
+  std::unique_ptr<TimedTraining> training(
+      new TimedTraining(std::move(groups), described, std::move(held)));
   Net& net = training->groups_.net();
   const MemoryDemand demand =
       training_demand(training->groups_, training->feed_, nullptr, working_on_gpus(net));
@@ -54,22 +57,24 @@ Result<std::unique_ptr<TimedTraining>> TimedTraining::make(ComputeGroups groups,
   return training;
 }
 
-TimedTraining::TimedTraining(ComputeGroups groups, MemoryDataset images)
+TimedTraining::TimedTraining(ComputeGroups groups, const TrainableNet& net, MemoryDataset images)
     : groups_(std::move(groups)),
+      solver_(net.solver),
       images_(std::move(images)),
-      feed_(images_, feed_options(groups_.net(), 1, true, Trainer::slots(groups_))) {}
+      feed_(images_, feed_options(groups_.net(), net.augment, 1, true, Trainer::slots(groups_))) {}
 
 Result<double> TimedTraining::seconds(int iterations, Asynchrony asynchrony,
                                       const std::function<void(const StepReport&)>& on_iteration) {
   Stopwatch time;
   int done = 0;
-  Trainer trainer(
-      groups_, feed_, nullptr, {.seed = 1},
-      {.iterations = static_cast<std::uint64_t>(iterations), .strategy = async(asynchrony)},
-      {.on_iteration = [&](const StepReport& report) {
-        if (on_iteration) on_iteration(report);
-        if (watcher_) watcher_(++done, iterations);
-      }});
+  Trainer trainer(groups_, feed_, nullptr, {.seed = 1},
+                  {.iterations = static_cast<std::uint64_t>(iterations),
+                   .solver = solver_,
+                   .strategy = async(asynchrony)},
+                  {.on_iteration = [&](const StepReport& report) {
+                    if (on_iteration) on_iteration(report);
+                    if (watcher_) watcher_(++done, iterations);
+                  }});
   OMNI_CHECK(trainer.run());
   return time.seconds();
 }

@@ -17,7 +17,8 @@ class TimedTraining {
   static NetArguments without_learning(NetArguments net);  // what the user sets still wins
 
   // Needs a running Session. `images` are all of one size.
-  static Result<std::unique_ptr<TimedTraining>> make(ComputeGroups groups, const Dataset& images,
+  static Result<std::unique_ptr<TimedTraining>> make(ComputeGroups groups, const TrainableNet& net,
+                                                     const Dataset& images,
                                                      const MachineArguments& machine);
 
   Result<double> seconds(int iterations, Asynchrony asynchrony,
@@ -31,8 +32,9 @@ class TimedTraining {
   void watch(std::function<void(int done, int all)> watcher) { watcher_ = std::move(watcher); }
 
  private:
-  TimedTraining(ComputeGroups groups, MemoryDataset images);
+  TimedTraining(ComputeGroups groups, const TrainableNet& net, MemoryDataset images);
   ComputeGroups groups_;
+  SolverOptions solver_;
   MemoryDataset images_;
   DataFeed feed_;
   std::function<void(int done, int all)> watcher_{};

@@ -54,7 +54,6 @@ class Training {
   void align(TrainingState& state) const;
 
   // schedule_steps.cpp
-  static void give_length(Section& net);
   std::uint64_t planned_iterations() const;
   Status check_schedule() const;
   void warn_about_new_length(std::uint64_t resumed_at) const;
@@ -100,7 +99,7 @@ class Training {
   DataFeed* test() { return test_feed_ ? &*test_feed_ : nullptr; }
 
   TrainArguments arguments_;
-  NetSpec spec_;
+  TrainableNet spec_;
   StrategyChoice strategy_;
   GroupShape shape_;
   Asynchrony asynchrony_ = Asynchrony::free;

@@ -9,8 +9,9 @@ TEST_F(AutoTraining, fewer_groups_than_were_made_train_alike) {
   const auto train_with = [this](int made, int used) {
     make(made, "learning_rate=0.05\nmomentum=0.9\n");
     groups_->use(used, 2);
-    Trainer trainer(*groups_, *feed_, nullptr, {.seed = 1},
-                    {.iterations = 30, .strategy = async(Asynchrony::reproducible)}, {});
+    Trainer trainer(
+        *groups_, *feed_, nullptr, {.seed = 1},
+        {.iterations = 30, .solver = solver_, .strategy = async(Asynchrony::reproducible)}, {});
     EXPECT_TRUE(trainer.run());
     return masters();
   };
@@ -21,8 +22,9 @@ TEST_F(AutoTraining, fewer_groups_than_were_made_train_alike) {
 TEST_F(AutoTraining, a_snapshot_brings_everything_back) {
   make(3, "learning_rate=0.05\nmomentum=0.9\n");
   const auto go_on = [this](const TrainingState& state, std::uint64_t until) {
-    Trainer trainer(*groups_, *feed_, nullptr, state,
-                    {.iterations = until, .strategy = async(Asynchrony::reproducible)}, {});
+    Trainer trainer(
+        *groups_, *feed_, nullptr, state,
+        {.iterations = until, .solver = solver_, .strategy = async(Asynchrony::reproducible)}, {});
     EXPECT_TRUE(trainer.run());
     return trainer.state();
   };
@@ -103,7 +105,8 @@ TEST_F(AutoTraining, after_a_divergence_the_next_training_works) {
       EXPECT_EQ(trained.error().kind, ErrorKind::diverged);
     }
   snapshot.restore(*groups_);
-  Trainer trainer(*groups_, *feed_, nullptr, {.seed = 1}, {.iterations = 10}, {});
+  Trainer trainer(*groups_, *feed_, nullptr, {.seed = 1}, {.iterations = 10, .solver = solver_},
+                  {});
   EXPECT_TRUE(trainer.run());
 }
 

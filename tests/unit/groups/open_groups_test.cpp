@@ -22,7 +22,7 @@ class OpenGroups : public testing::Test {
   }
 
   NetArguments net_;
-  NetSpec spec_;
+  TrainableNet spec_;
 };
 
 TEST_F(OpenGroups, each_cuts_for_its_share_of_the_cores) {

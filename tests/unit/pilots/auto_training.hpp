@@ -56,12 +56,13 @@ class AutoTraining : public testing::Test {
   }
 
   void make(int groups, const std::string& solver) {
-    const NetSpec spec = *parse_darknet_cfg(
-        "[net]\nbatch=6\nheight=8\nwidth=8\nchannels=1\n" + solver + kAutoLayers, "net.cfg");
+    const TrainableNet spec =
+        *parse_darknet_cfg("[net]\nbatch=6\nheight=8\nwidth=8\nchannels=1\n" + solver + kAutoLayers,
+                           "net.cfg", {.strict = true});
+    solver_ = spec.solver;
     groups_.emplace(
         std::move(*ComputeGroups::make(groups, {}, [&](const Sharing& sharing, int, int) {
-          return Net::build(spec,
-                            {.training = true, .strict = true, .slice = 3, .sharing = sharing});
+          return Net::build(spec, {.training = true, .slice = 3, .sharing = sharing});
         })));
     feed_ = std::make_unique<DataFeed>(*data_, FeedOptions{.training = true,
                                                            .seed = 1,
@@ -80,6 +81,7 @@ class AutoTraining : public testing::Test {
     Tuned tuned(2, asynchrony);
     Trainer training(*groups_, *feed_, nullptr, std::move(state),
                      {.iterations = iterations,
+                      .solver = solver_,
                       .checkpoint_every = checkpoint_every_,
                       .strategy = async(asynchrony, Compensation::theory),
                       .make_clock = make_clock_,
@@ -162,6 +164,7 @@ class AutoTraining : public testing::Test {
   test::TemporaryDirectory folder_;
   Result<Session> session_;
   std::unique_ptr<Dataset> data_;
+  SolverOptions solver_;
   std::optional<ComputeGroups> groups_;
   std::unique_ptr<DataFeed> feed_;
   std::vector<StepReport> reports_, drawn_;  // of steps, and of every iteration

@@ -39,7 +39,10 @@ class Health : public test::DeterministicSession {
     Outcome outcome;
     HealthCheck health({.strict = strict});
     Trainer trainer(run.groups, *run.feed, nullptr, from,
-                    {.iterations = iterations, .display = 1000, .strategy = async(asynchrony)},
+                    {.iterations = iterations,
+                     .solver = run.solver,
+                     .display = 1000,
+                     .strategy = async(asynchrony)},
                     {.save_checkpoint =
                          [&](const TrainingState& state) {
                            outcome.saved.push_back(state.iteration);
@@ -67,7 +70,7 @@ class Health : public test::DeterministicSession {
     Run run(net("learning_rate=0.05\nmomentum=0.9\n" + options, "tanh"));
     Told told;
     HealthCheck health({.strict = strict});
-    Trainer training(run.groups, *run.feed, nullptr, {.seed = 1}, {},
+    Trainer training(run.groups, *run.feed, nullptr, {.seed = 1}, {.solver = run.solver},
                      {.warn = [&](const std::string& text) { told.said.push_back(text); }});
     EXPECT_TRUE(health.begin(training, {}));
     for (std::uint64_t i = 1; i <= iterations && !health.failure(); ++i) {

@@ -43,9 +43,10 @@ TEST_F(AutoTraining, only_what_the_winners_did_remains) {
                            .learning_rate = setting.learning_rate,
                            .cool_from = 1800,
                            .cool_until = 2400});
-    Trainer trainer(*groups_, *feed_, nullptr, state,
-                    {.iterations = i + 1 < chosen.size() ? chosen[i + 1].first : 2400}, {},
-                    {&steered});
+    Trainer trainer(
+        *groups_, *feed_, nullptr, state,
+        {.iterations = i + 1 < chosen.size() ? chosen[i + 1].first : 2400, .solver = solver_}, {},
+        {&steered});
     ASSERT_TRUE(trainer.run());
     state = trainer.state();
   }

@@ -24,7 +24,7 @@ using AveragedValues = std::vector<std::vector<double>>;  // by parameter
 
 MakeStrategy averaging(AveragingOptions options) {
   return [=](ComputeGroups& groups, const SolverOptions& solver) {
-    return std::make_unique<Averaging>(groups, options, static_cast<double>(solver.momentum));
+    return std::make_unique<Averaging>(groups, solver, options);
   };
 }
 

@@ -179,13 +179,13 @@ class Merging : public test::DeterministicSession {
   }
   static MakeStrategy hogbatch(std::vector<GroupBatch> batches, std::optional<BatchRule> rule,
                                bool in_order = true, double rate_power = 0) {
-    return [=](ComputeGroups& groups, const SolverOptions&) {
-      return std::make_unique<Hogbatch>(groups, in_order, batches, rate_power, rule);
+    return [=](ComputeGroups& groups, const SolverOptions& solver) {
+      return std::make_unique<Hogbatch>(groups, solver, in_order, batches, rate_power, rule);
     };
   }
   static MakeStrategy elastic(ElasticOptions options) {
     return [=](ComputeGroups& groups, const SolverOptions& solver) {
-      return std::make_unique<Elastic>(groups, true, options, static_cast<double>(solver.momentum));
+      return std::make_unique<Elastic>(groups, solver, true, options);
     };
   }
 };
@@ -225,8 +225,8 @@ TEST_F(Merging, H5_one_group_is_plain_training_without_momentum) {
 
 TEST_F(Merging, the_rate_follows_the_size_of_the_mini_batch) {
   const auto run = make(2, false, {3, 12});
-  const auto strategy = hogbatch({{3, 3, 3}, {12, 12, 12}}, {}, true, 0.5)(
-      run->groups, run->groups.net().options().solver);
+  const auto strategy =
+      hogbatch({{3, 3, 3}, {12, 12, 12}}, {}, true, 0.5)(run->groups, run->solver);
   EXPECT_FLOAT_EQ(strategy->rule({.group = 0, .count = 3}, 0.8f).learning_rate, 0.4f);
   EXPECT_FLOAT_EQ(strategy->rule({.group = 1, .count = 12}, 0.8f).learning_rate, 0.8f);
 }

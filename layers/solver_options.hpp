@@ -1,14 +1,10 @@
-// What [net] says: the input, how a mini-batch is formed, and the numbers the solver will use. Read
-// here, beside the keys' declaration; what a policy *means* is the solver's business.
+// The numbers that a training's solver uses. What a policy of the learning rate means is in
+// scheduling/training/rate_policy.hpp.
 #pragma once
 
 #include <array>
 #include <string_view>
 #include <vector>
-
-#include "layers/options.hpp"
-#include "runtime/data/augment.hpp"
-#include "runtime/extent.hpp"
 
 namespace omni {
 
@@ -33,20 +29,5 @@ struct SolverOptions {
   // Of sgdr: batches of the first cycle (0: max_batches); the next is longer.
   int cycle = 0, cycle_factor = 2;
 };
-
-inline constexpr int kMostImages = 1 << 20;  // in a batch
-
-struct NetOptions {
-  Extent input;
-  int batch = 1, subdivisions = 1;
-  float label_smoothing = 0;
-  SolverOptions solver;
-  AugmentOptions augment;
-
-  int micro_batch() const { return batch / subdivisions; }
-};
-
-std::span<const Key> net_keys();
-Result<NetOptions> read_net_options(const Section& net, bool strict);
 
 }  // namespace omni

@@ -1,8 +1,17 @@
-#include "layers/net_options.hpp"
-
+// [net]: the input, how a mini-batch is formed, augmentation and the solver; and what the command
+// line sets in place of that.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
+
+#include "layers/classes.hpp"
+#include "layers/formats/darknet.hpp"
+#include "layers/layer_builder.hpp"
+#include "runtime/log.hpp"
+#include "runtime/number_in.hpp"
 
 namespace omni {
 namespace {
@@ -58,6 +67,34 @@ constexpr std::string_view kKeysInVain =
     "weights_reject_freq=0 equidistant_point=0 num_sigmas_reject_badlabels=0 track=0 "
     "seq_scales= show_receptive_field=0";
 
+// The options that the command line has names for, where nothing has set them yet.
+void read_named(OptionReader& options, NamedOptions& named) {
+  const auto read = [&](auto& to, std::string_view key, auto&& from_file) {
+    if (to)
+      options.set_elsewhere(key);
+    else if (options.has(key))
+      to = from_file();
+  };
+  const auto whole = [&](std::optional<int>& to, std::string_view key, int low,
+                         int high = std::numeric_limits<int>::max()) {
+    read(to, key, [&] { return options.integer(key, low, low, high); });
+  };
+  const auto real = [&](std::optional<float>& to, std::string_view key, float low,
+                        float high = std::numeric_limits<float>::max()) {
+    read(to, key, [&] { return options.real(key, low, low, high); });
+  };
+  whole(named.batch, "batch", 1, kMostImages);
+  whole(named.subdivisions, "subdivisions", 1, kMostImages);
+  real(named.learning_rate, "learning_rate", 0);
+  real(named.momentum, "momentum", -1, 1);
+  real(named.decay, "decay", 0);
+  read(named.policy, "policy", [&] {
+    return static_cast<RatePolicy>(options.choice("policy", "constant", kRatePolicyNames));
+  });
+  whole(named.burn_in, "burn_in", 0);
+  whole(named.max_batches, "max_batches", 0);
+}
+
 // With a memory of 1 nothing would ever be learnt; without eps a value whose gradient is 0 would
 // become 0/0.
 void read_adam(OptionReader& options, SolverOptions& solver) {
@@ -73,23 +110,26 @@ void read_adam(OptionReader& options, SolverOptions& solver) {
   solver.momentum = mean_memory;
 }
 
-void read_solver(OptionReader& options, SolverOptions& solver) {
-  solver.learning_rate = options.real("learning_rate", 0.001f, 0);
-  solver.momentum = options.real("momentum", 0.9f, -1, 1);
-  solver.decay = options.real("decay", 0.0001f, 0);
+void read_solver(OptionReader& options, const NamedOptions& named, SolverOptions& solver) {
+  solver.learning_rate = named.learning_rate.value_or(solver.learning_rate);
+  solver.momentum = named.momentum.value_or(solver.momentum);
+  solver.decay = named.decay.value_or(solver.decay);
   read_adam(options, solver);
-  solver.policy = static_cast<RatePolicy>(options.choice("policy", "constant", kRatePolicyNames));
-  solver.burn_in = options.integer("burn_in", 0, 0);
+  solver.policy = named.policy.value_or(solver.policy);
+  solver.burn_in = named.burn_in.value_or(solver.burn_in);
   solver.power = options.real("power", 4);
   solver.step = options.integer("step", 1, 1);
   solver.scale = options.real("scale", 1, 0);
   solver.gamma = options.real("gamma", 1);
   solver.steps = options.integers("steps");
   solver.scales = options.reals("scales");
-  solver.max_batches = options.integer("max_batches", 0, 0);
+  solver.max_batches = named.max_batches.value_or(solver.max_batches);
   solver.learning_rate_min = options.real("learning_rate_min", 1e-5f, 0);
   solver.cycle = options.integer("sgdr_cycle", 0, 1);
   solver.cycle_factor = options.integer("sgdr_mult", 2, 1);
+}
+
+void check_solver(OptionReader& options, const SolverOptions& solver) {
   if (solver.policy == RatePolicy::steps && solver.steps.size() != solver.scales.size())
     options.refuse("steps",
                    fmt::format("{} steps but {} scales", solver.steps.size(), solver.scales.size()),
@@ -118,9 +158,9 @@ void read_augment(OptionReader& options, AugmentOptions& augment) {
 }
 
 // A flat input is vectors of so many values: neither cut nor turned nor coloured.
-void read_input(OptionReader& options, NetOptions& read) {
-  read.augment.flat = options.has("inputs") && !options.has("height") && !options.has("width");
-  if (read.augment.flat) {
+void read_input(OptionReader& options, NetOptions& read, AugmentOptions& augment) {
+  augment.flat = options.has("inputs") && !options.has("height") && !options.has("width");
+  if (augment.flat) {
     read.input = {1, 1, options.integer("inputs", 1, 1, 1 << 24)};
     options.warn_no_effect({"channels", "min_crop", "max_crop", "angle", "aspect", "saturation",
                             "exposure", "hue", "flip", "center"},
@@ -145,6 +185,55 @@ void read_input(OptionReader& options, NetOptions& read) {
                    "leave out inputs=, or the others");
 }
 
+// Where a net has subdivisions, they say how many images fit in memory at once. A command line that
+// changes the batch alone keeps that as the most, with as few subdivisions as it can. If that
+// computed less than half as many at once, as for a prime number of images, nothing is changed.
+void keep_images_at_once(const NamedOptions& file, NetOptions& net) {
+  const int before = file.subdivisions.value_or(1), most = file.batch.value_or(1) / before;
+  if (before == 1) return;
+  int at_once = std::min(net.batch, most);
+  while (at_once > 1 && net.batch % at_once != 0) --at_once;
+  if (at_once == net.batch || at_once >= most / 2) net.subdivisions = net.batch / at_once;
+}
+
+Status add_settings(Section& net, const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return Error{ErrorKind::usage, "--set " + setting, "expected KEY=VALUE",
+                   "--set momentum=0.8"};
+    const std::string key = setting.substr(0, equals);
+    if (std::ranges::find(net_keys(), key, &Key::name) == net_keys().end())
+      return Error{ErrorKind::usage, "--set " + setting, "unknown key of [net]",
+                   "omni-run layers lists them"};
+    net.options.push_back({key, setting.substr(equals + 1), kCommandLine});
+  }
+  return {};
+}
+
+// Section names and keys, before any layer is made.
+Status check_sections(const std::vector<Section>& layers, bool strict) {
+  std::string_view previous;
+  for (const Section& section : layers) {
+    OMNI_TRY(const LayerType* type, find_layer_type(section));
+    OMNI_CHECK(check_keys(section, type->keys, strict));
+    if (previous == "softmax" && type->name == "cost")
+      log::warn_once(
+          "{}: [cost] after [softmax] is ignored (softmax computes cross-entropy itself)",
+          section.where());
+    const Option* noloss = section.find("noloss");
+    previous = noloss != nullptr && noloss->value == "1" ? "" : type->name;
+  }
+  return {};
+}
+
+// The same for equal statements.
+std::string normalised(const Section& section) {
+  std::string text = "[" + section.type + "]\n";
+  for (const Option& option : section.options) text += option.key + "=" + option.value + "\n";
+  return text;
+}
+
 }  // namespace
 
 std::span<const Key> net_keys() {
@@ -152,22 +241,55 @@ std::span<const Key> net_keys() {
   return keys;
 }
 
-Result<NetOptions> read_net_options(const Section& net, bool strict) {
-  OMNI_CHECK(check_keys(net, net_keys(), strict));
+Status set_named(NamedOptions& named, std::string_view key, std::string_view value) {
+  const Section net{.type = "net", .file = {}, .options = {{std::string(key), std::string(value)}}};
   OptionReader options(net, net_keys());
-  NetOptions read;
-  read.batch = options.integer("batch", 1, 1, kMostImages);
-  read.subdivisions = options.integer("subdivisions", 1, 1, kMostImages);
-  if (read.batch % read.subdivisions != 0)
-    options.refuse(
-        "subdivisions",
-        fmt::format("batch {} is not divisible by subdivisions {}", read.batch, read.subdivisions),
-        "choose a divisor of the batch");
-  read_input(options, read);
-  read.label_smoothing = options.real("label_smooth_eps", 0, 0, 1);
-  read_solver(options, read.solver);
+  read_named(options, named);
+  return options.status();
+}
+
+Result<TrainableNet> describe_darknet_net(DarknetCfg cfg, const ReadOptions& how) {
+  TrainableNet read;
+  read.name = cfg.name;
+  read.where = cfg.net.where();
+  NamedOptions named = how.named, of_file;
+  OptionReader file(cfg.net, net_keys());
+  read_named(file, of_file);
+  if (const Option* length = cfg.net.find("max_batches"))
+    read.designed_length = number_in<std::uint64_t>(length->value).value_or(0);
+  OMNI_CHECK(add_settings(cfg.net, how.settings));
+  OMNI_CHECK(check_keys(cfg.net, net_keys(), how.strict));
+  OptionReader options(cfg.net, net_keys());
+  read_named(options, named);
+  if (how.endless && named.max_batches.value_or(0) == 0)
+    named.max_batches = std::numeric_limits<int>::max();
+  const auto is_set = [&](std::string_view key) { return options.where(key) == "command line"; };
+  read.options.batch = named.batch.value_or(1);
+  read.options.subdivisions = named.subdivisions.value_or(1);
+  if (is_set("batch") && !is_set("subdivisions")) keep_images_at_once(of_file, read.options);
+  if (read.options.batch % read.options.subdivisions != 0)
+    options.refuse("subdivisions",
+                   fmt::format("batch {} is not divisible by subdivisions {}", read.options.batch,
+                               read.options.subdivisions),
+                   "choose a divisor of the batch");
+  read_input(options, read.options, read.augment);
+  read.options.label_smoothing = options.real("label_smooth_eps", 0, 0, 1);
+  read_solver(options, named, read.solver);
+  check_solver(options, read.solver);
   read_augment(options, read.augment);
   OMNI_CHECK(options.status());
+  for (const Key& key : net_keys())
+    if (options.has(key.name)) read.places.emplace(key.name, options.where(key.name));
+  OMNI_CHECK(check_sections(cfg.layers, how.strict));
+  read.layers = std::move(cfg.layers);
+  if (how.classes > 0) OMNI_CHECK(set_classes(read, how.classes));
+  read.text =
+      normalised(cfg.net) + fmt::format("{} {} {} {} {} {} {} {}\n", read.options.batch,
+                                        read.options.subdivisions, read.solver.learning_rate,
+                                        read.solver.momentum, read.solver.decay,
+                                        static_cast<int>(read.solver.policy), read.solver.burn_in,
+                                        read.solver.max_batches);
+  for (const Section& layer : read.layers) read.text += normalised(layer);
   return read;
 }
 
