@@ -145,11 +145,6 @@ int cpu_workers(const Session& session) {
       std::ranges::count_if(workers, [](const WorkerInfo& each) { return each.kind == "CPU"; }));
 }
 
-Workers workers_of(const Session& session) {
-  const auto all = static_cast<int>(session.workers().size());
-  return {all, all - cpu_workers(session)};
-}
-
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bool flat) {
   if (arguments.source.empty())
     log::warn("no --data: computed patterns stand in for images (--data fashion-mnist, say)");
@@ -174,18 +169,6 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bo
   else if (images.h != input.h || images.w != input.w || images.c != input.c)
     log::info("the net takes {}x{}x{}: images are fitted to it", input.h, input.w, input.c);
   return data;
-}
-
-FeedOptions feed_options(const Net& net, const AugmentOptions& augment, std::uint64_t seed,
-                         bool training, int slots) {
-  return {.training = training,
-          .seed = seed,
-          .augment = augment,
-          .net_input = net.options().input,
-          .values = net.values(),
-          .slices = net.slices(),
-          .slots = slots,
-          .unpack_apart = gpus_compute()};
 }
 
 Status try_trace(const std::string& folder) {

@@ -17,6 +17,8 @@
 #include "runtime/tasks/session.hpp"
 #include "scheduling/forecast/machine/machine_file.hpp"
 #include "scheduling/groups/group_layout.hpp"
+#include "scheduling/training/feed_options.hpp"
+#include "scheduling/training/training.hpp"
 
 namespace omni {
 
@@ -57,7 +59,6 @@ void fit_to_workers(MachineArguments& machine, NetArguments& net, int gpus);
 Status settle_workers(MachineArguments& machine, NetArguments* net);
 Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
-Workers workers_of(const Session& session);
 
 Result<TrainableNet> read_net(const NetArguments& arguments);  // with the command line's values
 Result<std::unique_ptr<Net>> build_net(const TrainableNet& net, const NetArguments& arguments,
@@ -77,13 +78,6 @@ nlohmann::json layer_table_json(const Net& net);
 // Opens --data (synthetic when absent, which is said) and checks it against the net.
 // `flat`: images are to be vectors.
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bool flat);
-
-// Mini-batches of an evaluation under way.
-inline constexpr int kEvaluationSlots = 3;
-
-// Needs a running Session, which decides what computes.
-FeedOptions feed_options(const Net& net, const AugmentOptions& augment, std::uint64_t seed,
-                         bool training, int slots);
 
 // Whether a trace could be begun there, if one is wanted: before anything takes time.
 Status try_trace(const std::string& folder);

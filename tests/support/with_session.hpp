@@ -16,6 +16,8 @@ class WithSession : public testing::Test {
   explicit WithSession(SessionOptions options) : session_(start(std::move(options))) {}
   void SetUp() override { ASSERT_TRUE(session_) << session_.error().message(); }
 
+  const Session& session() const { return *session_; }
+
   TemporaryDirectory folder_;
 
  private:

@@ -16,7 +16,7 @@ namespace omni {
 
 // Training images show when it is their turn; only those that an earlier start could not read are
 // tried here.
-Status Training::check_images() {
+Status TrainCommand::check_images() {
   if (DamagedImages* const found = data_.train->damaged(); found != nullptr) {
     Image image;
     for (const std::uint64_t index : start_.damaged)
@@ -24,15 +24,15 @@ Status Training::check_images() {
     if (!ranks::first()) (void)found->take_new();  // all ranks found the same; the first names them
     (void)found->take_text();
   }
-  if (test() == nullptr || !data_.test->has_all_sizes()) return {};
+  if (training_->test() == nullptr || !data_.test->has_all_sizes()) return {};
   constexpr double kSilence = 10;  // seconds between two lines
   const std::size_t images = data_.test->size();
   log::info("checking {} test images", images);
   Stopwatch watch;
   double told = 0;
   std::size_t checked = 0;
-  OMNI_CHECK(read_all(*test(), groups_->evaluating_net().slices(), [&] {
-    checked += test()->batch();
+  OMNI_CHECK(read_all(*training_->test(), groups().evaluating_net().slices(), [&] {
+    checked += training_->test()->batch();
     if (watch.seconds() < told + kSilence || checked >= images) return;
     told = watch.seconds();
     log::info("checked {} of {} test images", checked, images);
@@ -41,7 +41,7 @@ Status Training::check_images() {
   return task_status();
 }
 
-std::vector<DamagedImages*> Training::damaged_sets() const {
+std::vector<DamagedImages*> TrainCommand::damaged_sets() const {
   std::vector<DamagedImages*> sets;
   for (const Dataset* data : {data_.train.get(), data_.test.get()})
     if (data != nullptr && data->damaged() != nullptr) sets.push_back(data->damaged());
@@ -49,7 +49,7 @@ std::vector<DamagedImages*> Training::damaged_sets() const {
 }
 
 // In the log when they are found. The metrics keep those that an earlier start has found.
-void Training::name_damaged(std::uint64_t iteration, Finder finder) {
+void TrainCommand::name_damaged(std::uint64_t iteration, Finder finder) {
   for (DamagedImages* const found : damaged_sets()) {
     const bool training = found == data_.train->damaged();
     for (const DamagedImage& each : found->take_new()) {
@@ -67,7 +67,7 @@ void Training::name_damaged(std::uint64_t iteration, Finder finder) {
 }
 
 // All ranks call it at the same place. If these are too many together, the training ends.
-void Training::share_damaged(std::uint64_t iteration) {
+void TrainCommand::share_damaged(std::uint64_t iteration) {
   name_damaged(iteration, Finder::this_rank);
   if (!ranks::several()) return;
   for (DamagedImages* const found : damaged_sets()) {
@@ -80,7 +80,7 @@ void Training::share_damaged(std::uint64_t iteration) {
   name_damaged(iteration, Finder::another_rank);
 }
 
-void Training::count_damaged() const {
+void TrainCommand::count_damaged() const {
   for (const DamagedImages* const found : damaged_sets())
     if (found->count() > 0 && ranks::first())
       log::warn("{} of {} {} could not be read; the warnings above name them", found->count(),

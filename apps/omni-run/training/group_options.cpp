@@ -82,13 +82,13 @@ Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels mo
 
 namespace {
 
-BuildOptions of_one_group(const TrainableNet& spec, const NetArguments& net, int groups) {
-  const auto per_group = [&](int all) { return all > 0 ? std::max(1, all / groups) : 0; };
+BuildOptions build_options(const TrainableNet& spec, const NetArguments& net) {
   return {.training = true,
           .adam = spec.solver.adam,
           .slice = net.slice,
-          .gpus = per_group(net.gpus),
-          .cores = per_group(net.cores),
+          .gpus = net.gpus,
+          .cores = net.cores,
+          .fixed_sums = net.fixed_sums,
           .values = net.values,
           .update_in_backward = true};
 }
@@ -107,40 +107,21 @@ void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& argu
 }  // namespace
 
 Result<ComputeGroups> open_groups(const TrainableNet& spec, const NetArguments& net,
-                                  const GroupArguments& arguments, const GroupShape& shape) {
-  const int count = arguments.count.value_or(1);
-  OMNI_TRY(const GroupPlaces places, place_groups(arguments, shape.models, 1, kAnyWorkers));
-  const bool by_rank = !places.ranks.empty();
+                                  const GroupArguments& arguments, const GroupsPlan& shape) {
+  OMNI_TRY(GroupPlaces places, place_groups(arguments, shape.models, 1, kAnyWorkers));
+  GroupsPlan plan = shape;
+  plan.count = arguments.count.value_or(1);
+  plan.fully_connected = arguments.fully_connected;
+  plan.ranks = std::move(places.ranks);
   // Who also trains with one group has all workers to share its mini-batches.
-  const int sharing_workers = arguments.automatic || arguments.cold_start > 0 ? 1
-                              : by_rank ? (count + ranks::size() - 1) / ranks::size()
-                                        : count;
-  const Sharing like{.replicas = shape.models == GroupModels::own,
-                     .own_models = shape.models == GroupModels::own,
-                     .fully_connected = shape.models == GroupModels::one
-                                            ? arguments.fully_connected
-                                            : FullyConnected::replicated};
-  const auto build = [&](const Sharing& sharing, int slice, int group) {
-    BuildOptions options = of_one_group(spec, net, sharing_workers);
-    if (!shape.images_per_pass.empty())
-      options.images = shape.images_per_pass[group];
-    else if (slice != 0)
-      options.slice = slice;
-    options.sharing = sharing;
-    const RankRange on = by_rank ? places.ranks[group] : RankRange{0, ranks::size()};
-    options.rank = std::max(0, ranks::rank() - on.first);
-    options.ranks = on.count;
-    options.most_ranks =
-        by_rank ? std::ranges::max(places.ranks, {}, &RankRange::count).count : ranks::size();
-    options.fixed_sums = net.fixed_sums;
-    return Net::build(spec, options);
-  };
-  return ComputeGroups::make(count, like, build, places.ranks, shape.images_per_pass);
+  plan.sharing = arguments.automatic || arguments.cold_start > 0 ? 1 : 0;
+  return make_groups(spec, build_options(spec, net), plan);
 }
 
 Result<int> slice_of_groups(const TrainableNet& spec, const NetArguments& net, int groups) {
-  OMNI_TRY(const auto one, Net::build(spec, of_one_group(spec, net, groups)));
-  return one->slices().sizes.front();
+  OMNI_TRY(const ComputeGroups one,
+           make_groups(spec, build_options(spec, net), {.sharing = groups}));
+  return one.net().slices().sizes.front();
 }
 
 Result<ComputeGroups> open_most_groups(const TrainableNet& spec, const TrainArguments& arguments,

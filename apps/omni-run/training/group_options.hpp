@@ -8,8 +8,7 @@
 
 #include "apps/omni-run/training_arguments.hpp"
 #include "runtime/tasks/session.hpp"
-#include "scheduling/groups/compute_groups.hpp"
-#include "scheduling/strategies/registry.hpp"
+#include "scheduling/training/training.hpp"
 
 namespace omni {
 
@@ -31,18 +30,12 @@ Status check_planned(const TrainArguments& arguments);
 Status check_adam(const GroupArguments& groups, const StrategyType& strategy,
                   const SolverOptions& solver);
 
-// What a strategy wants of the groups' nets.
-struct GroupShape {
-  GroupModels models = GroupModels::one;
-  std::vector<int> images_per_pass{};  // by group; none: the whole mini-batch
-};
-
 // Each group's workers, and its rank where groups are on several; at most `most` on each.
 Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels models,
                                  Workers workers, int most);
 
 Result<ComputeGroups> open_groups(const TrainableNet& spec, const NetArguments& net,
-                                  const GroupArguments& arguments, const GroupShape& shape = {});
+                                  const GroupArguments& arguments, const GroupsPlan& shape = {});
 // Images per task of such groups' nets.
 Result<int> slice_of_groups(const TrainableNet& spec, const NetArguments& net, int groups);
 // As many as --groups says, else one per worker, in at most half of the memory.
@@ -77,7 +70,7 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers);
 
 // What the groups' nets look like. Mini-batches of several sizes: as --group-batches says, else by
 // the groups' devices; `options.group_batches` then has one for each.
-Result<GroupShape> shape_groups(StrategyChoice& choice, const GroupArguments& groups, int batch,
+Result<GroupsPlan> shape_groups(StrategyChoice& choice, const GroupArguments& groups, int batch,
                                 const std::vector<bool>& on_gpu);
 
 }  // namespace omni

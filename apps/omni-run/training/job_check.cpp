@@ -73,16 +73,16 @@ Result<int> gpus_of(const MachineArguments& machine, const ExpectedJob& job) {
 
 }  // namespace
 
-Status Training::check_for_job(const ExpectedJob& job) {
+Status TrainCommand::check_for_job(const ExpectedJob& job) {
   OMNI_CHECK(open_nets());
   OMNI_CHECK(check());
   OMNI_CHECK(check_ranks());
   SessionOptions session = arguments_.machine.session;
   session.policy = &omni_policy();
   OMNI_TRY(const std::string scheduler, Session::scheduler_of(session));
-  if (strategy_.grows || groups_->count() > 1 || !arguments_.groups.layout.empty())
+  if (strategy_.grows || groups().count() > 1 || !arguments_.groups.layout.empty())
     OMNI_CHECK(require_group_scheduler(scheduler));
-  const std::uint64_t bytes = TrainingSnapshot::bytes(*groups_);
+  const std::uint64_t bytes = TrainingSnapshot::bytes(groups());
   if (job.seconds > 0)
     OMNI_CHECK(time_limit_.require("--time", static_cast<double>(job.seconds), bytes));
 
@@ -125,7 +125,7 @@ Status check_for_job(TrainArguments arguments, const ExpectedJob& job) {
   const log::Level level = log::level();
   log::set_level(log::Level::quiet);  // what the job itself will say
   Status status = ranks::suppose(job.ranks);
-  if (status) status = Training(std::move(arguments)).check_for_job(job);
+  if (status) status = TrainCommand(std::move(arguments)).check_for_job(job);
   log::set_level(level);
   OMNI_CHECK(ranks::suppose(1));
   return status;

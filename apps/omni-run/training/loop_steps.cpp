@@ -32,8 +32,8 @@ std::string launcher() {
 }  // namespace
 
 Status train_command(const TrainArguments& arguments) {
-  Training training(arguments);
-  Status status = training.run();
+  TrainCommand command(arguments);
+  Status status = command.run();
   // What all ranks agreed on they end with in order.
   if (!status && status.error().kind != ErrorKind::interrupted &&
       status.error().kind != ErrorKind::diverged)
@@ -41,7 +41,7 @@ Status train_command(const TrainArguments& arguments) {
   return status;
 }
 
-Status Training::open_metrics() {
+Status TrainCommand::open_metrics() {
   std::filesystem::path file = arguments_.metrics;
   if (file.empty() && recorder_) file = recorder_->folder() / "metrics.jsonl";
   if (!file.empty() && ranks::first()) {
@@ -56,29 +56,24 @@ Status Training::open_metrics() {
   return {};
 }
 
-TrainerOptions Training::options() {
+TrainerOptions TrainCommand::lengths() {
   const auto per_epoch = static_cast<std::uint64_t>(
       std::ceil(static_cast<double>(data_.train->size()) / net().options().batch));
-  StrategyChoice choice = strategy_;
-  if (choice.type->models == GroupModels::one) choice.options.asynchrony = asynchrony_;
   return {.iterations = iterations_,
-          .solver = spec_.solver,
           .schedule = iterations_,
           .display = arguments_.display,
           .evaluate_every = arguments_.test_every.value_or(per_epoch),
           .checkpoint_every = arguments_.checkpoint_every,
-          .strategy = choice.make(),
-          .feeds = feed_of_group_,
           .make_clock = make_clock_,
-          .use_groups = [this, all = groups_->count()](int count) {
-            groups_->use(count, workers_of(*session_));
+          .use_groups = [this, all = groups().count()](int count) {
+            groups().use(count, workers_of(*session_));
             if (arguments_.groups.automatic || strategy_.grows || count != all) return;
             progress_.finish_line();  // it succeeded before
-            (void)assign_workers(*groups_, arguments_.groups, strategy_.type->models, *session_);
+            (void)assign_workers(groups(), arguments_.groups, strategy_.type->models, *session_);
           }};
 }
 
-TrainerEvents Training::events() {
+TrainerEvents TrainCommand::events() {
   return {
       .on_iteration =
           [this](const StepReport& report) {
@@ -122,7 +117,7 @@ TrainerEvents Training::events() {
       .record = [this](const nlohmann::ordered_json& line) { record(&MetricsLog::record, line); }};
 }
 
-PilotOptions Training::pilot_options() const {
+PilotOptions TrainCommand::pilot_options() {
   const GroupArguments& groups = arguments_.groups;
   return {.automatic = groups.automatic,
           .grows = strategy_.grows,
@@ -130,14 +125,14 @@ PilotOptions Training::pilot_options() const {
           .strict = arguments_.net.strict,
           .health = !ranks::several(),
           .cold_start = groups.cold_start,
-          .groups = groups_->count(),
+          .groups = this->groups().count(),
           .least_groups = strategy_.type->least_groups,
           .workers = workers_of(*session_),
           .asynchrony = machine_ ? Asynchrony::reproducible : asynchrony_,
           .own = arguments_.pilots};
 }
 
-Status Training::ended(Status status) {
+Status TrainCommand::ended(Status status) {
   progress_.finish_line();
   if (!status && status.error().kind == ErrorKind::interrupted) {
     status.error().what +=
@@ -149,20 +144,18 @@ Status Training::ended(Status status) {
   return status;
 }
 
-Status Training::train() {
+Status TrainCommand::train() {
   if (!is_finished()) {
     name_damaged(start_.iteration, Finder::this_rank);
-    for (const GroupPlan::Row& row : plan_.rows)
-      record(&MetricsLog::planned, row, row.groups == groups_->count(), start_.iteration);
+    for (const GroupPlan::Row& row : group_plan_.rows)
+      record(&MetricsLog::planned, row, row.groups == groups().count(), start_.iteration);
   } else {
     log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
               start_.iteration, iterations_);
   }
-  std::vector<Pilot*> pilots;
-  for (const auto& pilot : pilots_) pilots.push_back(pilot.get());
-  Trainer trainer(*groups_, *feeds_.front(), test(), start_, options(), events(), pilots);
   stop_in_order();
-  const Status trained = trainer.run();
+  const Status trained = training_->run(start_);
+  const Trainer& trainer = training_->trainer();
   name_damaged(trainer.state().iteration, Finder::this_rank);
   OMNI_CHECK(ended(trained));
   // The weights before the evaluation: nothing that fails later may cost them.
@@ -173,7 +166,7 @@ Status Training::train() {
     if (const Status named = write_names_beside(file, identity_.class_names); !named)
       log::warn("{}", named.error().message());
   }
-  OMNI_CHECK(ended(trainer.evaluate_now()));
+  OMNI_CHECK(ended(training_->evaluate()));
   share_damaged(trainer.state().iteration);
   OMNI_CHECK(task_status());
   count_damaged();
@@ -181,17 +174,18 @@ Status Training::train() {
   if (const auto seconds = trainer.simulated_seconds())
     log::info("virtual clock: {}", simulated(*seconds));
   if (arguments_.common.json)
-    print_summary(trainer);
+    print_summary();
   else if (arguments_.common.quiet && last_)
     log::result("{}\n", Progress::line(*last_, net().classes()));
   return {};
 }
 
-void Training::print_summary(const Trainer& trainer) const {
+void TrainCommand::print_summary() const {
+  const Trainer& trainer = training_->trainer();
   const TrainingState& state = trainer.state();
   nlohmann::ordered_json summary{
-      {"net", groups_->net().name()}, {"strategy", strategy_.type->name},
-      {"groups", groups_->count()},   {"iterations", state.iteration},
+      {"net", groups().net().name()}, {"strategy", strategy_.type->name},
+      {"groups", groups().count()},   {"iterations", state.iteration},
       {"images", state.samples},      {"loss_average", shown_single(state.average_loss)}};
   for (const DamagedImages* const found : damaged_sets())
     if (found->count() > 0)

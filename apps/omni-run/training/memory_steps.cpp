@@ -20,11 +20,12 @@ constexpr double in_mebibytes(std::size_t bytes) { return static_cast<double>(by
 
 }  // namespace
 
-Status Training::check_memory() {
+Status TrainCommand::check_memory() {
+  const DataFeed* const test = training_->test();
   std::size_t snapshots = 0;
   std::string_view without;
-  for (const auto& pilot : pilots_)
-    if (const std::size_t bytes = pilot->bytes(*groups_); bytes > 0) {
+  for (const auto& pilot : training_->pilots())
+    if (const std::size_t bytes = pilot->bytes(groups()); bytes > 0) {
       snapshots += bytes;
       without = find_pilot(pilot->name())->without;
     }
@@ -35,19 +36,20 @@ Status Training::check_memory() {
   if (!only_gpus_compute()) load_library_code();
   const std::size_t buffers = since(start) * (std::max<std::size_t>(workers, 1) - 1);
   const std::size_t loaded = resident_data();
-  MemoryDemand demand = training_demand(*groups_, *feeds_.front(), test(), net().working_bytes());
+  MemoryDemand demand =
+      training_demand(groups(), *training_->feeds().front(), test, net().working_bytes());
   const std::size_t of_workers = buffers + workers * since(loaded);
   const std::size_t program = resident_memory();
-  std::size_t images = test() != nullptr ? test()->bytes() : 0;
-  for (const auto& feed : feeds_) {
+  std::size_t images = test != nullptr ? test->bytes() : 0;
+  for (const auto& feed : training_->feeds()) {
     images += feed->bytes();
-    if (feed == feeds_.front()) continue;
+    if (feed == training_->feeds().front()) continue;
     const std::vector<TensorSize> sizes = feed->tensor_sizes();
     demand.training_images.insert(demand.training_images.end(), sizes.begin(), sizes.end());
   }
   const std::size_t working = of_workers + workers * demand.working.of_core;
-  if (ranks::several()) groups_->sums = &sums_.emplace(*groups_);
-  demand.in_main_memory_only = snapshots + working + (sums_ ? sums_->bytes() : 0);
+  const RankSums* const sums = training_->sums();
+  demand.in_main_memory_only = snapshots + working + (sums != nullptr ? sums->bytes() : 0);
   demand.snapshots = snapshots;
   demand.without_snapshots = without;
   const MemoryForecast forecast(net(), std::move(demand), arguments_.machine);
@@ -64,13 +66,6 @@ Status Training::check_memory() {
                                    in_mebibytes(forecast.on_each_gpu().working))
                      : "");
   return {};
-}
-
-Status Training::allocate() {
-  OMNI_CHECK(groups_->allocate());
-  if (sums_) OMNI_CHECK(sums_->allocate());
-  for (const auto& feed : feeds_) OMNI_CHECK(feed->allocate());
-  return test() != nullptr ? test()->allocate() : Status();
 }
 
 }  // namespace omni

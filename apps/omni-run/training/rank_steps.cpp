@@ -69,10 +69,10 @@ Status prepare_ranks(TrainArguments& train) {
   return {};
 }
 
-Status Training::check_ranks() {
+Status TrainCommand::check_ranks() {
   if (!ranks::several()) return {};
   const GroupArguments& groups = arguments_.groups;
-  const bool one = groups_->count() == 1, merged = !one && net().has(Net::Phase::merged);
+  const bool one = this->groups().count() == 1, merged = !one && net().has(Net::Phase::merged);
   const char *const not_yet = "the number of groups is not searched over ranks yet",
                     *const one_process = "start one process";
   OMNI_CHECK(first_of({{groups.automatic, "--auto", not_yet, one_process},
@@ -101,7 +101,7 @@ Status Training::check_ranks() {
   return {};
 }
 
-Status Training::compare_ranks() {
+Status TrainCommand::compare_ranks() {
   if (!ranks::several()) return {};
   OMNI_TRY(const std::string program, read_file("/proc/self/exe", UINT64_MAX));
   std::vector<std::string> words = own_words();
@@ -124,7 +124,7 @@ Status Training::compare_ranks() {
   return {};
 }
 
-Status Training::compare_weights() {
+Status TrainCommand::compare_weights() {
   if (!ranks::several()) return {};
   Checksum all;
   for (const Param* param : net().params())
@@ -133,7 +133,7 @@ Status Training::compare_weights() {
 }
 
 // What the first rank alone does; it fails on all.
-Status Training::on_first_rank(const std::function<Status()>& work) {
+Status TrainCommand::on_first_rank(const std::function<Status()>& work) {
   if (!ranks::several()) return work();
   const Status done = ranks::first() ? work() : Status();
   const std::vector<std::string> failures = ranks::gather(
@@ -143,8 +143,8 @@ Status Training::on_first_rank(const std::function<Status()>& work) {
                ""};
 }
 
-Status Training::save(const TrainingState& state) {
-  if (sums_) OMNI_CHECK(sums_->gather_memory());
+Status TrainCommand::save(const TrainingState& state) {
+  if (RankSums* sums = training_->sums()) OMNI_CHECK(sums->gather_memory());
   constexpr std::size_t kMostNoted = 500'000;  // a checkpoint's header has a bound
   share_damaged(state.iteration);
   TrainingState noted = state;
@@ -152,9 +152,9 @@ Status Training::save(const TrainingState& state) {
     noted.damaged = found->indices();
   noted.damaged.resize(std::min(noted.damaged.size(), kMostNoted));
   OMNI_CHECK(on_first_rank([this] { return folder_->open_unused(); }));
-  if (!ranks::first()) bring_arrays(*groups_);
+  if (!ranks::first()) bring_arrays(groups());
   return on_first_rank([&]() -> Status {
-    OMNI_TRY(const auto path, save_training(folder_->store(), *groups_, noted, identity_));
+    OMNI_TRY(const auto path, save_training(folder_->store(), groups(), noted, identity_));
     progress_.finish_line();
     log::info("saved {}", path.string());
     return {};

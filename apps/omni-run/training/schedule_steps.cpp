@@ -11,7 +11,7 @@
 namespace omni {
 
 // How many updates to do in all: --epochs if given, else what the net says.
-std::uint64_t Training::planned_iterations() const {
+std::uint64_t TrainCommand::planned_iterations() const {
   const std::uint64_t max_batches = spec_.solver.max_batches;
   if (!arguments_.epochs) return max_batches;
   const auto iterations = static_cast<std::uint64_t>(std::ceil(
@@ -21,7 +21,7 @@ std::uint64_t Training::planned_iterations() const {
   return limited ? std::min(iterations, max_batches) : iterations;
 }
 
-Status Training::check_schedule() const {
+Status TrainCommand::check_schedule() const {
   if (iterations_ == 0) {
     log::warn(
         "neither --epochs nor max_batches says how long this training is: it goes on until it is "
@@ -62,7 +62,7 @@ Status Training::check_schedule() const {
   return {};
 }
 
-void Training::warn_about_new_length(std::uint64_t resumed_at) const {
+void TrainCommand::warn_about_new_length(std::uint64_t resumed_at) const {
   std::uint64_t before = saved_length(*checkpoint_);
   if (before == 0) before = spec_.designed_length;  // as older versions took it
   if (before == 0 || before == iterations_ || !follows_length(spec_.solver)) return;

@@ -38,7 +38,7 @@ bool is_weights_file(const std::filesystem::path& path) {
 
 }  // namespace
 
-Status Training::run() {
+Status TrainCommand::run() {
   OMNI_CHECK(open_nets());
   OMNI_CHECK(check());
   OMNI_CHECK(check_ranks());
@@ -59,17 +59,17 @@ Status Training::run() {
     log::info("Slurm job {} on {}, restart {}; seed {}, run folder {}", slurm::job(),
               slurm::variable("SLURM_JOB_NODELIST"), slurm::restarts(), seed_,
               RunFolder::place(arguments_.out, spec_.name).string());
-  OMNI_CHECK(time_limit_.start(TrainingSnapshot::bytes(*groups_)));
+  OMNI_CHECK(time_limit_.start(TrainingSnapshot::bytes(groups())));
   OMNI_CHECK(stage());
   if (ignores_interrupts())
     log::info("SIGINT (Ctrl-C) is ignored, as in scripts' background jobs; use kill -TERM {}",
               getpid());
   OMNI_CHECK(start());
   OMNI_CHECK(settle_groups());
-  make_feeds();
-  OMNI_CHECK(check_memory());
-  OMNI_CHECK(allocate());
   OMNI_CHECK(make_clock());
+  make_training();
+  OMNI_CHECK(check_memory());
+  OMNI_CHECK(training_->allocate());
   OMNI_TRY(start_, starting_point());
   OMNI_CHECK(check_images());
   OMNI_TRY(recorder_, start_trace(arguments_.trace, *session_, net()));
@@ -77,7 +77,7 @@ Status Training::run() {
   return train();
 }
 
-Status Training::open_nets() {
+Status TrainCommand::open_nets() {
   arguments_.net.endless = arguments_.epochs.has_value();
   OMNI_TRY(spec_, read_net(arguments_.net));
   arguments_.net.cores = static_cast<int>(ranks::least(arguments_.net.cores));
@@ -106,14 +106,14 @@ Status Training::open_nets() {
   OMNI_CHECK(open_groups_again());
   // As many as half of the memory holds.
   while (strategy_.grows && *groups.count > std::max(devices, strategy_.type->least_groups) &&
-         groups_->tensor_bytes() > physical_memory() / 2) {
+         this->groups().tensor_bytes() > physical_memory() / 2) {
     arguments_.groups.count = *groups.count - devices;
     OMNI_CHECK(open_groups_again());
   }
   return {};
 }
 
-Status Training::open_groups_again() {
+Status TrainCommand::open_groups_again() {
   OMNI_TRY(groups_,
            arguments_.groups.automatic
                ? open_most_groups(spec_, arguments_,
@@ -122,7 +122,7 @@ Status Training::open_groups_again() {
   return {};
 }
 
-Status Training::check() {
+Status TrainCommand::check() {
   OMNI_CHECK(check_planned(arguments_));
   OMNI_CHECK(check_adam(arguments_.groups, *strategy_.type, spec_.solver));
   OMNI_CHECK(check_automatic(arguments_, spec_.solver));
@@ -131,7 +131,7 @@ Status Training::check() {
   return {};
 }
 
-Status Training::try_places() {
+Status TrainCommand::try_places() {
   // Darknet's shipped cfgs have batch=1 for testing, and users forget to switch.
   if (net().options().batch == 1) log::warn("training with batch=1; set --batch (128, say)");
   if (!arguments_.save_weights.empty()) {  // rather now than after hours of training
@@ -149,7 +149,7 @@ Status Training::try_places() {
   return {};
 }
 
-Status Training::find_origin() {
+Status TrainCommand::find_origin() {
   const auto out = RunFolder::place(arguments_.out, spec_.name);
   if (arguments_.resume == "auto") {
     OMNI_TRY(checkpoint_, load_latest_checkpoint(out));
@@ -172,7 +172,7 @@ Status Training::find_origin() {
   return {};
 }
 
-Status Training::open_images() {
+Status TrainCommand::open_images() {
   DataArguments wanted = arguments_.data;
   wanted.seed = seed_;
   wanted.test = !arguments_.no_test;
@@ -202,7 +202,7 @@ Status Training::open_images() {
   return check_schedule();
 }
 
-Status Training::prepare_folder() {
+Status TrainCommand::prepare_folder() {
   const bool pilot_saves = std::ranges::any_of(pilot_types(), [this](const PilotType& type) {
     return type.saves && option_given(type) != nullptr;
   });
@@ -210,7 +210,7 @@ Status Training::prepare_folder() {
                       arguments_.resume != "none" || pilot_saves;
   OMNI_TRY(RunFolder folder,
            RunFolder::prepare(RunFolder::place(arguments_.out, spec_.name), wanted, goes_on_,
-                              arguments_.keep, TrainingSnapshot::bytes(*groups_)));
+                              arguments_.keep, TrainingSnapshot::bytes(groups())));
   folder_.emplace(std::move(folder));
   if (wanted && arguments_.checkpoint_every == 0) {
     const bool at_end = arguments_.resume == "auto";  // or the same line would train once more
@@ -220,7 +220,7 @@ Status Training::prepare_folder() {
   return {};
 }
 
-Status Training::stage() {
+Status TrainCommand::stage() {
   if (!arguments_.stage) return {};
   std::string place = "/tmp";
   for (const char* name : {"TMPDIR", "SLURM_TMPDIR"})
@@ -230,55 +230,48 @@ Status Training::stage() {
   return {};
 }
 
-Status Training::start() {
+Status TrainCommand::start() {
   OMNI_TRY(session_, start_session(arguments_.machine));
   if (ranks::several()) idle_workers_.emplace();
   return {};
 }
 
-Status Training::settle_groups() {
+Status TrainCommand::settle_groups() {
   GroupArguments& groups = arguments_.groups;
   if (groups.planned) {
     OMNI_TRY(ChosenGroups chosen,
              choose_groups(arguments_, checkpoint_, *session_, *data_.train, data_.name, machine_));
     log::info("chose {} compute group{}: {}", chosen.count, chosen.count == 1 ? "" : "s",
               chosen.reason);
-    plan_ = std::move(chosen.plan);
+    group_plan_ = std::move(chosen.plan);
     groups.count = chosen.count;
     OMNI_CHECK(open_groups_again());
   }
-  OMNI_CHECK(strategy_.grows ? require_group_scheduler(session_->scheduler())
-                             : assign_workers(*groups_, groups, strategy_.type->models, *session_));
+  OMNI_CHECK(strategy_.grows
+                 ? require_group_scheduler(session_->scheduler())
+                 : assign_workers(this->groups(), groups, strategy_.type->models, *session_));
   if (strategy_.type->models == GroupModels::one)
-    warn_about_groups(*groups_, groups, spec_.solver, iterations_);
+    warn_about_groups(this->groups(), groups, spec_.solver, iterations_);
   else
     log::info("strategy: {}", strategy_.type->name);
-  pilots_ = make_pilots(pilot_options());
   return {};
 }
 
-void Training::make_feeds() {
-  if (shape_.images_per_pass.empty()) {
-    feeds_.push_back(std::make_unique<DataFeed>(
-        *data_.train, feed_options(net(), spec_.augment, seed_, true, Trainer::slots(*groups_))));
-  } else {
-    std::map<int, std::vector<int>> groups_of;  // by images per pass
-    for (const int group : groups_->here())
-      groups_of[shape_.images_per_pass[group]].push_back(group);
-    feed_of_group_.resize(shape_.images_per_pass.size());
-    for (const auto& [images, members] : groups_of) {
-      feeds_.push_back(std::make_unique<DataFeed>(
-          *data_.train, feed_options(groups_->net(members.front()), spec_.augment, seed_, true,
-                                     Trainer::slots_of_passes(static_cast<int>(members.size())))));
-      for (const int group : members) feed_of_group_[group] = feeds_.back().get();
-    }
-  }
-  if (data_.test)
-    test_feed_.emplace(*data_.test, feed_options(groups_->evaluating_net(), spec_.augment, seed_,
-                                                 false, kEvaluationSlots));
+void TrainCommand::make_training() {
+  StrategyChoice choice = strategy_;
+  if (choice.type->models == GroupModels::one) choice.options.asynchrony = asynchrony_;
+  training_.emplace(TrainingPlan{.net = spec_,
+                                 .groups = shape_,
+                                 .data = &data_,
+                                 .seed = seed_,
+                                 .strategy = choice.make(),
+                                 .pilots = pilot_options(),
+                                 .length = lengths(),
+                                 .events = events()},
+                    std::move(*groups_));
 }
 
-const PilotOption* Training::option_given(const PilotType& type) const {
+const PilotOption* TrainCommand::option_given(const PilotType& type) const {
   const auto given = std::ranges::find_if(type.options, [this](const PilotOption& option) {
     const auto own = arguments_.pilots.find(option.name);
     return own != arguments_.pilots.end() && own->second.given();
@@ -287,7 +280,7 @@ const PilotOption* Training::option_given(const PilotType& type) const {
 }
 
 // Of the simulated devices.
-bool Training::warn_of_idle(VirtualClock clock) {
+bool TrainCommand::warn_of_idle(VirtualClock clock) {
   std::size_t idle = 0;
   const std::size_t groups = clock.placement().devices.size();
   for (std::size_t group = 0; group < groups; ++group) {
@@ -303,7 +296,7 @@ bool Training::warn_of_idle(VirtualClock clock) {
   return idle > 0;
 }
 
-Status Training::make_clock() {
+Status TrainCommand::make_clock() {
   if (!machine_) return {};
   make_clock_ = [this, costs = net_costs(net())](int groups) {
     const bool merges = groups > 1 && net().has(Net::Phase::merged);
@@ -312,16 +305,16 @@ Status Training::make_clock() {
   };
   log::info("virtual clock: {}", machine_->name);
   const bool begins_in_one = arguments_.groups.automatic || arguments_.groups.cold_start > 0;
-  for (const int count : {begins_in_one ? 1 : groups_->count(), groups_->count()})
+  for (const int count : {begins_in_one ? 1 : groups().count(), groups().count()})
     if (warn_of_idle(*make_clock_(count))) break;
   return {};
 }
 
 // Where groups took smaller mini-batches before, the next one begins with some of the same samples.
 // A clock of another machine starts afresh.
-void Training::align(TrainingState& state) const {
+void TrainCommand::align(TrainingState& state) const {
   const std::uint64_t unit = shape_.images_per_pass.empty()
-                                 ? groups_->net().options().batch
+                                 ? groups().net().options().batch
                                  : std::ranges::min(shape_.images_per_pass);
   if (state.samples % unit != 0) {
     log::info("continues at sample {} instead of {}: mini-batches are multiples of {}",
@@ -335,22 +328,23 @@ void Training::align(TrainingState& state) const {
 }
 
 // Fills the parameters: from the checkpoint, a .weights file, or the seed.
-Result<TrainingState> Training::starting_point() {
+Result<TrainingState> TrainCommand::starting_point() {
   net().initialise(seed_);
   if (checkpoint_) {
     if (arguments_.groups.automatic || strategy_.grows) {
       OMNI_TRY(const int saved, saved_groups(*checkpoint_));
-      groups_->use(std::clamp(saved, strategy_.type->least_groups, groups_->most()),
+      groups().use(std::clamp(saved, strategy_.type->least_groups, groups().most()),
                    workers_of(*session_));
     }
     OMNI_TRY(TrainingState state,
-             restore_training(*groups_, *checkpoint_, identity_.layers, strategy_.state_name()));
+             restore_training(groups(), *checkpoint_, identity_.layers, strategy_.state_name()));
     if (arguments_.other_data) {
       state.damaged.clear();
       state.pilots.erase("health");
     }
     const auto steers = [this](std::string_view name) {
-      return std::ranges::any_of(pilots_, [&](const auto& each) { return each->name() == name; });
+      return std::ranges::any_of(training_->pilots(),
+                                 [&](const auto& each) { return each->name() == name; });
     };
     for (const auto& [name, numbers] : state.pilots)
       if (const PilotType* type = find_pilot(name);
@@ -374,7 +368,7 @@ Result<TrainingState> Training::starting_point() {
     OMNI_CHECK(load_parameters(net(), arguments_.weights));
     OMNI_CHECK(compare_weights());
   }
-  groups_->refresh_replicas();
+  groups().refresh_replicas();
   return TrainingState{.seed = seed_};
 }
 

@@ -143,9 +143,9 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
   return choice;
 }
 
-Result<GroupShape> shape_groups(StrategyChoice& choice, const GroupArguments& groups, int batch,
+Result<GroupsPlan> shape_groups(StrategyChoice& choice, const GroupArguments& groups, int batch,
                                 const std::vector<bool>& on_gpu) {
-  GroupShape shape{.models = choice.type->models};
+  GroupsPlan shape{.models = choice.type->models};
   if (choice.type->sizes == nullptr) return shape;
   std::vector<GroupBatch> wanted;
   if (!groups.batches.empty()) {

@@ -19,16 +19,14 @@
 #include "runtime/tasks/recorder.hpp"
 #include "scheduling/forecast/group_plan.hpp"
 #include "scheduling/forecast/virtual_clock.hpp"
-#include "scheduling/groups/rank_sums.hpp"
-#include "scheduling/pilots/registry.hpp"
 #include "scheduling/training/metrics_log.hpp"
-#include "scheduling/training/trainer.hpp"
+#include "scheduling/training/training.hpp"
 
 namespace omni {
 
-class Training {
+class TrainCommand {
  public:
-  explicit Training(TrainArguments arguments)
+  explicit TrainCommand(TrainArguments arguments)
       : arguments_(std::move(arguments)), progress_(arguments_.common.quiet) {}
   Status run();
   Status check_for_job(const ExpectedJob& job);  // job_check.cpp
@@ -45,9 +43,8 @@ class Training {
   Status stage();
   Status start();
   Status settle_groups();
-  void make_feeds();
+  void make_training();
   Status check_memory();
-  Status allocate();
   Status make_clock();
   bool warn_of_idle(VirtualClock clock);
   Result<TrainingState> starting_point();
@@ -69,9 +66,9 @@ class Training {
   Status open_metrics();
   Status train();
   Status ended(Status status);
-  PilotOptions pilot_options() const;
+  PilotOptions pilot_options();
   const PilotOption* option_given(const PilotType& type) const;  // one of its; null: none
-  TrainerOptions options();
+  TrainerOptions lengths();
   TrainerEvents events();
   // Into the metrics, by one of the log's functions. Metrics that cannot be written are no reason
   // to lose a training.
@@ -82,7 +79,7 @@ class Training {
       metrics_.reset();
     }
   }
-  void print_summary(const Trainer& trainer) const;
+  void print_summary() const;
 
   // damaged_steps.cpp
   enum class Finder { this_rank, another_rank };
@@ -92,20 +89,20 @@ class Training {
   void share_damaged(std::uint64_t iteration);
   void count_damaged() const;
 
-  Net& net() { return groups_->net(); }
+  ComputeGroups& groups() { return training_ ? training_->groups() : *groups_; }
+  const ComputeGroups& groups() const { return training_ ? training_->groups() : *groups_; }
+  Net& net() { return groups().net(); }
   bool is_finished() const {
-    return iterations_ != 0 && start_.samples >= iterations_ * groups_->net().options().batch;
+    return iterations_ != 0 && start_.samples >= iterations_ * groups().net().options().batch;
   }
-  DataFeed* test() { return test_feed_ ? &*test_feed_ : nullptr; }
 
   TrainArguments arguments_;
   TrainableNet spec_;
   StrategyChoice strategy_;
-  GroupShape shape_;
+  GroupsPlan shape_;
   Asynchrony asynchrony_ = Asynchrony::free;
   std::optional<Machine> machine_;
-  std::optional<ComputeGroups> groups_;
-  std::optional<RankSums> sums_;          // of several ranks
+  std::optional<ComputeGroups> groups_;   // before there is a training
   std::optional<Checkpoint> checkpoint_;  // that the training goes on from
   bool goes_on_ = false;                  // in the same run folder
   std::uint64_t seed_ = 0;
@@ -115,12 +112,9 @@ class Training {
   std::optional<Session> session_;
   std::optional<ranks::IdleWorkers> idle_workers_;  // of several ranks
   std::uint64_t iterations_ = 0;
-  GroupPlan plan_;
-  std::vector<std::unique_ptr<DataFeed>> feeds_;  // one for each number of images per pass
-  std::vector<DataFeed*> feed_of_group_;          // none: all groups have the first
-  std::optional<DataFeed> test_feed_;
+  GroupPlan group_plan_;
   MakeClock make_clock_;  // null: real time
-  std::vector<std::unique_ptr<Pilot>> pilots_;
+  std::optional<Training> training_;
   RunIdentity identity_;
   TrainingState start_;
   std::unique_ptr<Recorder> recorder_;

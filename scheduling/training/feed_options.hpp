@@ -1,0 +1,29 @@
+// How images are decoded for a net.
+#pragma once
+
+#include <cstdint>
+
+#include "layers/net.hpp"
+#include "runtime/data/augment.hpp"
+#include "runtime/data/data_feed.hpp"
+#include "runtime/tasks/codelet.hpp"
+
+namespace omni {
+
+// Mini-batches of an evaluation under way.
+inline constexpr int kEvaluationSlots = 3;
+
+// Needs a running Session, which decides what computes.
+inline FeedOptions feed_options(const Net& net, const AugmentOptions& augment, std::uint64_t seed,
+                                bool training, int slots) {
+  return {.training = training,
+          .seed = seed,
+          .augment = augment,
+          .net_input = net.options().input,
+          .values = net.values(),
+          .slices = net.slices(),
+          .slots = slots,
+          .unpack_apart = gpus_compute()};
+}
+
+}  // namespace omni

@@ -1,0 +1,107 @@
+#include "scheduling/training/training.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "runtime/communicator/ranks.hpp"
+#include "scheduling/training/feed_options.hpp"
+
+namespace omni {
+
+Workers workers_of(const Session& session) {
+  const auto workers = session.workers();
+  const auto on_cpus =
+      std::ranges::count_if(workers, [](const WorkerInfo& each) { return each.kind == "CPU"; });
+  const auto all = static_cast<int>(workers.size());
+  return {all, all - static_cast<int>(on_cpus)};
+}
+
+Result<ComputeGroups> make_groups(const NetDescription& net, const BuildOptions& build,
+                                  const GroupsPlan& plan) {
+  const bool by_rank = !plan.ranks.empty();
+  const int on_a_rank = by_rank ? (plan.count + ranks::size() - 1) / ranks::size() : plan.count;
+  const int sharing = plan.sharing != 0 ? plan.sharing : on_a_rank;
+  const auto per_group = [&](int all) { return all > 0 ? std::max(1, all / sharing) : 0; };
+  const bool one = plan.models == GroupModels::one, own = plan.models == GroupModels::own;
+  const Sharing like{.replicas = own,
+                     .own_models = own,
+                     .fully_connected = one ? plan.fully_connected : FullyConnected::replicated};
+  const auto build_net = [&](const Sharing& shared, int slice, int group) {
+    BuildOptions options = build;
+    options.gpus = per_group(build.gpus);
+    options.cores = per_group(build.cores);
+    options.sharing = shared;
+    if (!plan.images_per_pass.empty())
+      options.images = plan.images_per_pass[group];
+    else if (slice != 0)
+      options.slice = slice;
+    const RankRange on = by_rank ? plan.ranks[group] : RankRange{0, ranks::size()};
+    options.rank = std::max(0, ranks::rank() - on.first);
+    options.ranks = on.count;
+    options.most_ranks =
+        by_rank ? std::ranges::max(plan.ranks, {}, &RankRange::count).count : ranks::size();
+    return Net::build(net, options);
+  };
+  return ComputeGroups::make(plan.count, like, build_net, plan.ranks, plan.images_per_pass);
+}
+
+Result<std::unique_ptr<Training>> Training::make(TrainingPlan plan, const Session& session) {
+  plan.build.adam = plan.net.solver.adam;
+  plan.pilots.groups = plan.groups.count;
+  plan.pilots.workers = workers_of(session);
+  OMNI_TRY(ComputeGroups groups, make_groups(plan.net, plan.build, plan.groups));
+  if (groups.count() > 1) groups.assign(spread_groups(groups.count(), plan.pilots.workers));
+  auto training = std::make_unique<Training>(std::move(plan), std::move(groups));
+  OMNI_CHECK(training->allocate());
+  training->groups_.net().initialise(training->plan_.seed);
+  training->groups_.refresh_replicas();
+  return training;
+}
+
+Training::Training(TrainingPlan plan, ComputeGroups groups)
+    : plan_(std::move(plan)), groups_(std::move(groups)), pilots_(make_pilots(plan_.pilots)) {
+  if (ranks::several()) groups_.sums = &sums_.emplace(groups_);
+  const auto feed = [this](const Dataset& data, const Net& net, bool training, int slots) {
+    return std::make_unique<DataFeed>(
+        data, feed_options(net, plan_.net.augment, plan_.seed, training, slots));
+  };
+  const std::vector<int>& images = plan_.groups.images_per_pass;
+  if (images.empty()) {
+    feeds_.push_back(feed(*plan_.data->train, groups_.net(), true, Trainer::slots(groups_)));
+  } else {
+    std::map<int, std::vector<int>> groups_of;  // by images per pass
+    for (const int group : groups_.here()) groups_of[images[group]].push_back(group);
+    feed_of_group_.resize(images.size());
+    for (const auto& [count, members] : groups_of) {
+      feeds_.push_back(feed(*plan_.data->train, groups_.net(members.front()), true,
+                            Trainer::slots_of_passes(static_cast<int>(members.size()))));
+      for (const int group : members) feed_of_group_[group] = feeds_.back().get();
+    }
+  }
+  if (plan_.data->test)
+    test_.emplace(*plan_.data->test, feed_options(groups_.evaluating_net(), plan_.net.augment,
+                                                  plan_.seed, false, kEvaluationSlots));
+}
+
+Status Training::allocate() {
+  OMNI_CHECK(groups_.allocate());
+  if (sums_) OMNI_CHECK(sums_->allocate());
+  for (const auto& feed : feeds_) OMNI_CHECK(feed->allocate());
+  return test_ ? test_->allocate() : Status();
+}
+
+Status Training::run(TrainingState from) {
+  TrainerOptions options = plan_.length;
+  options.solver = plan_.net.solver;
+  options.strategy = plan_.strategy;
+  options.feeds = feed_of_group_;
+  if (!options.use_groups)
+    options.use_groups = [this](int count) { groups_.use(count, plan_.pilots.workers); };
+  std::vector<Pilot*> pilots;
+  for (const auto& pilot : pilots_) pilots.push_back(pilot.get());
+  trainer_.emplace(groups_, *feeds_.front(), test(), std::move(from), std::move(options),
+                   plan_.events, std::move(pilots));
+  return trainer_->run();
+}
+
+}  // namespace omni

@@ -1,0 +1,88 @@
+// Trainings without a command line: docs/internals/overview.md shows the first.
+#include "scheduling/training/training.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "layers/formats/darknet.hpp"
+#include "runtime/data/open.hpp"
+#include "runtime/tasks/host_access.hpp"
+#include "tests/support/deterministic_session.hpp"
+
+namespace omni {
+namespace {
+
+Result<double> train_lenet(const Session& session) {
+  OMNI_TRY(TrainableNet net, read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/lenet.cfg"));
+  OMNI_TRY(DatasetPair data, open_dataset({.source = "synthetic:640:10",
+                                           .net_input = net.options.input,
+                                           .classes = 10,
+                                           .seed = 1}));
+  TrainingPlan plan{.net = std::move(net), .groups = {.count = 2}, .data = &data};
+  plan.strategy = async(Asynchrony::reproducible, Compensation::theory);
+  plan.length = {.iterations = 60, .evaluate_every = 20};
+  double accuracy = 0;
+  plan.events.on_evaluation = [&](const EvaluationReport& report) {
+    accuracy = report.tally.accuracy();
+    fmt::print("iteration {}: {:.1f} % correct\n", report.at.iteration, 100 * accuracy);
+  };
+  OMNI_TRY(const auto training, Training::make(std::move(plan), session));
+  OMNI_CHECK(training->run());
+  OMNI_CHECK(training->evaluate());
+  return accuracy;
+}
+
+class Trainings : public test::DeterministicSession {
+ protected:
+  static std::vector<std::vector<float>> masters(Training& training) {
+    std::vector<std::vector<float>> all;
+    for (const Param* param : training.groups().net().params()) {
+      const HostAccess access(*param->master, HostAccess::Mode::read);
+      all.emplace_back(access.f32().begin(), access.f32().end());
+    }
+    return all;
+  }
+};
+
+TEST_F(Trainings, a_short_program_trains_lenet) {
+  const auto accuracy = train_lenet(session());
+  ASSERT_TRUE(accuracy) << accuracy.error().message();
+  EXPECT_GT(*accuracy, 0.5) << "chance is 0.1";
+}
+
+// Two that are under way at once, and one after them.
+TEST_F(Trainings, several_in_one_process_train_as_each_alone) {
+  const auto net = parse_darknet_cfg(
+      "[net]\nbatch=6\nheight=8\nwidth=8\nchannels=1\nlearning_rate=0.05\n[connected]\noutput=3\n"
+      "activation=linear\n[softmax]\n",
+      "net.cfg");
+  ASSERT_TRUE(net) << net.error().message();
+  auto data =
+      open_dataset({.source = "synthetic:60:3", .net_input = {8, 8, 1}, .classes = 3, .seed = 5});
+  ASSERT_TRUE(data) << data.error().message();
+  const auto make = [&](int groups) {
+    TrainingPlan plan{.net = *net, .groups = {.count = groups}, .data = &*data};
+    plan.strategy = async(Asynchrony::reproducible);
+    plan.length.iterations = 30;
+    return std::move(*Training::make(std::move(plan), session()));
+  };
+  const auto alone = make(1), pair = make(2);
+  ASSERT_TRUE(alone->run());
+  ASSERT_TRUE(pair->run());
+
+  const auto first = make(1), second = make(2);
+  Status first_ended, second_ended;
+  {
+    const std::jthread one([&] { first_ended = first->run(); }),
+        other([&] { second_ended = second->run(); });
+  }
+  EXPECT_TRUE(first_ended);
+  EXPECT_TRUE(second_ended);
+  EXPECT_EQ(masters(*first), masters(*alone));
+  EXPECT_EQ(masters(*second), masters(*pair));
+}
+
+}  // namespace
+}  // namespace omni
