@@ -30,7 +30,6 @@ struct TrainerOptions {
   double seconds_before = 0;     // of training, by other trainers and processes
   // Between these two iterations the rate falls in equal steps, to almost 0.
   std::uint64_t cool_from = UINT64_MAX, cool_until = UINT64_MAX;
-  std::uint64_t display = 1;           // report every so many iterations
   std::uint64_t evaluate_every = 0;    // iterations; 0: only at the end
   std::uint64_t checkpoint_every = 0;  // iterations; 0: never
   MakeStrategy strategy = async();
@@ -45,7 +44,8 @@ struct TrainerEvents {
   // Called after every update; true: the training ends as diverged.
   std::function<bool(double loss)> is_lost{};
   std::function<bool()> is_enough{};  // true: the training ends as if it was asked to stop
-  std::function<void(const StepReport&)> on_step{};  // every `display` iterations, and the last
+  std::function<bool(std::uint64_t iteration)> is_reported{};  // by on_step; empty: each one is
+  std::function<void(const StepReport&)> on_step{};            // the last one, too
   std::function<void(const EvaluationReport&)> on_evaluation{};
   // All updates up to state.iteration are done.
   std::function<Status(const TrainingState&)> save_checkpoint{};

@@ -66,7 +66,6 @@ TrainerOptions Training::options() {
   return {.iterations = iterations_,
           .schedule = iterations_,
           .seconds_before = start_.seconds,
-          .display = arguments_.display,
           .evaluate_every = arguments_.test_every.value_or(per_epoch),
           .checkpoint_every = arguments_.checkpoint_every,
           .strategy = choice.make(),
@@ -82,6 +81,8 @@ TrainerEvents Training::events() {
                 name_damaged(report.iteration, Finder::this_rank);
                 progress_.iteration(report);
               },
+          .is_reported =
+              [this](std::uint64_t iteration) { return iteration % arguments_.display == 0; },
           .on_step =
               [this](const StepReport& report) {
                 progress_.step(report);

@@ -42,10 +42,7 @@ class Health : public test::DeterministicSession {
         {.strict = strict, .warn = [&](const std::string& text) { outcome.said.push_back(text); }});
     health.take(from.health);
     Trainer trainer(run.groups, *run.feed, nullptr, from,
-                    {.iterations = iterations,
-                     .display = 1000,
-                     .strategy = async(asynchrony),
-                     .health = &health},
+                    {.iterations = iterations, .strategy = async(asynchrony), .health = &health},
                     {.save_checkpoint = [&](const TrainingState& state) {
                       outcome.saved.push_back(state.iteration);
                       return Status();
