@@ -60,7 +60,7 @@ struct NetRunArguments {
   MachineArguments machine;
 };
 
-inline void describe(OptionTable& add, CommonArguments& common) {
+void describe(auto& add, CommonArguments& common) {
   add.group("Options");
   add("-q,--quiet", &common.quiet, "Print only results and errors");
   add("--json", &common.json, "Print results on stdout as JSON");
@@ -71,7 +71,7 @@ std::string share(std::string& value);
 std::string share_between(std::string& value);
 void describe_settings(OptionTable& add, NetArguments& net);  // the keys of [net] with options
 
-inline void describe(OptionTable& add, NetArguments& net) {
+void describe(auto& add, NetArguments& net) {
   add.group("Net and solver");
   add("--net FILE", &net.net, "Net: a .cfg file, or the name of a shipped net");
   add("--strict", &net.strict,
@@ -84,7 +84,7 @@ inline void describe(OptionTable& add, NetArguments& net) {
   describe_settings(add, net);
 }
 
-inline void describe(OptionTable& add, MachineArguments& machine) {
+void describe(auto& add, MachineArguments& machine) {
   SessionOptions& session = machine.session;
   add.group("Machine");
   add("--workers COUNT", &session.cpu_workers, {.check = range(1, 4096)},
@@ -107,7 +107,7 @@ inline void describe(OptionTable& add, MachineArguments& machine) {
   add("--models FOLDER", &machine.models, "Folder of performance models");
 }
 
-inline void describe(OptionTable& add, DataArguments& data) {
+void describe(auto& add, DataArguments& data) {
   add.group("Data");
   add("--data SOURCE", &data.source, "Images or vectors: " + known_sources());
   add("--scale-features", &data.scale_features,
@@ -119,21 +119,21 @@ inline void describe(OptionTable& add, DataArguments& data) {
       "Seed of all random numbers; default in a task of a Slurm array: its number");
 }
 
-inline void describe_damaged_images(OptionTable& add, DataArguments& data) {
+void describe_damaged_images(auto& add, DataArguments& data) {
   add.group("Data");
   add("--damaged-images SHARE", &data.damaged, {.check = share},
       "Share of the images of a set that may be damaged or missing: they are skipped and named. "
       "Beyond it the run ends with exit code 3; 0: the first ends it; default: 0.01, or 1%");
 }
 
-inline void describe_trace(OptionTable& add, std::string& folder) {
+void describe_trace(auto& add, std::string& folder) {
   add.group("Output");
   add("--trace FOLDER", &folder,
       "Record every task into this folder, for omni-perf; about 300 bytes per task");
 }
 
 // The options that several commands have.
-void describe_shared(OptionTable& add, auto& arguments) {
+void describe_shared(auto& add, auto& arguments) {
   describe(add, arguments.common);
   if constexpr (requires { describe(add, arguments.net); }) describe(add, arguments.net);
   if constexpr (requires { describe(add, arguments.data); }) describe(add, arguments.data);

@@ -19,7 +19,7 @@ struct ValidArguments : NetRunArguments {
   bool per_class = false;
 };
 
-inline void describe(OptionTable& add, ValidArguments& valid) {
+void describe(auto& add, ValidArguments& valid) {
   describe_shared(add, valid);
   describe_damaged_images(add, valid.data);
   add.group("Evaluation");
@@ -42,7 +42,7 @@ struct PredictArguments : NetRunArguments {
   int top = 5;
 };
 
-inline void describe(OptionTable& add, PredictArguments& predict) {
+void describe(auto& add, PredictArguments& predict) {
   describe_shared(add, predict);
   add.group("Prediction");
   add("--weights FILE", &predict.weights, {.required = true}, ".weights file or checkpoint");
@@ -65,7 +65,7 @@ struct TimeArguments : NetRunArguments {
   int iterations = 10, warm_up = 10;
 };
 
-inline void describe(OptionTable& add, TimeArguments& time) {
+void describe(auto& add, TimeArguments& time) {
   describe_shared(add, time);
   add.group("Measurement");
   add("--iterations ITERATIONS", &time.iterations,
@@ -92,7 +92,7 @@ struct PlanArguments : NetRunArguments {
   std::string gpu{};                    // machine file of one that is not there; "": of no use
 };
 
-inline void describe(OptionTable& add, PlanArguments& plan) {
+void describe(auto& add, PlanArguments& plan) {
   describe_shared(add, plan);
   describe_damaged_images(add, plan.data);
   describe_fully_connected(add, plan.fully_connected);
@@ -130,7 +130,7 @@ struct DataCheckArguments {
   int classes = 0;  // as of NetArguments
 };
 
-inline void describe(OptionTable& add, DataCheckArguments& check) {
+void describe(auto& add, DataCheckArguments& check) {
   describe_shared(add, check);
   add("SOURCE", &check.data.source, "As of --data");
   add("--net FILE", &check.net, {.check = not_empty},
@@ -146,7 +146,7 @@ struct DevicesArguments {
   std::vector<ranks::Link> links{};  // of several ranks
 };
 
-inline void describe(OptionTable& add, DevicesArguments& devices) {
+void describe(auto& add, DevicesArguments& devices) {
   describe_shared(add, devices);
   add("--peaks", &devices.peaks,
       "Measure a matrix product on CPUs and GPUs, and a copy on CPUs; all CPU workers at once");
@@ -161,7 +161,7 @@ struct CompareArguments {
   std::vector<std::string> options;                     // of every training
 };
 
-inline void describe(OptionTable& add, CompareArguments& compare) {
+void describe(auto& add, CompareArguments& compare) {
   const char* const as = "As of a training";
   describe_shared(add, compare);
   add.group("Comparison");
@@ -188,7 +188,7 @@ struct ExplainArguments {
   std::string metrics;  // file, or folder of a trace
 };
 
-inline void describe(OptionTable& add, ExplainArguments& explain) {
+void describe(auto& add, ExplainArguments& explain) {
   describe_shared(add, explain);
   add("METRICS", &explain.metrics, {.required = true}, "File of --metrics, or folder of --trace");
 }
@@ -198,7 +198,7 @@ struct ShippedNetArguments {
   std::string name;  // "": all of them
 };
 
-inline void describe(OptionTable& add, ShippedNetArguments& shipped) {
+void describe(auto& add, ShippedNetArguments& shipped) {
   describe_shared(add, shipped);
   add("NAME", &shipped.name, {.check = not_empty},
       "A shipped net, as in omni-run net lenet > own.cfg");
@@ -208,7 +208,7 @@ struct MachineFileArguments : NetRunArguments {
   std::string out;
 };
 
-inline void describe(OptionTable& add, MachineFileArguments& machine) {
+void describe(auto& add, MachineFileArguments& machine) {
   describe_shared(add, machine);
   add.group("Measurement");
   add("--out FILE", &machine.out, {.check = not_empty}, "File to write; default: stdout");
@@ -221,7 +221,7 @@ struct SlurmArguments {
   GivenOptions given{};                          // of its options
 };
 
-inline void describe(OptionTable& add, SlurmArguments& job) {
+void describe(auto& add, SlurmArguments& job) {
   add.group("Slurm job");
   add("--template NAME", &job.form, {.check = not_empty},
       "Shipped job script, or a file, to fill in; default: nodes with --nodes, else requeue (one "

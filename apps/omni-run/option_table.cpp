@@ -26,11 +26,6 @@ CLI::Option& bind(CLI::App& app, const OptionRow& row) {
       row.target);
 }
 
-bool holds_list(const OptionRow& row) {
-  return std::holds_alternative<std::vector<std::string>*>(row.target) ||
-         std::holds_alternative<std::vector<std::uint64_t>*>(row.target);
-}
-
 CLI::Option& add_row(CLI::App& app, const OptionRow& row) {
   const OptionRules& rules = row.rules;
   CLI::Option& option = bind(app, row);
@@ -42,7 +37,7 @@ CLI::Option& add_row(CLI::App& app, const OptionRow& row) {
   if (!rules.without_value.empty()) option.expected(0, 1)->default_str(rules.without_value);
   if (rules.separated)
     option.delimiter(',');
-  else if (holds_list(row) && row.name.starts_with('-'))
+  else if (option.get_expected_max() > 1 && row.name.starts_with('-'))
     option.take_all()->expected(1);  // one at a time
   return option;
 }

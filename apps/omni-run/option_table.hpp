@@ -93,6 +93,8 @@ class OptionTable {
   std::vector<OptionRow> rows_;
 };
 
+// By describe(table, arguments). That is a template for each kind of arguments, which only those
+// who read a command line have to compile.
 template <class Arguments>
 OptionTable table_of(Arguments& arguments) {
   OptionTable table;

@@ -52,7 +52,7 @@ struct TrainArguments : NetRunArguments {
   double patience = 300;  // seconds, with a rank that is silent
 };
 
-inline void describe_fully_connected(OptionTable& add, FullyConnected& fully_connected) {
+void describe_fully_connected(auto& add, FullyConnected& fully_connected) {
   add.group("Groups");
   add("--fc merged|replicated",
       choice(fully_connected,
@@ -65,7 +65,7 @@ Taker take_groups(GroupArguments& groups);
 std::string group_count(std::string& value);
 std::string strategy_help();  // with the names and summaries of all
 
-inline void describe(OptionTable& add, GroupArguments& groups) {
+void describe(auto& add, GroupArguments& groups) {
   const char* const one = "leave one of them out";
   StrategyOptions& how = groups.how;
   add.group("Groups");
@@ -132,7 +132,7 @@ inline void describe(OptionTable& add, GroupArguments& groups) {
       "default: 1");
 }
 
-inline void describe(OptionTable& add, ArrivalArguments& arrivals) {
+void describe(auto& add, ArrivalArguments& arrivals) {
   add.group("Simulated machine");
   add("--arrivals real|virtual", choice(arrivals.simulated, {{"real", false}, {"virtual", true}}),
       "Order in which groups finish: real (default), or virtual: as on the machine of --machine. "
@@ -144,7 +144,7 @@ inline void describe(OptionTable& add, ArrivalArguments& arrivals) {
       "Machine of --arrivals virtual: a machine file, or the name of a shipped one");
 }
 
-inline void describe(OptionTable& add, TrainArguments& train) {
+void describe(auto& add, TrainArguments& train) {
   constexpr std::uint64_t kMost = 1'000'000'000'000;  // iterations; far beyond any training
   describe_shared(add, train);
   describe(add, train.groups);

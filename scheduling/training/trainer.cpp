@@ -235,10 +235,10 @@ void Trainer::report(const FinishedUpdate& finished) {
           clock_ ? std::optional(state_.simulated_before + finished.simulated) : std::nullopt,
       .group_samples = finished.batch.count,
       .figures = loop_->strategy().figures(finished.batch.group)};
-  const bool displayed =
-      done % options_.display == 0 || state_.samples == samples_of(options_.iterations);
+  const bool reported = !events_.is_reported || events_.is_reported(done) ||
+                        state_.samples == samples_of(options_.iterations);
   if (events_.on_iteration) events_.on_iteration(report_);
-  if (!displayed) return;
+  if (!reported) return;
   reported_seconds_ = report_.seconds;
   unreported_updates_ = 0;
   unreported_samples_ = 0;

@@ -23,7 +23,6 @@ struct TrainerOptions {
   std::uint64_t iterations = 0;  // 0: no end
   SolverOptions solver{};
   std::uint64_t schedule = 0;          // length that the learning rate follows; 0: max_batches
-  std::uint64_t display = 1;           // report every so many iterations
   std::uint64_t evaluate_every = 0;    // iterations; 0: only at the end
   std::uint64_t checkpoint_every = 0;  // iterations; 0: never
   bool traced = true;                  // tasks belong to iterations of the trace
@@ -36,8 +35,9 @@ struct TrainerOptions {
 
 // Callbacks of a training. Each may be empty.
 struct TrainerEvents {
-  std::function<void(const StepReport&)> on_iteration{};  // every one
-  std::function<void(const StepReport&)> on_step{};  // every `display` iterations, and the last
+  std::function<void(const StepReport&)> on_iteration{};       // every one
+  std::function<bool(std::uint64_t iteration)> is_reported{};  // by on_step; empty: each one is
+  std::function<void(const StepReport&)> on_step{};            // the last one, too
   std::function<void(const EvaluationReport&)> on_evaluation{};
   // All updates up to state.iteration are done.
   std::function<Status(const TrainingState&)> save_checkpoint{};

@@ -61,7 +61,6 @@ TrainerOptions TrainCommand::lengths() {
       std::ceil(static_cast<double>(data_.train->size()) / net().options().batch));
   return {.iterations = iterations_,
           .schedule = iterations_,
-          .display = arguments_.display,
           .evaluate_every = arguments_.test_every.value_or(per_epoch),
           .checkpoint_every = arguments_.checkpoint_every,
           .make_clock = make_clock_,
@@ -81,6 +80,8 @@ TrainerEvents TrainCommand::events() {
             name_damaged(report.iteration, Finder::this_rank);
             progress_.iteration(report);
           },
+      .is_reported =
+          [this](std::uint64_t iteration) { return iteration % arguments_.display == 0; },
       .on_step =
           [this](const StepReport& report) {
             progress_.step(report);

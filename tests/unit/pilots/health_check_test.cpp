@@ -39,10 +39,7 @@ class Health : public test::DeterministicSession {
     Outcome outcome;
     HealthCheck health({.strict = strict});
     Trainer trainer(run.groups, *run.feed, nullptr, from,
-                    {.iterations = iterations,
-                     .solver = run.solver,
-                     .display = 1000,
-                     .strategy = async(asynchrony)},
+                    {.iterations = iterations, .solver = run.solver, .strategy = async(asynchrony)},
                     {.save_checkpoint =
                          [&](const TrainingState& state) {
                            outcome.saved.push_back(state.iteration);
