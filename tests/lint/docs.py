@@ -10,7 +10,7 @@ import sys
 from source_tree import ROOT, run
 
 README_LINES = 150
-CONTRIBUTING_LINES = 200
+CONTRIBUTING_LINES = 210
 SENTENCE_WORDS = 25
 TROUBLE = "docs/user/troubleshooting.md"  # whose tables show messages of the programs
 SITE = "docs/mkdocs.yml"
@@ -210,7 +210,7 @@ run(lambda files: check_example(INDEX | files) if len(files) < 50 else checker(h
     bad=[
         ({"docs/b.md": "[a](a.md)"}, "docs/b.md: no document leads here"),
         ({"README.md": "x.\n" * 151}, "README.md: 151 lines, at most 150"),
-        ({"CONTRIBUTING.md": "x.\n" * 201}, "201 lines, at most 200"),
+        ({"CONTRIBUTING.md": "x.\n" * 211}, "211 lines, at most 210"),
         ({"docs/a.md": f"# A\n\nShort. {words(26)}."}, "docs/a.md:3: a sentence of 26 words"),
         ({"docs/a.md": f"* {words(13)}\n  {words(13)}"}, "docs/a.md:1: a sentence of 26 words"),
         ({"docs/a.md": f"| a | {words(26)} |"}, "docs/a.md:1: a sentence of 26 words"),
