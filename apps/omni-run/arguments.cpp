@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "apps/command_line.hpp"
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 

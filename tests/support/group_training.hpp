@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "runtime/data/dataset.hpp"
 #include "scheduling/training/trainer.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/omni-run/arguments.hpp"
-#include "layers/options.hpp"
+#include "layers/formats/darknet/sections.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/checkpoint/checkpoint_folder.hpp"

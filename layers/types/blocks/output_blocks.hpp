@@ -11,17 +11,15 @@
 
 namespace omni {
 
-Activation read_activation(OptionReader& options, std::string_view fallback);
 std::string fused_name(Activation activation);  // " relu"; "" for linear
 
-// The activation at the end of a layer, by its `activation` key. Usually the layer's own task
+// The activation at the end of a layer, Usually the layer's own task
 // applies it in place. If its gradient needs its input, it is a task of its own, and the layer
 // keeps the values before it.
 class ActivationBlock {
  public:
   ActivationBlock() = default;
-  // Reads the key.
-  ActivationBlock(LayerBuilder& builder, std::string_view fallback, Extent extent);
+  ActivationBlock(LayerBuilder& builder, Activation kind, Extent extent);
 
   Activation kind() const { return kind_; }
   // The activation that the layer's own task applies, and the tensors that this task writes.

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
