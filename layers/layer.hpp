@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "layers/net_description.hpp"
 #include "runtime/extent.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/slices.hpp"
@@ -17,28 +18,17 @@
 
 namespace omni {
 
-struct Filler {
-  enum class Kind { constant, uniform, normal } kind = Kind::constant;
-  float scale = 0;  // the constant, the half width, the standard deviation
-};
-
-// A named parameter (or running statistic) of a layer: where it lives, how it starts, how files
-// store it.
+// A named parameter (or running statistic) of a layer: where it lives and how it starts.
 struct Param {
-  std::string name;                 // "03.convolutional.weights"
-  std::vector<std::int64_t> shape;  // ours: channels last
+  ParamRole role = ParamRole::weights;
+  std::string name;  // "03.convolutional.weights"
+  // Channels last, behind height and width; a layer's outputs, or places and outputs, are first.
+  std::vector<std::int64_t> shape;
   Filler filler;
-  bool trainable = true;  // false: running statistics
-  bool decays = false;
-  float rate = 1;               // multiplies the learning rate
-  bool load = true;             // false: dontload
-  bool in_weights_file = true;  // of Darknet
-
-  // Darknet's files are channels first. A (rows, inner) matrix whose columns are (spatial,
-  // channels) here and (channels, spatial) there; spatial == 1 or channels == 1 means the same
-  // order in both.
-  std::int64_t rows = 1, spatial = 1, channels = 1;
-  bool connected = false;  // stored transposed by some old files
+  bool trainable = true;   // false: running statistics
+  float decay = 0;         // multiplies the solver's
+  float rate = 1;          // multiplies the learning rate
+  bool load = true;        // false: keeps its initial value when weights are loaded
   bool divisible = false;  // ranks may divide it: choose_connected_blocks
   // Each rank computes so many parts whole, and steps them; the last one has the rest. 0: all do.
   int parts_per_rank = 0;
@@ -84,7 +74,6 @@ struct Param {
   }
 };
 
-enum class Activation : int;
 struct ExchangeArgs;
 
 // Activations of one layer over a mini-batch, by slice: a slice can run ahead through the net
@@ -143,6 +132,7 @@ class Layer {
   // A task computes neurons for all slices, not all neurons for a slice.
   virtual bool computes_in_blocks() const { return false; }
   virtual bool is_loss() const { return false; }
+  virtual float label_smoothing() const { return 0; }  // of a loss
 
   // Whether backward obeys Input::adds. Then several consumers of a blob need no private tensors.
   virtual bool adds_gradients() const { return false; }
@@ -183,7 +173,7 @@ class Layer {
   const Blob& output() const { return output_; }
   // The blob that readers of this layer read: its output, or the one that it is an alias of.
   Blob& read_by_others() { return is_alias() ? *aliased_ : output_; }
-  const std::vector<Param*>& params() const { return params_; }  // in the order of Darknet's files
+  const std::vector<Param*>& params() const { return params_; }
 
  protected:
   // Makes our output an alias of the blob. Since we read the blob, no layer changes its tensors in

@@ -3,36 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
-#include "runtime/nearest.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
 #include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
 namespace {
-
-// Keys of every Darknet layer. The ignored ones have no meaning when classifying.
-constexpr std::array<Key, 6> kCommonKeys{{
-    {"learning_rate", "1", "multiplies the net's learning rate for this layer"},
-    {"stopbackward", "0", "1: this layer and all before it stay as they are"},
-    {"dontload", "0",
-     "1: keep the initial values when weights are loaded; the file has some all the same, "
-     "but need not at the end of the net"},
-    {"dontsave", "0", "1: initial values are not overwritten in saved .weights", Effect::none},
-    {"dontloadscales", "0", "1: keep the initial batch-norm scales when weights are loaded",
-     Effect::none},
-    {"numload", "0", "how many filters to load", Effect::none},
-}};
-
-constexpr std::string_view kCommonKeysInVain =
-    "onlyforward=0 truth=0 smooth=0 noweights=0 train_only_bn=0 burnin_update=0 "
-    "dont_update=0 clip=0 stream=-1 wait_stream=-1";
-
-// Sections of Darknet's other trades, and why they are refused.
-constexpr std::array kForeign{
-    "yolo",        "region",        "detection", "iseg",           "rnn",      "crnn",   "gru",
-    "lstm",        "conv_lstm",     "history",   "gaussian_yolo",  "sam",      "empty",  "silence",
-    "contrastive", "local_avgpool", "local_avg", "scale_channels", "implicit", "reorg3d"};
 
 std::vector<LayerType>& registered() {
   static std::vector<LayerType> types;
@@ -43,8 +20,8 @@ std::vector<LayerType>& registered() {
 
 Layer::Layer(LayerBuilder& builder)
     : index_(builder.index()),
-      type_(builder.type()),
-      where_(builder.where()),
+      type_(builder.described().type),
+      where_(builder.described().where),
       slices_(&builder.slices()) {}
 
 void Layer::share_output(Layer& before, TensorPool& tensors) {
@@ -68,16 +45,28 @@ void Layer::add_gradients_in_place(TensorPool& tensors) {
   }
 }
 
-LayerBuilder::LayerBuilder(NetParts& parts, const Section& section, std::string_view type,
-                           std::span<const Key> keys)
+LayerBuilder::LayerBuilder(NetParts& parts, const LayerDescription& described,
+                           std::vector<int> inputs)
     : parts_(parts),
-      type_(type),
-      where_(section.where()),
-      options_(section, keys),
-      rate_(options_.real("learning_rate", 1, 0)),
-      load_(!options_.flag("dontload", false)),
-      stop_backward_(options_.flag("stopbackward", false)),
-      bytes_before_(parts.tensors.bytes()) {}
+      described_(described),
+      inputs_(std::move(inputs)),
+      bytes_before_(parts.tensors.bytes()) {
+  if (training())
+    for (const std::string& remark : described.remarks) log::warn_once("{}", remark);
+}
+
+void LayerBuilder::refuse(std::string_view option, std::string what, std::string hint) {
+  if (!status_) return;
+  const auto place = described_.places.find(option);
+  status_ = Error{ErrorKind::usage,
+                  place == described_.places.end() ? described_.where : place->second.where,
+                  std::move(what), std::move(hint)};
+}
+
+void LayerBuilder::warn(std::string_view option, std::string_view remark) const {
+  if (const auto place = described_.places.find(option); place != described_.places.end())
+    log::warn_once("{}: {} {}", place->second.where, shown_name(place->second.written), remark);
+}
 
 void LayerBuilder::finish(std::unique_ptr<Layer> layer) {
   layer->inputs_ = std::move(used_);
@@ -85,18 +74,20 @@ void LayerBuilder::finish(std::unique_ptr<Layer> layer) {
   parts_.layers.push_back(std::move(layer));
 }
 
-Input& LayerBuilder::add_input(int layer) {
+Blob& LayerBuilder::blob_of(std::size_t input) const {
+  const int layer = inputs_[input];
+  return layer < 0 ? parts_.data : parts_.layers[static_cast<std::size_t>(layer)]->read_by_others();
+}
+
+Input& LayerBuilder::add_input(std::size_t which) {
   Input& input = parts_.inputs.emplace_back();
-  input.blob =
-      layer < 0 ? &parts_.data : &parts_.layers[static_cast<std::size_t>(layer)]->read_by_others();
+  input.blob = &blob_of(which);
   used_.push_back(&input);
   return input;
 }
 
-Blob& LayerBuilder::alias(int layer) { return *add_input(layer).blob; }
-
-Input& LayerBuilder::input_from(int layer) {
-  Input& input = add_input(layer);
+Input& LayerBuilder::input(std::size_t which) {
+  Input& input = add_input(which);
   Blob& blob = *input.blob;
   if (parts_.training && !blob.diff.empty()) {
     input.diff = blob.diff;
@@ -119,28 +110,14 @@ Input& LayerBuilder::input_from(int layer) {
   return input;
 }
 
-const Extent& LayerBuilder::extent_of(int layer) const {
-  return layer < 0 ? parts_.data.extent
-                   : parts_.layers[static_cast<std::size_t>(layer)]->output().extent;
-}
-
-int LayerBuilder::resolve(std::string_view key, int reference) {
-  const int target = reference < 0 ? index() + reference : reference;
-  if (target >= 0 && target < index()) return target;
-  options_.refuse(key, fmt::format("{} = {} does not name an earlier layer", key, reference),
-                  index() == 0 ? "there is none yet"
-                               : fmt::format("layers 0 to {}, or -1 to -{}", index() - 1, index()));
-  return index() - 1;
-}
-
 std::string LayerBuilder::qualified(const std::string& name) const {
-  return fmt::format("{:03}.{}.{}", index(), type_, name);
+  return fmt::format("{:03}.{}.{}", index(), described_.type, name);
 }
 
 Blob LayerBuilder::blob(const std::string& name, Extent extent, DataType type) {
   if (!extent.countable()) {
-    options_.refuse("", fmt::format("{} would be {}x{}x{}", name, extent.w, extent.h, extent.c),
-                    "make the layer or its input smaller: 2147483647 elements are the most");
+    refuse("", fmt::format("{} would be {}x{}x{}", name, extent.w, extent.h, extent.c),
+           "make the layer or its input smaller: 2147483647 elements are the most");
     extent = {1, 1, 1};
   }
   Blob blob{.extent = extent, .value = per_slice(name, extent.count(), type), .diff = {}};
@@ -150,16 +127,15 @@ Blob LayerBuilder::blob(const std::string& name, Extent extent, DataType type) {
 
 bool LayerBuilder::room_for(std::size_t tensors) {
   if (parts_.tensors.count() + tensors <= kMaxTensors) return true;
-  options_.refuse("", fmt::format("the net would need more than {} tensors", kMaxTensors),
-                  "use larger slices or fewer layers");
+  refuse("", fmt::format("the net would need more than {} tensors", kMaxTensors),
+         "use larger slices or fewer layers");
   return false;
 }
 
 Tensor& LayerBuilder::tensor(const std::string& name, std::size_t count, DataType type) {
   if (count > kMaxElements) {
-    options_.refuse(
-        "", fmt::format("{} would need more than {} elements in one tensor", name, kMaxElements),
-        "use a smaller batch, slice or layer");
+    refuse("", fmt::format("{} would need more than {} elements in one tensor", name, kMaxElements),
+           "use a smaller batch, slice or layer");
     count = 1;
   }
   if (!room_for(1)) return parts_.tensors.last();
@@ -187,9 +163,6 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
   const Param* master =
       parts_.master_params != nullptr ? &(*parts_.master_params)[parts_.params.size()] : nullptr;
   Param& param = parts_.params.emplace_back(std::move(description));
-  // A vector is the same in every format.
-  if (param.rows * param.spatial * param.channels == 1)
-    param.channels = static_cast<std::int64_t>(count);
   const bool learns = parts_.training && param.trainable;
   if (learns && parts_.layers.size() < parts_.replicated_layers)
     param.replica = &tensor(param.name + ".replica", count);
@@ -230,20 +203,19 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
   if (param.in_products && learns && parts_.round_weights)
     param.master->round_into(tensor(param.name + ".bf16", count, DataType::bf16));
   param.name = qualified(param.name);
-  param.rate = rate_;
-  param.load = load_;
+  param.load = described_.load;
+  if (const auto said = described_.params.find(param.role); said != described_.params.end()) {
+    param.rate = said->second.rate;
+    param.decay *= said->second.decay;
+    param.filler = said->second.filler.value_or(param.filler);
+    if (!said->second.shared_as.empty())
+      refuse("", fmt::format("{} is shared as {}", param.name, shown_name(said->second.shared_as)),
+             "layers do not share parameters: give each its own");
+  }
   return param;
 }
 
-std::span<const Key> common_layer_keys() {
-  static const std::vector<Key> keys = with_keys_in_vain(kCommonKeys, kCommonKeysInVain);
-  return keys;
-}
-
 LayerRegistration::LayerRegistration(LayerType type) {
-  type.keys = with_keys_in_vain(type.keys, type.in_vain);
-  const std::span<const Key> common = common_layer_keys();
-  type.keys.insert(type.keys.end(), common.begin(), common.end());
   auto& types = registered();
   const auto place = std::lower_bound(
       types.begin(), types.end(), type.name,
@@ -253,23 +225,11 @@ LayerRegistration::LayerRegistration(LayerType type) {
 
 const std::vector<LayerType>& layer_types() { return registered(); }
 
-Result<const LayerType*> find_layer_type(const Section& section) {
-  std::vector<std::string_view> names;
-  for (const LayerType& type : layer_types()) {
-    names.push_back(type.name);
-    names.insert(names.end(), type.aliases.begin(), type.aliases.end());
-    if (type.name == section.type ||
-        std::ranges::find(type.aliases, section.type) != type.aliases.end())
-      return &type;
-  }
-  if (std::ranges::find(kForeign, section.type) != kForeign.end())
-    return Error{ErrorKind::usage, section.where(),
-                 fmt::format("section [{}] is not supported", section.type),
-                 "omni-run layers lists what is"};
-  const std::string_view close = nearest(section.type, names);
-  return Error{ErrorKind::usage, section.where(), fmt::format("unknown section [{}]", section.type),
-               close.empty() ? "omni-run layers lists the known ones"
-                             : fmt::format("did you mean [{}]?", close)};
+Result<const LayerType*> find_layer_type(const LayerDescription& layer) {
+  const auto type = std::ranges::find(layer_types(), layer.type, &LayerType::name);
+  if (type != layer_types().end()) return &*type;
+  return Error{ErrorKind::usage, layer.where,
+               fmt::format("there is no type of layer {}", shown_name(layer.type)), ""};
 }
 
 }  // namespace omni

@@ -6,14 +6,12 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "layers/layer.hpp"
-#include "layers/options.hpp"
 #include "runtime/tasks/tensor.hpp"
 #include "runtime/tasks/tensor_pool.hpp"
 
@@ -47,7 +45,6 @@ struct NetParts {
   bool round_weights = false;    // once an update, instead of for every product
   GradientSums gradient_sums{};  // of parameters to whose gradient every slice adds
   std::function<ConnectedBlocks(int inputs, int outputs)> connected_blocks{};
-  float label_smoothing = 0;
   DataType values = DataType::f32;  // of activations and their gradients
   Slices slices;
   TensorPool tensors;
@@ -62,36 +59,42 @@ struct NetParts {
   std::vector<std::unique_ptr<Layer>> layers;
 };
 
-// The options, inputs, tensors and parameters of a layer being made. Keeps the bookkeeping (names,
-// gradient routing, who owns what) out of the layers.
+// The description, inputs, tensors and parameters of a layer being made. Keeps the bookkeeping
+// (names, gradient routing, who owns what) out of the layers.
 class LayerBuilder {
  public:
-  LayerBuilder(NetParts& parts, const Section& section, std::string_view type,
-               std::span<const Key> keys);
+  // `inputs`: the layers that make them; -1: the images.
+  LayerBuilder(NetParts& parts, const LayerDescription& described, std::vector<int> inputs);
 
-  OptionReader& options() { return options_; }
+  template <class Options>
+  const Options& options() {
+    static const Options none;
+    if (const auto* options = std::get_if<Options>(&described_.options)) return *options;
+    refuse("", "has options of another type of layer");
+    return none;
+  }
+  // What is wrong with an option, or with the layer: "". The first one counts.
+  void refuse(std::string_view option, std::string what, std::string hint = "");
+  // A remark about an option that the description gives.
+  void warn(std::string_view option, std::string_view remark) const;
+  const Status& status() const { return status_; }
   int index() const { return static_cast<int>(parts_.layers.size()); }
   bool training() const { return parts_.training; }
-  float label_smoothing() const { return parts_.label_smoothing; }
-  bool stops_backward() const { return stop_backward_; }
   const Slices& slices() const { return parts_.slices; }
   ConnectedBlocks connected_blocks(int inputs, int outputs) const {
     return parts_.connected_blocks(inputs, outputs);
   }
   DataType values() const { return parts_.values; }
-  std::string_view type() const { return type_; }
-  const std::string& where() const { return where_; }
+  const LayerDescription& described() const { return described_; }
 
-  // The previous layer's output, or the images. Registers the layer as its consumer.
-  Input& input() { return input_from(index() - 1); }
-  Input& input_from(int layer);
-  // Output of a layer, for a layer that only passes it on: readers of both share its gradient.
-  Blob& alias(int layer);
-  // Extent of a layer's output, for layers that may not read it.
-  const Extent& extent_of(int layer) const;
-  // A Darknet layer reference (negative: relative) as an index, refused under `key` when out of
-  // range.
-  int resolve(std::string_view key, int reference);
+  // Of each input the layer that makes it; -1: the images.
+  const std::vector<int>& inputs() const { return inputs_; }
+  // Registers the layer as its consumer.
+  Input& input(std::size_t which = 0);
+  // An input that the layer only passes on: readers of both share its gradient.
+  Blob& alias() { return *add_input(0).blob; }
+  // Its extent, for layers that may not read it.
+  const Extent& extent(std::size_t which = 0) const { return blob_of(which).extent; }
 
   Blob blob(const std::string& name, Extent extent) { return blob(name, extent, values()); }
   Blob float_blob(const std::string& name, Extent extent) {
@@ -114,31 +117,26 @@ class LayerBuilder {
  private:
   Blob blob(const std::string& name, Extent extent, DataType type);
   std::string qualified(const std::string& name) const;
-  Input& add_input(int layer);
+  Blob& blob_of(std::size_t input) const;
+  Input& add_input(std::size_t which);
   bool room_for(std::size_t tensors);  // refuses otherwise
   NetParts& parts_;
-  std::string type_, where_;
-  OptionReader options_;
-  float rate_;
-  bool load_, stop_backward_;
+  const LayerDescription& described_;
+  std::vector<int> inputs_;
+  Status status_;
   std::size_t bytes_before_;
   std::vector<Input*> used_;
 };
 
-// ---- every layer type registers itself in its own file: the registry answers "what is [conv]?",
-// names the keys it understands, and prints the support matrix ----
+// ---- every layer type registers itself in its own file ----
 
 // Parameters of a layer with several groups: a copy per group, or one for all groups if no later
 // layer has copies. `either`: as the layers beside it (few or no parameters).
 enum class InGroups { either, copies, one };
 
 struct LayerType {
-  std::string_view name;  // Darknet's section name
-  std::vector<std::string_view> aliases{};
-  std::string_view summary;
-  std::vector<Key> keys{};  // own keys; the ones common to all layers are added by the registry
-  std::string_view in_vain = "";                  // keys without effect, see with_keys_in_vain()
-  std::unique_ptr<Layer> (*make)(LayerBuilder&);  // problems go to builder.options()
+  std::string_view name;
+  std::unique_ptr<Layer> (*make)(LayerBuilder&);  // problems go to refuse()
   InGroups in_groups = InGroups::either;
 };
 
@@ -160,10 +158,6 @@ Args with_images(Args args, int images) {
 }
 
 const std::vector<LayerType>& layer_types();  // sorted by name
-std::span<const Key> common_layer_keys();
-
-// The type of a section by name or alias; an error with "did you mean", or "not a classification
-// layer".
-Result<const LayerType*> find_layer_type(const Section& section);
+Result<const LayerType*> find_layer_type(const LayerDescription& layer);
 
 }  // namespace omni

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -11,23 +13,18 @@
 #include "layers/memory_plan.hpp"
 #include "layers/slice_choice.hpp"
 #include "runtime/communicator/transfers.hpp"
-#include "runtime/log.hpp"
 #include "runtime/rng.hpp"
+#include "runtime/shown_name.hpp"
 #include "runtime/tasks/host_access.hpp"
 
 namespace omni {
-namespace {
-
-// Old cfgs end with [softmax] and then [cost]; softmax now computes the loss itself.
-bool is_spare_cost(std::string_view previous, const LayerType& type) {
-  return previous == "softmax" && type.name == "cost";
-}
-
-}  // namespace
-
 Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
                                         const BuildOptions& options) {
   const NetOptions& net_options = described.options;
+  if (described.inputs.size() != 1)
+    return Error{ErrorKind::usage, described.where,
+                 fmt::format("the net has {} inputs", described.inputs.size()),
+                 "only nets with one input are trained"};
   const int batch = options.images > 0 ? options.images : net_options.micro_batch();
   const int share = (batch + options.ranks - 1) / options.ranks;  // of a rank, at most
   const bool one_pass = net_options.subdivisions == 1 && options.images == 0;
@@ -54,7 +51,6 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     // Whoever else writes parameters than one group's updates does not know of a copy.
     net->parts_.round_weights = options.values == DataType::bf16 && options.gpus > 0 &&
                                 options.ranks == 1 && !options.sharing.replicas;
-    net->parts_.label_smoothing = net_options.label_smoothing;
     net->parts_.gradient_sums =
         options.fixed_sums ? fixed_gradient_sums(slices)
                            : choose_gradient_sums(slices.count(), options.cores, options.gpus);
@@ -76,11 +72,13 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     net->parts_.data.extent = net_options.input;
     net->find_phases(described, options.sharing);
     net->parts_.data.value.resize(net->parts_.slices.sizes.size());  // those of a slot
-    for (const Section& section : described.layers) OMNI_CHECK(net->add_layer(section));
+    std::map<std::string, int, std::less<>> makers{{described.inputs.front(), -1}};
+    for (const LayerDescription& layer : described.layers)
+      OMNI_CHECK(net->add_layer(layer, makers));
     net->cut_segments();
     if (options.training) net->freeze_unreached_layers();
     if (options.training && net->frozen_ > 0 && net->parameter_count() == 0)
-      return Error{ErrorKind::usage, described.layers[net->frozen_ - 1].where(),
+      return Error{ErrorKind::usage, described.layers[net->frozen_ - 1].where,
                    "stopbackward=1 leaves no layer that learns", "set it in an earlier layer"};
     net->fuse_layers();
     net->forward_takes_turns_ =
@@ -102,27 +100,39 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
            share_slices(batch, slice, options.rank, options.ranks, options.fixed_sums));
   if (options.sharing.guest) slices = slices.whole();
   OMNI_TRY(auto net, assemble(std::move(slices)));
-  if (net_options.label_smoothing > 0 && net->layers().back()->type() != "softmax")
-    log::warn_once("{}: label_smooth_eps has no effect without [softmax]", described.where);
   if (options.training && !net->layers().back()->is_loss())
-    return Error{ErrorKind::usage, described.layers.back().where(),
-                 "the last layer computes no loss", "end the net with [softmax]"};
+    return Error{ErrorKind::usage, described.layers.back().where, "the last layer computes no loss",
+                 "end the net with [softmax]"};
   net->place_tensors_in_memory();
   return net;
 }
 
-Status Net::add_layer(const Section& section) {
-  OMNI_TRY(const LayerType* type, find_layer_type(section));
-  if (!layers().empty() && layers().back()->is_loss()) {
-    if (is_spare_cost(layers().back()->type(), *type)) return {};
-    return Error{ErrorKind::usage, section.where(), "there is already a loss layer above",
+// `makers`: of each blob so far, by its name.
+Status Net::add_layer(const LayerDescription& layer,
+                      std::map<std::string, int, std::less<>>& makers) {
+  OMNI_TRY(const LayerType* type, find_layer_type(layer));
+  if (!layers().empty() && layers().back()->is_loss())
+    return Error{ErrorKind::usage, layer.where, "there is already a loss layer above",
                  "softmax, logistic or cost is the last layer"};
+  std::vector<int> inputs;
+  for (const std::string& name : layer.inputs) {
+    const auto maker = makers.find(name);
+    if (maker == makers.end())
+      return Error{ErrorKind::usage, layer.where,
+                   fmt::format("no layer above makes its input {}", shown_name(name)), ""};
+    inputs.push_back(maker->second);
   }
-  LayerBuilder builder(parts_, section, type->name, type->keys);
-  std::unique_ptr<Layer> layer = type->make(builder);
-  OMNI_CHECK(builder.options().status());
-  builder.finish(std::move(layer));
-  if (builder.stops_backward()) frozen_ = layers().size();
+  if (inputs.empty() || layer.outputs.size() != 1)
+    return Error{
+        ErrorKind::usage, layer.where,
+        fmt::format("the layer has {} inputs and {} outputs", inputs.size(), layer.outputs.size()),
+        "it needs an input, and makes one output"};
+  makers[layer.outputs.front()] = static_cast<int>(layers().size());
+  LayerBuilder builder(parts_, layer, std::move(inputs));
+  std::unique_ptr<Layer> made = type->make(builder);
+  OMNI_CHECK(builder.status());
+  builder.finish(std::move(made));
+  if (layer.stops_backward) frozen_ = layers().size();
   return {};
 }
 
@@ -141,15 +151,14 @@ void Net::find_phases(const NetDescription& described, const Sharing& sharing) {
   }
   if (sharing.fully_connected == FullyConnected::merged)
     for (std::size_t i = described.layers.size(); i-- > 0;) {
-      const InGroups in_groups = (*find_layer_type(described.layers[i]))->in_groups;
-      if (in_groups == InGroups::one) merged_from_ = i;
-      if (in_groups == InGroups::copies) break;
+      const auto type = find_layer_type(described.layers[i]);
+      if (!type || (*type)->in_groups == InGroups::copies) break;
+      if ((*type)->in_groups == InGroups::one) merged_from_ = i;
     }
   parts_.replicated_layers = merged_from_;
 }
 
 void Net::cut_segments() {
-  merged_from_ = std::min(merged_from_, layers().size());  // a spare [cost] is no layer
   std::size_t first = 0;
   for (std::size_t i = 0; i < layers().size(); ++i)
     if (layers()[i]->joins_slices() || i + 1 == layers().size() || i + 1 == merged_from_) {

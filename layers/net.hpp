@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -109,7 +110,7 @@ class Net {
 
  private:
   Net() = default;
-  Status add_layer(const Section& section);
+  Status add_layer(const LayerDescription& layer, std::map<std::string, int, std::less<>>& makers);
   void find_phases(const NetDescription& described, const Sharing& sharing);
   void cut_segments();
   void freeze_unreached_layers();

@@ -1,4 +1,5 @@
-// A net as it is described, and beside it how it is to be trained.
+// A net as readers of files describe it and Net::build() takes it, in no file format's words; and
+// beside it how it is to be trained. A reader has checked the range of every number.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +7,111 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
-#include "layers/options.hpp"
 #include "layers/solver_options.hpp"
 #include "runtime/data/augment.hpp"
 #include "runtime/extent.hpp"
 
 namespace omni {
+
+enum class Activation : int;  // {}: linear
+enum class Distance : int;
+
+// ---- the parameters of a layer ----
+
+enum class ParamRole { weights, bias, scale, mean, variance };
+
+struct Filler {
+  enum class Kind { constant, uniform, normal } kind = Kind::constant;
+  float scale = 0;  // the constant, the half width, the standard deviation
+};
+
+struct ParamDescription {
+  std::optional<Filler> filler{};  // else the layer's own
+  float rate = 1, decay = 1;       // multiply the solver's
+  std::string shared_as{};         // by all parameters of this name; "": not shared
+};
+
+// ---- what types of layers can be told ----
+
+// On each side `padding` pixels.
+struct FilterOptions {
+  int filters = 1, size = 1, stride_h = 1, stride_w = 1, padding = 0, dilation = 1, groups = 1;
+  bool normalise = false;  // over the mini-batch, in place of a bias
+  Activation activation{};
+};
+struct ConnectedOptions {
+  int outputs = 1;
+  bool normalise = false;
+  Activation activation{};
+};
+inline constexpr int kMaxWindow = 255;  // squared, below kNoCell<std::uint16_t>
+struct WindowOptions {
+  bool whole_image = false;
+  int size = 1, stride_h = 1, stride_w = 1;
+  int padding = 0;  // of both sides together
+};
+struct CropOptions {
+  int height = 1, width = 1;
+  bool flip = false, adjust = true;  // to [-1,1]
+};
+struct UpsampleOptions {
+  int stride = 2;
+  float scale = 1;
+};
+struct ReorgOptions {
+  int stride = 1;
+  bool to_depth = true;
+};
+struct ActivationOptions {
+  Activation activation{};
+};
+struct DropoutOptions {
+  float probability = 0.5f;
+};
+struct LocalResponseOptions {
+  int size = 5;
+  float alpha = 1e-4f, beta = 0.75f, kappa = 1;
+};
+struct SumOptions {
+  float alpha = 1, beta = 1;  // factors of the two inputs
+  Activation activation{};
+};
+struct SoftmaxOptions {
+  int groups = 1;
+  float temperature = 1;
+  bool loss = true, spatial = false;
+  float smoothing = 0;  // target probability of all wrong classes together
+};
+struct DistanceOptions {
+  Distance distance{};
+  float scale = 1;
+};
+using LayerOptions =
+    std::variant<std::monostate, FilterOptions, ConnectedOptions, WindowOptions, CropOptions,
+                 UpsampleOptions, ReorgOptions, ActivationOptions, DropoutOptions,
+                 LocalResponseOptions, SumOptions, SoftmaxOptions, DistanceOptions>;
+
+struct LayerDescription {
+  std::string type;                          // of layer_types()
+  std::string name;                          // "": it has none
+  std::string where;                         // "lenet.cfg:12"
+  std::vector<std::string> inputs, outputs;  // names of blobs; an output may replace an input
+  LayerOptions options{};
+  std::map<ParamRole, ParamDescription> params{};
+  bool load = true;             // false: initial values are kept when weights are loaded
+  bool stops_backward = false;  // this layer and all before it stay as they are
+  // Of options: the line of each, and its name in the file.
+  struct Place {
+    std::string where, written;
+  };
+  std::map<std::string, Place, std::less<>> places{};
+  std::vector<std::string> remarks{};  // for who trains it, with their places
+};
+
+// ---- nets ----
 
 inline constexpr int kMostImages = 1 << 20;  // in a batch
 
@@ -21,7 +119,6 @@ inline constexpr int kMostImages = 1 << 20;  // in a batch
 struct NetOptions {
   Extent input;
   int batch = 1, subdivisions = 1;
-  float label_smoothing = 0;
 
   int micro_batch() const { return batch / subdivisions; }
 };
@@ -30,7 +127,9 @@ struct NetDescription {
   std::string name;   // file name without folder and extension
   std::string where;  // "lenet.cfg:1"
   NetOptions options;
-  std::vector<Section> layers;
+  std::vector<std::string> inputs;  // names of blobs; the first has the shape of options.input
+  std::vector<LayerDescription> layers;
+  std::string statements;  // that describe the layers; the same for equal layers
 };
 
 // What a file says besides.
@@ -38,7 +137,7 @@ struct TrainableNet : NetDescription {
   SolverOptions solver;
   AugmentOptions augment;
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
-  std::string text;                   // the same for equal descriptions and options
+  std::string text;                   // of the file, with settings; for equal ones the same
   std::map<std::string, std::string, std::less<>> places;  // of the training's options, by key
 
   const std::string& place_of(std::string_view key) const {

@@ -84,7 +84,7 @@ void Net::backward(const Step& step, Phase phase) {
   }
 }
 
-// Adds what a layer wrote into private gradient tensors (see LayerBuilder::input_from).
+// Adds what a layer wrote into private gradient tensors (see LayerBuilder::input).
 void Net::share_gradients(const Layer& layer, int slice) {
   for (const Input* input : layer.inputs()) {
     if (!input->wants_gradient() || input->diff == input->blob->diff) continue;

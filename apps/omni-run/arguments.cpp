@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "apps/omni-run/training_arguments.hpp"
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 

@@ -15,7 +15,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/omni-run/class_names.hpp"
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/nearest.hpp"

@@ -17,27 +17,17 @@
 namespace omni {
 namespace {
 
-// ---- what both kinds of connected layers share: the key, and the description of the weights ----
-
-int connected_outputs(LayerBuilder& builder) {
-  return builder.options().integer("output", 1, 1, 1 << 24);
-}
-
-Param connected_weights(LayerBuilder& builder, const Extent& src, int outputs) {
-  const float deviation = builder.options().real("weights_std", 0, 0, 1e6f);
-  Filler filler{.kind = Filler::Kind::normal, .scale = deviation};
-  if (deviation == 0)  // Darknet's
-    filler = {.kind = Filler::Kind::uniform,
-              .scale = std::sqrt(2.0f / static_cast<float>(src.count()))};
-  return {.name = "weights",
-          .shape = {outputs, src.h, src.w, src.c},
-          .filler = filler,
-          .decays = true,
-          .rows = outputs,
-          .spatial = std::int64_t{src.h} * src.w,
-          .channels = src.c,
-          .connected = true,
-          .divisible = !builder.options().flag("batch_normalize", false)};
+// Describes the weights of both kinds of connected layers.
+Param connected_weights(LayerBuilder& builder) {
+  const Extent& src = builder.extent();
+  const auto& options = builder.options<ConnectedOptions>();
+  return {.role = ParamRole::weights,
+          .name = "weights",
+          .shape = {options.outputs, src.h, src.w, src.c},
+          .filler = {.kind = Filler::Kind::uniform,
+                     .scale = std::sqrt(2.0f / static_cast<float>(src.count()))},
+          .decay = 1,
+          .divisible = !options.normalise};
 }
 
 // A connected layer whose weights exceed all caches. A task computes a block of neurons for all
@@ -47,15 +37,15 @@ class SplitConnectedLayer final : public Layer {
  public:
   explicit SplitConnectedLayer(LayerBuilder& builder) : Layer(builder) {
     const Input& from = builder.input();
-    const Extent src = from.extent();
-    inputs_count_ = static_cast<int>(src.count());
-    outputs_ = connected_outputs(builder);
+    const auto& options = builder.options<ConnectedOptions>();
+    inputs_count_ = static_cast<int>(from.extent().count());
+    outputs_ = options.outputs;
     const ConnectedBlocks cut_into = builder.connected_blocks(inputs_count_, outputs_);
     width_ = cut_into.width;
     output_ = builder.blob("output", {1, 1, outputs_});
-    activation_ = {builder, "logistic", output_.extent};
-    Param weights = connected_weights(builder, src, outputs_),
-          bias = {.name = "bias", .shape = {outputs_}, .filler = {}};
+    activation_ = {builder, options.activation, output_.extent};
+    Param weights = connected_weights(builder),
+          bias = {.role = ParamRole::bias, .name = "bias", .shape = {outputs_}, .filler = {}};
     weights.parts_per_rank = bias.parts_per_rank = cut_into.per_rank;
     weights_ = &builder.param(std::move(weights), true);
     bias_ = &builder.param(std::move(bias), true);
@@ -216,22 +206,22 @@ class SplitConnectedLayer final : public Layer {
   Blocks own_;                             // those of this rank, for the images of all
 };
 
-// Whether the section that is being built becomes a SplitConnectedLayer.
+// Whether the layer that is being built becomes a SplitConnectedLayer.
 bool splits_by_neurons(LayerBuilder& builder) {
-  if (builder.options().flag("batch_normalize", false)) return false;
-  const auto inputs = static_cast<int>(builder.extent_of(builder.index() - 1).count());
-  const int outputs = connected_outputs(builder);
-  return builder.connected_blocks(inputs, outputs).width < outputs;
+  const auto& options = builder.options<ConnectedOptions>();
+  return !options.normalise &&
+         builder.connected_blocks(static_cast<int>(builder.extent().count()), options.outputs)
+                 .width < options.outputs;
 }
 
 class ConnectedLayer final : public WeightedLayer {
  public:
   explicit ConnectedLayer(LayerBuilder& builder) : WeightedLayer(builder) {
-    const Extent src = builder.input().extent();
-    shape_.inputs = static_cast<int>(src.count());
-    shape_.outputs = connected_outputs(builder);
-    declare(builder, {1, 1, shape_.outputs}, connected_weights(builder, src, shape_.outputs),
-            FileOrder::weights_second);
+    const auto& options = builder.options<ConnectedOptions>();
+    shape_.inputs = static_cast<int>(builder.input().extent().count());
+    shape_.outputs = options.outputs;
+    declare(builder, {1, 1, shape_.outputs}, options.normalise, options.activation,
+            connected_weights(builder));
   }
 
   double forward_flops_per_image() const override { return 2.0 * shape_.inputs * shape_.outputs; }
@@ -259,14 +249,6 @@ class ConnectedLayer final : public WeightedLayer {
 
 const LayerRegistration connected_registration(
     {.name = "connected",
-     .aliases = {"conn"},
-     .summary = "fully connected, with bias or batch normalisation, and an activation",
-     .keys = {{"output", "1", "neurons"},
-              {"batch_normalize", "0", "1: normalise before the activation"},
-              {"weights_std", "0",
-               "standard deviation of the initial weights; 0: Darknet's. Darknet has no such key"},
-              {"activation", "logistic",
-               "after the bias: linear relu leaky logistic tanh and more of Darknet's"}},
      .make = [](LayerBuilder& builder) -> std::unique_ptr<Layer> {
        if (splits_by_neurons(builder)) return std::make_unique<SplitConnectedLayer>(builder);
        return std::make_unique<ConnectedLayer>(builder);

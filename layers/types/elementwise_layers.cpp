@@ -14,7 +14,7 @@ namespace {
 class ActivationLayer final : public Layer {
  public:
   explicit ActivationLayer(LayerBuilder& builder) : Layer(builder) {
-    activation_ = read_activation(builder.options(), "linear");
+    activation_ = builder.options<ActivationOptions>().activation;
     output_ = builder.blob("output", builder.input().extent());
   }
 
@@ -43,20 +43,13 @@ class ActivationLayer final : public Layer {
 };
 
 const LayerRegistration activation_registration({.name = "activation",
-                                                 .summary = "an element-wise function",
-                                                 .keys = {{"activation", "linear", "its name"}},
                                                  .make = make_layer<ActivationLayer>});
 
 class DropoutLayer final : public Layer {
  public:
   explicit DropoutLayer(LayerBuilder& builder) : Layer(builder) {
     const Extent extent = builder.input().extent();
-    OptionReader& options = builder.options();
-    probability_ = options.real("probability", 0.5f, 0, 0.999f);
-    if (builder.training() && !options.has("probability"))
-      options.warn("",
-                   "[dropout] without probability drops 0.5, as pjreddie's Darknet does; "
-                   "AlexeyAB's drops 0.2");
+    probability_ = builder.options<DropoutOptions>().probability;
     output_ = builder.blob("output", extent);
   }
 
@@ -93,13 +86,7 @@ class DropoutLayer final : public Layer {
   bool in_place_ = false;  // the layer before has our output
 };
 
-const LayerRegistration dropout_registration(
-    {.name = "dropout",
-     .summary = "drops values at random in training",
-     .keys = {{"probability", "0.5", "of being dropped"},
-              {"dropblock", "0", "values are dropped one by one", Effect::refused}},
-     .in_vain = "dropblock_size_rel=0 dropblock_size_abs=0",
-     .make = make_layer<DropoutLayer>});
+const LayerRegistration dropout_registration({.name = "dropout", .make = make_layer<DropoutLayer>});
 
 }  // namespace
 }  // namespace omni

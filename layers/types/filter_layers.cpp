@@ -18,56 +18,41 @@
 namespace omni {
 namespace {
 
-// Keys that several of these layers have.
-constexpr Key kFilters{"filters", "1", "output channels"};
-constexpr Key kSize{"size", "1", "filter height and width"};
-constexpr Key kStride{"stride", "1", "step of the window"};
-constexpr Key kNormalize{"batch_normalize", "0", "1: normalise before the activation"};
-constexpr Key kActivation{"activation", "logistic",
-                          "after the bias: linear relu leaky logistic tanh and more of Darknet's"};
-
 // ---- [convolutional] ----
 
-ConvShape read_convolution_shape(LayerBuilder& builder, const Extent& src) {
-  OptionReader& options = builder.options();
-  const int size = options.integer("size", 1, 1, 4096);
-  const int stride = options.integer("stride", 1, 1, 4096);
-  int dilation = options.integer("dilation", 1, 1, 4096);
-  if (size == 1) dilation = 1;
-  // pad=1 means "same" and overrides padding, as in Darknet; both count taps, as in AlexeyAB's.
-  const int padding = options.integer("padding", 0, 0, 4096);
-  const int taps = options.flag("pad", false) ? size / 2 : padding;
-  if (dilation > 1 && 2 * taps != size - 1)
-    options.warn("dilation",
-                 "makes another size here than in AlexeyAB's Darknet, which leaves it out of the "
-                 "size unless the padding is (size-1)/2");
+// The filters of a layer, on its input.
+ConvShape filter_shape(LayerBuilder& builder) {
+  const auto& options = builder.options<FilterOptions>();
+  const Extent& src = builder.extent();
   ConvShape shape{.h = src.h, .w = src.w, .c = src.c};
-  shape.filters = options.integer("filters", 1, 1, 1 << 20);
-  shape.kernel_h = shape.kernel_w = size;
-  shape.stride_h = options.integer("stride_y", stride, 1, 4096);
-  shape.stride_w = options.integer("stride_x", stride, 1, 4096);
-  shape.pad_h = shape.pad_w = taps * dilation;
-  shape.dilation_h = shape.dilation_w = dilation;
-  shape.groups = options.integer("groups", 1, 1, 1 << 20);
+  shape.filters = options.filters;
+  shape.kernel_h = shape.kernel_w = options.size;
+  shape.stride_h = options.stride_h;
+  shape.stride_w = options.stride_w;
+  shape.pad_h = shape.pad_w = options.padding;
+  shape.dilation_h = shape.dilation_w = options.dilation;
+  shape.groups = options.groups;
   if (src.c % shape.groups != 0 || shape.filters % shape.groups != 0) {
-    options.refuse("groups",
+    builder.refuse("groups",
                    fmt::format("{} groups do not divide {} channels and {} filters", shape.groups,
                                src.c, shape.filters),
                    "both must be multiples of groups");
     shape.groups = 1;
   }
-  check_filter(options, shape);
+  check_filter(builder, shape);
   return shape;
 }
 
 class ConvolutionalLayer final : public WeightedLayer {
  public:
   explicit ConvolutionalLayer(LayerBuilder& builder) : WeightedLayer(builder) {
-    shape_ = read_convolution_shape(builder, builder.input().extent());
-    declare(builder, {shape_.out_h(), shape_.out_w(), shape_.filters},
+    shape_ = filter_shape(builder);
+    builder.input();
+    const auto& options = builder.options<FilterOptions>();
+    declare(builder, {shape_.out_h(), shape_.out_w(), shape_.filters}, options.normalise,
+            options.activation,
             filter_weights(shape_, {.kind = Filler::Kind::normal,
-                                    .scale = std::sqrt(2.0f / static_cast<float>(shape_.taps()))}),
-            FileOrder::weights_last);
+                                    .scale = std::sqrt(2.0f / static_cast<float>(shape_.taps()))}));
   }
 
   double forward_flops_per_image() const override {
@@ -96,56 +81,23 @@ class ConvolutionalLayer final : public WeightedLayer {
   ConvShape shape_;
 };
 
-constexpr std::string_view kNotBinary = "weights are floats";
-constexpr std::string_view kNotDeformed = "filters are not deformed";
-
-const LayerRegistration convolutional_registration(
-    {.name = "convolutional",
-     .aliases = {"conv"},
-     .summary = "convolution with bias or batch normalisation, and an activation",
-     .keys = {kFilters,
-              kSize,
-              kStride,
-              {"stride_x", "stride", "step along the width"},
-              {"stride_y", "stride", "step along the height"},
-              {"pad", "0", "1: padding=size/2"},
-              {"padding", "0", "on each side, unless pad=1"},
-              {"dilation", "1", "distance of the filter's taps; multiplies the padding"},
-              {"groups", "1", "channels are filtered in so many separate groups"},
-              kNormalize,
-              kActivation,
-              {"binary", "0", kNotBinary, Effect::refused},
-              {"xnor", "0", kNotBinary, Effect::refused},
-              {"flipped", "0", "it is for weights files with transposed filters", Effect::refused},
-              {"antialiasing", "0", "there is no blur between the filter and the stride",
-               Effect::refused},
-              {"share_index", "", "layers do not share weights", Effect::refused},
-              {"cbn", "0", "batches are normalised by themselves", Effect::refused},
-              {"sway", "0", kNotDeformed, Effect::refused},
-              {"rotate", "0", kNotDeformed, Effect::refused},
-              {"stretch", "0", kNotDeformed, Effect::refused},
-              {"stretch_sway", "0", kNotDeformed, Effect::refused},
-              {"coordconv", "0", "no coordinates are added to the input", Effect::refused}},
-     .in_vain = "assisted_excitation=0 bin_output=0 grad_centr=0 reverse=0 dot=0",
-     .make = make_layer<ConvolutionalLayer>,
-     .in_groups = InGroups::copies});
+const LayerRegistration convolutional_registration({.name = "convolutional",
+                                                    .make = make_layer<ConvolutionalLayer>,
+                                                    .in_groups = InGroups::copies});
 
 // ---- [deconvolutional]: its forward pass is the data gradient of a convolution, its backward pass
 // the convolution ----
 
 constexpr float kDeviation = 0.02f;  // of the first weights, as in Darknet
 
-// Reads the convolution that makes an image of this layer's input size from one of its output size.
-ConvShape read_transposed(LayerBuilder& builder, const Extent& src) {
-  OptionReader& options = builder.options();
-  int size = options.integer("size", 1, 1, 4096);
-  int stride = options.integer("stride", 1, 1, 4096);
-  const int padding = options.integer("padding", 0, 0, 4096);
-  const bool half = options.flag("pad", false);
-  int pad = half ? size / 2 : padding;  // pad=1 overrides, as in Darknet
-  int channels = options.integer("filters", 1, 1, 1 << 20);
+// The convolution that makes an image of this layer's input size from one of its output size.
+ConvShape transposed_shape(LayerBuilder& builder) {
+  const auto& options = builder.options<FilterOptions>();
+  const Extent& src = builder.extent();
+  int size = options.size, stride = options.stride_h, pad = options.padding;
+  const int channels = options.filters;
   if (std::int64_t{size} * size * channels > std::numeric_limits<int>::max()) {
-    options.refuse("size",
+    builder.refuse("size",
                    fmt::format("a filter of {0}x{0}x{1} has too many elements", size, channels),
                    "choose a smaller size or fewer filters");
     size = 1;
@@ -154,7 +106,7 @@ ConvShape read_transposed(LayerBuilder& builder, const Extent& src) {
     return std::int64_t{src_side - 1} * stride + size - 2 * std::int64_t{pad};
   };
   if (side(src.h) < 1 || side(src.w) < 1) {
-    options.refuse(half ? "pad" : "padding",
+    builder.refuse("padding",
                    fmt::format("padding of {} leaves nothing of {}x{}", pad, side(src.w) + 2 * pad,
                                side(src.h) + 2 * pad),
                    "choose less padding or a larger size");
@@ -162,7 +114,7 @@ ConvShape read_transposed(LayerBuilder& builder, const Extent& src) {
   }
   // No layer may have larger sides (Extent): they would not fit an int.
   if (std::max(side(src.h), side(src.w)) > 1 << 24) {
-    options.refuse("stride", fmt::format("output would be {}x{}", side(src.w), side(src.h)),
+    builder.refuse("stride", fmt::format("output would be {}x{}", side(src.w), side(src.h)),
                    "choose a smaller stride");
     stride = 1;
   }
@@ -181,10 +133,12 @@ ConvShape read_transposed(LayerBuilder& builder, const Extent& src) {
 class DeconvolutionalLayer final : public WeightedLayer {
  public:
   explicit DeconvolutionalLayer(LayerBuilder& builder) : WeightedLayer(builder) {
-    transposed_ = read_transposed(builder, builder.input().extent());
-    declare(builder, {transposed_.h, transposed_.w, transposed_.c},
-            filter_weights(transposed_, {.kind = Filler::Kind::normal, .scale = kDeviation}),
-            FileOrder::weights_last);
+    transposed_ = transposed_shape(builder);
+    builder.input();
+    const auto& options = builder.options<FilterOptions>();
+    declare(builder, {transposed_.h, transposed_.w, transposed_.c}, options.normalise,
+            options.activation,
+            filter_weights(transposed_, {.kind = Filler::Kind::normal, .scale = kDeviation}));
   }
 
   double forward_flops_per_image() const override {
@@ -219,57 +173,29 @@ class DeconvolutionalLayer final : public WeightedLayer {
   ConvShape transposed_;
 };
 
-const LayerRegistration deconvolutional_registration(
-    {.name = "deconvolutional",
-     .aliases = {"deconv"},
-     .summary = "transposed convolution with bias or batch normalisation, and an activation",
-     .keys = {kFilters,
-              kSize,
-              {"stride", "1", "enlarges the image"},
-              {"pad", "0", "1: padding=size/2"},
-              {"padding", "0", "taken off each side, unless pad=1"},
-              kNormalize,
-              kActivation},
-     .make = make_layer<DeconvolutionalLayer>,
-     .in_groups = InGroups::copies});
+const LayerRegistration deconvolutional_registration({.name = "deconvolutional",
+                                                      .make = make_layer<DeconvolutionalLayer>,
+                                                      .in_groups = InGroups::copies});
 
 // ---- [local] ----
-
-ConvShape read_local_shape(LayerBuilder& builder, const Extent& src) {
-  OptionReader& options = builder.options();
-  const int size = options.integer("size", 1, 1, 4096);
-  const int stride = options.integer("stride", 1, 1, 4096);
-  // pad=1 is as in [convolutional]. Darknet pads by 1 for any size, but has (h - 1) / stride + 1
-  // outputs. The two agree only for size 3, where this layer does the same.
-  const int pad = options.flag("pad", false) ? size / 2 : 0;
-  ConvShape shape{.h = src.h, .w = src.w, .c = src.c};
-  shape.filters = options.integer("filters", 1, 1, 1 << 20);
-  shape.kernel_h = shape.kernel_w = size;
-  shape.stride_h = shape.stride_w = stride;
-  shape.pad_h = shape.pad_w = pad;
-  check_filter(options, shape);
-  return shape;
-}
 
 class LocalLayer final : public Layer {
  public:
   explicit LocalLayer(LayerBuilder& builder) : Layer(builder) {
-    const ConvShape conv = read_local_shape(builder, builder.input().extent());
+    const ConvShape conv = filter_shape(builder);
+    builder.input();
     output_ = builder.blob("output", {conv.out_h(), conv.out_w(), conv.filters});
-    activation_ = {builder, "logistic", output_.extent};
+    activation_ = {builder, builder.options<FilterOptions>().activation, output_.extent};
     shape_.conv = conv;
-    const std::int64_t locations = std::int64_t{conv.out_h()} * conv.out_w();
-    bias_ = &builder.param({.name = "bias",
+    bias_ = &builder.param({.role = ParamRole::bias,
+                            .name = "bias",
                             .shape = {conv.out_h(), conv.out_w(), conv.filters},
                             .filler = {},
-                            .spatial = locations,
-                            .channels = conv.filters,
                             .by_slice = true});
     Param weights =
         filter_weights(conv, {.kind = Filler::Kind::uniform,
                               .scale = std::sqrt(2.0f / static_cast<float>(conv.taps()))});
     weights.shape.insert(weights.shape.begin(), {conv.out_h(), conv.out_w()});
-    weights.rows *= locations;
     weights.by_slice = true;
     weights_ = &builder.param(std::move(weights));
     params_ = {bias_, weights_};
@@ -316,12 +242,9 @@ class LocalLayer final : public Layer {
   Param *weights_, *bias_;
 };
 
-const LayerRegistration local_registration(
-    {.name = "local",
-     .summary = "convolution with filters of its own at every place, and an activation",
-     .keys = {kFilters, kSize, kStride, {"pad", "0", "1: size/2 on each side"}, kActivation},
-     .make = make_layer<LocalLayer>,
-     .in_groups = InGroups::copies});
+const LayerRegistration local_registration({.name = "local",
+                                            .make = make_layer<LocalLayer>,
+                                            .in_groups = InGroups::copies});
 
 }  // namespace
 }  // namespace omni

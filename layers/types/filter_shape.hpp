@@ -9,8 +9,7 @@
 #include <string>
 
 #include "codelets/convolution/convolution_shape.hpp"
-#include "layers/layer.hpp"
-#include "layers/options.hpp"
+#include "layers/layer_builder.hpp"
 
 namespace omni {
 
@@ -33,11 +32,11 @@ std::string window_text(const Shape& shape) {
 
 // Refuses filters that do not fit, or have too many elements. Afterwards the shape is valid in any
 // case.
-inline void check_filter(OptionReader& options, ConvShape& shape) {
+inline void check_filter(LayerBuilder& builder, ConvShape& shape) {
   const int size = shape.kernel_h;
   const std::int64_t reach = std::int64_t{shape.dilation_h} * (size - 1) + 1;
   if (shape.h + 2 * shape.pad_h < reach || shape.w + 2 * shape.pad_w < reach) {
-    options.refuse(
+    builder.refuse(
         "size",
         fmt::format("a filter of {} does not fit an input of {}x{}", reach, shape.w, shape.h),
         "choose a smaller size, or pad=1");
@@ -45,7 +44,7 @@ inline void check_filter(OptionReader& options, ConvShape& shape) {
   }
   const std::int64_t taps = std::int64_t{size} * size * shape.group_c();
   if (taps > std::numeric_limits<int>::max()) {
-    options.refuse(
+    builder.refuse(
         "size", fmt::format("a filter of {0}x{0}x{1} has too many elements", size, shape.group_c()),
         "choose a smaller size or more groups");
     shape.kernel_h = shape.kernel_w = 1;
@@ -54,13 +53,11 @@ inline void check_filter(OptionReader& options, ConvShape& shape) {
 
 // Describes the weights of the filters.
 inline Param filter_weights(const ConvShape& shape, Filler filler) {
-  return {.name = "weights",
+  return {.role = ParamRole::weights,
+          .name = "weights",
           .shape = {shape.filters, shape.kernel_h, shape.kernel_w, shape.group_c()},
           .filler = filler,
-          .decays = true,
-          .rows = shape.filters,
-          .spatial = std::int64_t{shape.kernel_h} * shape.kernel_w,
-          .channels = shape.group_c()};
+          .decay = 1};
 }
 
 }  // namespace omni

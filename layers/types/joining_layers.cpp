@@ -17,33 +17,24 @@ namespace {
 class RouteLayer final : public Layer {
  public:
   explicit RouteLayer(LayerBuilder& builder) : Layer(builder) {
-    OptionReader& options = builder.options();
-    const std::vector<int> references = options.integers("layers");
-    if (references.empty())
-      options.refuse("layers", "[route] names no layers", "add layers=-1,-4, say");
-    if (references.size() == 1) {
-      from_ = {builder.resolve("layers", references[0])};
-      alias_output(builder.alias(from_[0]));
+    from_ = builder.inputs();
+    if (from_.size() == 1) {
+      alias_output(builder.alias());
       return;
     }
-    Extent extent;
-    for (const int reference : references) {
-      const int from = builder.resolve("layers", reference);
-      const Extent& part = builder.extent_of(from);
-      if (from_.empty()) {
-        extent = {part.h, part.w, 0};
-      } else if (part.h != extent.h || part.w != extent.w) {
-        options.refuse("layers",
+    Extent extent{builder.extent().h, builder.extent().w, 0};
+    for (std::size_t i = 0; i < from_.size(); ++i) {
+      const Extent& part = builder.extent(i);
+      if (part.h != extent.h || part.w != extent.w)
+        builder.refuse("inputs",
                        fmt::format("layer {} is {}x{}, layer {} is {}x{}", from_[0], extent.w,
-                                   extent.h, from, part.w, part.h),
+                                   extent.h, from_[i], part.w, part.h),
                        "routed layers need equal width and height");
-      }
       if (part.c > std::numeric_limits<int>::max() - extent.c) {
-        options.refuse("layers", "too many channels in one output", "route fewer layers");
+        builder.refuse("inputs", "too many channels in one output", "route fewer layers");
         break;
       }
-      builder.input_from(from);
-      from_.push_back(from);
+      builder.input(i);
       offsets_.push_back(extent.c);
       extent.c += part.c;
     }
@@ -91,19 +82,22 @@ class RouteLayer final : public Layer {
 class ShortcutLayer final : public Layer {
  public:
   explicit ShortcutLayer(LayerBuilder& builder) : Layer(builder) {
-    OptionReader& options = builder.options();
-    if (!options.has("from")) options.refuse("", "[shortcut] has no from", "add from=-3, say");
-    from_ = builder.resolve("from", options.integer("from", -1, -(1 << 20)));
-    args_.alpha = options.real("alpha", 1);
-    args_.beta = options.real("beta", 1);
-    args_.a = builder.input().extent();
-    args_.b = builder.input_from(from_).extent();
+    const auto& options = builder.options<SumOptions>();
+    if (builder.inputs().size() != 2) {
+      builder.refuse("", "a sum has two inputs", "name another one");
+      return;
+    }
+    from_ = builder.inputs()[1];
+    args_.alpha = options.alpha;
+    args_.beta = options.beta;
+    args_.a = builder.input(0).extent();
+    args_.b = builder.input(1).extent();
     if (args_.a.h != args_.b.h || args_.a.w != args_.b.w)
-      options.warn("from",
+      builder.warn("inputs",
                    "names a layer of another width or height: every few pixels are added, as in "
                    "pjreddie's Darknet; AlexeyAB's adds what comes first in memory");
     output_ = builder.blob("output", args_.a);
-    activation_ = {builder, "linear", args_.a};
+    activation_ = {builder, options.activation, args_.a};
     args_.activation = activation_.fused();
   }
 
@@ -147,28 +141,13 @@ class ShortcutLayer final : public Layer {
   ShortcutArgs args(int slice) const { return with_images(args_, images(slice)); }
   ShortcutArgs args_;
   ActivationBlock activation_;
-  int from_;
+  int from_ = 0;
   bool before_sums_ = false;  // the layer before makes our output, and has our gradient
 };
 
-const LayerRegistration route_registration(
-    {.name = "route",
-     .summary = "joins the channels of earlier layers",
-     .keys = {{"layers", "", "list of layers: indices, or negative: relative"},
-              {"groups", "1", "whole layers are joined", Effect::refused},
-              {"group_id", "0", "whole layers are joined", Effect::refused}},
-     .make = make_layer<RouteLayer>});
-
-const LayerRegistration shortcut_registration(
-    {.name = "shortcut",
-     .summary = "adds the output of an earlier layer",
-     .keys = {{"from", "", "layer to add: index, or negative: relative"},
-              {"activation", "linear", "applied to the sum"},
-              {"alpha", "1", "factor of the previous layer's output"},
-              {"beta", "1", "factor of the earlier layer's output"},
-              {"weights_type", "none", "the factors are alpha and beta", Effect::refused},
-              {"weights_normalization", "none", "the factors are alpha and beta", Effect::refused}},
-     .make = make_layer<ShortcutLayer>});
+const LayerRegistration route_registration({.name = "route", .make = make_layer<RouteLayer>});
+const LayerRegistration shortcut_registration({.name = "shortcut",
+                                               .make = make_layer<ShortcutLayer>});
 
 }  // namespace
 }  // namespace omni

@@ -31,10 +31,7 @@ class L2NormLayer final : public Layer {
   }
 };
 
-const LayerRegistration l2norm_registration(
-    {.name = "l2norm",
-     .summary = "scales the channels of every pixel to length one",
-     .make = make_layer<L2NormLayer>});
+const LayerRegistration l2norm_registration({.name = "l2norm", .make = make_layer<L2NormLayer>});
 
 }  // namespace
 }  // namespace omni

@@ -1,5 +1,4 @@
 // The losses: [softmax], [logistic] and [cost]. One of them is the last layer of a net that learns.
-// A [cost] after [softmax], as in old cfgs, is dropped, because [softmax] computes its own loss.
 #include <fmt/format.h>
 
 #include "codelets/elementwise/activation.hpp"
@@ -32,38 +31,31 @@ class LossLayer : public Layer {
 class SoftmaxLayer final : public LossLayer {
  public:
   explicit SoftmaxLayer(LayerBuilder& builder) : LossLayer(builder) {
-    OptionReader& options = builder.options();
+    const auto& options = builder.options<SoftmaxOptions>();
     const Extent extent = builder.input().extent();
     args_.inputs = static_cast<int>(extent.count());
-    args_.groups = options.integer("groups", 1, 1);
-    args_.temperature = options.real("temperature", 1, 1e-6f);
-    loss_ = !options.flag("noloss", false);
-    smoothing_ = builder.label_smoothing();
+    args_.groups = options.groups;
+    args_.temperature = options.temperature;
+    loss_ = options.loss;
+    smoothing_ = options.smoothing;
     if (!loss_ && builder.training())
-      options.refuse("noloss", "a softmax without loss cannot be trained",
+      builder.refuse("loss", "a softmax without loss cannot be trained",
                      "remove noloss: it computes cross-entropy then");
-    if (options.flag("spatial", false) && extent.h * extent.w > 1)
-      options.refuse("spatial",
+    if (options.spatial && extent.h * extent.w > 1)
+      builder.refuse("spatial",
                      fmt::format("a distribution for each of {}x{} pixels is not supported",
                                  extent.w, extent.h),
                      "an image has one label; add [avgpool] before it");
     if (args_.inputs % args_.groups != 0)
-      options.refuse(
+      builder.refuse(
           "groups",
           fmt::format("{} values do not divide into {} groups", args_.inputs, args_.groups),
           "use a divisor");
-    if (builder.training() && args_.groups > 1)
-      options.warn("groups",
-                   "above 1: only the group of the label learns from an image; in Darknet the "
-                   "others are pushed to 0, too");
-    if (builder.training() && args_.temperature != 1)
-      options.warn("temperature",
-                   "divides the gradient, too, which is the loss's own; in Darknet it does not "
-                   "(a rate as many times as large makes the same steps)");
     output_ = builder.float_blob("output", {1, 1, args_.inputs});
   }
 
   bool is_loss() const override { return loss_; }
+  float label_smoothing() const override { return smoothing_; }
   void forward(const Step& step, int slice) override {
     const SoftmaxArgs args = with_images(args_, images(slice));
     submit_forward(softmax_forward, args, slice);
@@ -107,14 +99,9 @@ class LogisticLayer final : public LossLayer {
 class CostLayer final : public LossLayer {
  public:
   explicit CostLayer(LayerBuilder& builder) : LossLayer(builder) {
-    static constexpr std::string_view kTypes[] = {"sse", "smooth", "L1"};  // in Distance's order
-    builder.options().refuse_values("type", {"masked"},
-                                    "it leaves out unknown truths, which a label does not have");
-    builder.options().refuse_values("type", {"seg", "wgan"}, "it is no loss of a classifier");
-    args_.distance = static_cast<Distance>(builder.options().choice("type", "sse", kTypes));
-    args_.scale = builder.options().real("scale", 1, 0);
-    if (index() == 0)
-      builder.options().refuse("", "[cost] has nothing to judge", "add layers above");
+    args_.distance = builder.options<DistanceOptions>().distance;
+    args_.scale = builder.options<DistanceOptions>().scale;
+    if (index() == 0) builder.refuse("", "[cost] has nothing to judge", "add layers above");
     const Input& predictions = builder.input();
     args_.inputs = static_cast<int>(predictions.extent().count());
     output_ = *predictions.blob;  // they pass through: the net's output is the last layer's
@@ -130,28 +117,10 @@ class CostLayer final : public LossLayer {
   CostLossArgs args_;
 };
 
-const LayerRegistration softmax_registration(
-    {.name = "softmax",
-     .aliases = {"soft"},
-     .summary = "class probabilities and cross-entropy loss; the last layer",
-     .keys = {{"groups", "1", "independent distributions per image"},
-              {"temperature", "1", "divides the inputs"},
-              {"spatial", "0", "1 is refused unless the input is 1x1"},
-              {"noloss", "0", "1: only probabilities, the net cannot be trained"},
-              {"tree", "", "trees of classes are not read", Effect::refused}},
-     .make = make_layer<SoftmaxLayer>});
-
-const LayerRegistration logistic_registration(
-    {.name = "logistic",
-     .summary = "a probability per class and logistic cross-entropy loss; the last layer",
-     .make = make_layer<LogisticLayer>});
-
-const LayerRegistration cost_registration(
-    {.name = "cost",
-     .summary = "distance from the truth as the loss; ignored after [softmax]",
-     .keys = {{"type", "sse", "sse smooth L1"}, {"scale", "1", "multiplies loss and gradient"}},
-     .in_vain = "ratio=0 noobj=1 thresh=0",
-     .make = make_layer<CostLayer>});
+const LayerRegistration softmax_registration({.name = "softmax", .make = make_layer<SoftmaxLayer>});
+const LayerRegistration logistic_registration({.name = "logistic",
+                                               .make = make_layer<LogisticLayer>});
+const LayerRegistration cost_registration({.name = "cost", .make = make_layer<CostLayer>});
 
 }  // namespace
 }  // namespace omni

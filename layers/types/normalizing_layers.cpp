@@ -13,8 +13,7 @@ class BatchnormLayer final : public Layer {
  public:
   explicit BatchnormLayer(LayerBuilder& builder)
       : Layer(builder), block_(builder, builder.input().extent(), Activation::linear) {
-    output_ = builder.blob("output", builder.extent_of(builder.index() - 1));
-    block_.shift->in_weights_file = false;  // Darknet's files have none for this layer
+    output_ = builder.blob("output", builder.extent());
     params_ = {block_.shift, block_.scale, block_.mean, block_.variance};
   }
 
@@ -35,13 +34,13 @@ class BatchnormLayer final : public Layer {
 class NormalizationLayer final : public Layer {
  public:
   explicit NormalizationLayer(LayerBuilder& builder) : Layer(builder) {
-    OptionReader& options = builder.options();
+    const auto& options = builder.options<LocalResponseOptions>();
     const Extent extent = builder.input().extent();
     args_.c = extent.c;
-    args_.size = options.integer("size", 5, 1, 1024);
-    args_.alpha = options.real("alpha", 1e-4f, 0);
-    args_.beta = options.real("beta", 0.75f, 0);
-    args_.kappa = options.real("kappa", 1, 1e-6f);
+    args_.size = options.size;
+    args_.alpha = options.alpha;
+    args_.beta = options.beta;
+    args_.kappa = options.kappa;
     output_ = builder.blob("output", extent);
     scale_ = builder.per_slice("scale", extent.count());
   }
@@ -74,20 +73,10 @@ class NormalizationLayer final : public Layer {
   std::vector<Tensor*> scale_;  // kappa + alpha * sum, for backward
 };
 
-const LayerRegistration batchnorm_registration(
-    {.name = "batchnorm",
-     .summary = "batch normalisation with scale and shift",
-     .make = make_layer<BatchnormLayer>});
-
-const LayerRegistration normalization_registration(
-    {.name = "normalization",
-     .aliases = {"lrn"},
-     .summary = "local response normalisation across channels",
-     .keys = {{"size", "5", "channels in the window"},
-              {"alpha", "0.0001", "per channel of the window"},
-              {"beta", "0.75", "exponent of the divisor"},
-              {"kappa", "1", "added to alpha times the sum of squares"}},
-     .make = make_layer<NormalizationLayer>});
+const LayerRegistration batchnorm_registration({.name = "batchnorm",
+                                                .make = make_layer<BatchnormLayer>});
+const LayerRegistration normalization_registration({.name = "normalization",
+                                                    .make = make_layer<NormalizationLayer>});
 
 }  // namespace
 }  // namespace omni

@@ -4,21 +4,25 @@
 
 namespace omni {
 
-void WeightedLayer::declare(LayerBuilder& builder, Extent extent, Param weights, FileOrder order) {
-  constexpr std::string_view kActivation = "logistic";
+void WeightedLayer::declare(LayerBuilder& builder, Extent extent, bool normalise,
+                            Activation activation, Param weights) {
   output_ = builder.blob("output", extent);
   weights.by_slice = weights.can_overwrite_diff = weights.in_products = true;
   weights_ = &builder.param(std::move(weights));
-  if (builder.options().flag("batch_normalize", false)) {
+  if (normalise) {
     product_ = builder.per_slice("product", output_.extent.count(), builder.values());
-    batchnorm_.emplace(builder, extent, read_activation(builder.options(), kActivation));
+    batchnorm_.emplace(builder, extent, activation);
     params_ = {batchnorm_->shift, batchnorm_->scale, batchnorm_->mean, batchnorm_->variance};
   } else {
-    activation_ = {builder, kActivation, extent};
-    bias_ = &builder.param({.name = "bias", .shape = {extent.c}, .filler = {}, .by_slice = true});
+    activation_ = {builder, activation, extent};
+    bias_ = &builder.param({.role = ParamRole::bias,
+                            .name = "bias",
+                            .shape = {extent.c},
+                            .filler = {},
+                            .by_slice = true});
     params_ = {bias_};
   }
-  params_.insert(order == FileOrder::weights_last ? params_.end() : params_.begin() + 1, weights_);
+  params_.push_back(weights_);
 }
 
 void WeightedLayer::forward(const Step& step, int slice) {

@@ -27,12 +27,10 @@ class WeightedLayer : public Layer {
   }
 
  protected:
-  // Where Darknet's files have the weights: after all other parameters, or right after the bias.
-  enum class FileOrder { weights_last, weights_second };
-
   explicit WeightedLayer(LayerBuilder& builder) : Layer(builder) {}
   // The derived constructor calls this once it knows the shapes.
-  void declare(LayerBuilder& builder, Extent output, Param weights, FileOrder order);
+  void declare(LayerBuilder& builder, Extent output, bool normalise, Activation activation,
+               Param weights);
 
   // Submits dst = activation(product + bias). `bias` may be null.
   virtual void multiply(int slice, const Tensor* bias, Activation activation,

@@ -174,14 +174,7 @@ auto filling_from(const Checkpoint& checkpoint, Status& status) {
 
 }  // namespace
 
-std::string layers_hash(const NetDescription& net) {
-  std::string text;
-  for (const Section& layer : net.layers) {
-    text += "[" + layer.type + "]";
-    for (const Option& option : layer.options) text += option.key + "=" + option.value + ";";
-  }
-  return checksum_of(text);
-}
+std::string layers_hash(const NetDescription& net) { return checksum_of(net.statements); }
 
 void bring_arrays(ComputeGroups& groups) {
   const auto bring = [](const std::string&, const Param&, const Tensor& tensor) {

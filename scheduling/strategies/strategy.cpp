@@ -17,7 +17,7 @@ ExchangeArgs Strategy::step(const GroupUpdate& update, std::size_t number) {
   const Param& param = *params(update.batch.group)[number];
   return {.learning_rate = update.rule.learning_rate * param.rate,
           .momentum = static_cast<float>(update.rule.momentum.explicit_part),
-          .decay = param.decays ? solver_.decay : 0,
+          .decay = solver_.decay * param.decay,
           .gradient_scale = 1.0f / static_cast<float>(update.batch.count),
           .square_memory = solver_.square_memory,
           .epsilon = solver_.epsilon,

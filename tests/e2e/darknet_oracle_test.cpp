@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "codelets/elementwise/activation_functors.hpp"
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "layers/net.hpp"
 #include "runtime/rng.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -70,7 +70,7 @@ class Ours {
   std::vector<Param*> params() {
     std::vector<Param*> stored;
     for (Param* param : net_->params())
-      if (param->in_weights_file) stored.push_back(param);
+      if (!param->name.ends_with("batchnorm.shift")) stored.push_back(param);
     return stored;
   }
   // Weights as in training; biases and statistics unlike those of a new net.
@@ -78,7 +78,7 @@ class Ours {
     net_->initialise(3);
     Draws draws(Philox(5, RandomStream::synthetic), 0);
     for (const Param* param : params()) {
-      if (param->decays) continue;
+      if (param->decay > 0) continue;
       const bool positive = param->name.ends_with("variance") || param->name.ends_with("scale");
       const HostAccess access(*param->master, HostAccess::Mode::write);
       for (float& value : access.f32()) {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "layers/net.hpp"
 #include "runtime/log.hpp"
 #include "tests/support/omni_run_fork.hpp"

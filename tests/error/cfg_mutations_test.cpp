@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "layers/net.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"

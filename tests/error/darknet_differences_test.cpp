@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "layers/net.hpp"
 #include "runtime/log.hpp"
 

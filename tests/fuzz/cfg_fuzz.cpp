@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "layers/net.hpp"
 #include "runtime/log.hpp"
 #include "tests/fuzz/fuzz_target.hpp"

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/temporary_directory.hpp"
 

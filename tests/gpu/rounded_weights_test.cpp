@@ -4,7 +4,7 @@
 #include <set>
 
 #include "codelets/elementwise/exchange.hpp"
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "layers/net.hpp"
 #include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/forecast/iteration_model.hpp"
 #include "scheduling/policy/omni_policy.hpp"

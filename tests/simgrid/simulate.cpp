@@ -9,7 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/open.hpp"
 #include "runtime/tasks/session.hpp"

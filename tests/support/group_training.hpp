@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/open.hpp"
 #include "runtime/tasks/host_access.hpp"

@@ -1,5 +1,5 @@
 // What the cfg grammar accepts and how it reads it. What it refuses: tests/error/cfg_cases.txt.
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>

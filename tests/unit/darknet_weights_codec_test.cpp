@@ -1,5 +1,5 @@
 // The .weights container: exact bytes, the rule of the `seen` field, and no silent short read.
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "layers/net.hpp"
 #include "layers/slice_choice.hpp"
 #include "runtime/bf16/float_copies.hpp"

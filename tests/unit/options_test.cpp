@@ -1,5 +1,5 @@
 // Typed reading of options: accepted values, exact refusals, "did you mean".
-#include "layers/options.hpp"
+#include "layers/formats/darknet/sections.hpp"
 
 #include <gtest/gtest.h>
 

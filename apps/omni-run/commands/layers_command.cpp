@@ -1,12 +1,12 @@
-// omni-run layers: what nets may contain, from the registry itself.
+// omni-run layers: what nets may contain, from the declarations of their keys.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
-#include "layers/formats/darknet.hpp"
-#include "layers/layer_builder.hpp"
+#include "layers/formats/darknet/darknet.hpp"
+#include "layers/formats/darknet/layer_sections.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
 
@@ -38,8 +38,8 @@ void print_keys(std::span<const Key> keys) {
   if (!ignored.empty()) log::result("    without effect: {}\n", fmt::join(ignored, " "));
 }
 
-// The registry appends the common keys to every type; here they are printed once.
-std::span<const Key> own_keys(const LayerType& type) {
+// The common keys are appended to every type; here they are printed once.
+std::span<const Key> own_keys(const DarknetType& type) {
   return std::span(type.keys).first(type.keys.size() - common_layer_keys().size());
 }
 
@@ -50,7 +50,7 @@ Status layers_command(const CommonArguments& arguments) {
     nlohmann::ordered_json matrix{{"net", keys_json(net_keys())},
                                   {"common", keys_json(common_layer_keys())},
                                   {"layers", nlohmann::ordered_json::array()}};
-    for (const LayerType& type : layer_types())
+    for (const DarknetType& type : darknet_types())
       matrix["layers"].push_back({{"name", type.name},
                                   {"aliases", type.aliases},
                                   {"summary", type.summary},
@@ -60,7 +60,7 @@ Status layers_command(const CommonArguments& arguments) {
   }
   log::result("[net] (also [network]): key, default, meaning\n");
   print_keys(net_keys());
-  for (const LayerType& type : layer_types()) {
+  for (const DarknetType& type : darknet_types()) {
     log::result("\n[{}]{}{}: {}\n", type.name, type.aliases.empty() ? "" : " also ",
                 fmt::join(type.aliases, " "), type.summary);
     print_keys(own_keys(type));

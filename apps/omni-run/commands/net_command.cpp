@@ -6,7 +6,7 @@
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "runtime/files.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/log.hpp"

@@ -7,7 +7,7 @@
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/training.hpp"
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/log.hpp"

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "apps/omni-run/command_arguments.hpp"
-#include "layers/options.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/checkpoint/checkpoint_folder.hpp"

@@ -11,7 +11,7 @@
 #include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "apps/output_file.hpp"
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/data/data_check.hpp"

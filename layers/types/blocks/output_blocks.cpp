@@ -13,16 +13,8 @@
 
 namespace omni {
 
-Activation read_activation(OptionReader& options, std::string_view fallback) {
-  options.refuse_values(
-      "activation",
-      {"normalize_channels", "normalize_channels_softmax", "normalize_channels_softmax_maxval"},
-      "it mixes channels; only element-wise ones are");
-  return static_cast<Activation>(options.choice("activation", fallback, kActivationNames));
-}
-
-ActivationBlock::ActivationBlock(LayerBuilder& builder, std::string_view fallback, Extent extent)
-    : kind_(read_activation(builder.options(), fallback)) {
+ActivationBlock::ActivationBlock(LayerBuilder& builder, Activation kind, Extent extent)
+    : kind_(kind) {
   if (gradient_needs_input(kind_))
     before_ = builder.per_slice("before", extent.count(), builder.values());
 }
@@ -64,16 +56,17 @@ BatchnormBlock::BatchnormBlock(LayerBuilder& builder, Extent extent, Activation 
       activation_of_gradient_(activation),
       slices_(builder.slices()) {
   const std::size_t channels = extent.c;
-  const auto param = [&](const char* name, float start, bool trainable) {
-    return &builder.param({.name = name,
+  const auto param = [&](ParamRole role, const char* name, float start, bool trainable) {
+    return &builder.param({.role = role,
+                           .name = name,
                            .shape = {extent.c},
                            .filler = {.kind = Filler::Kind::constant, .scale = start},
                            .trainable = trainable});
   };
-  shift = param("shift", 0, true);
-  scale = param("scale", 1, true);
-  mean = param("rolling_mean", 0, false);
-  variance = param("rolling_variance", 1, false);
+  shift = param(ParamRole::bias, "shift", 0, true);
+  scale = param(ParamRole::scale, "scale", 1, true);
+  mean = param(ParamRole::mean, "rolling_mean", 0, false);
+  variance = param(ParamRole::variance, "rolling_variance", 1, false);
   if (!builder.training()) return;
   shift->whole_on_each_rank = scale->whole_on_each_rank = true;
   const auto sums = [&] { return &builder.tensor("batchnorm.sums", 2 * channels); };

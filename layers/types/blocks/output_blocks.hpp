@@ -11,16 +11,15 @@
 
 namespace omni {
 
-Activation read_activation(OptionReader& options, std::string_view fallback);
 std::string fused_name(Activation activation);  // for example " relu"; "" for linear
 
-// The activation at the end of a layer, as its key `activation` says. Usually the layer's own task
+// The activation at the end of a layer, as its description says. Usually the layer's own task
 // applies it in place. If the activation's gradient needs its input, another task applies it, and
 // the layer keeps its input.
 class ActivationBlock {
  public:
   ActivationBlock() = default;
-  ActivationBlock(LayerBuilder& builder, std::string_view fallback, Extent extent);
+  ActivationBlock(LayerBuilder& builder, Activation kind, Extent extent);
 
   Activation kind() const { return kind_; }
   // fused() is the activation that the layer's own task applies; targets() are the tensors that

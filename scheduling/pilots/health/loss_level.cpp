@@ -24,7 +24,8 @@ bool surely_below(const LossMean& mean, double level) {
 
 std::optional<double> chance_loss(const Net& net, std::span<const double> shares) {
   const std::size_t classes = net.classes();
-  const double smoothing = net.options().label_smoothing, even = 1.0 / static_cast<double>(classes);
+  const auto smoothing = static_cast<double>(net.layers().back()->label_smoothing());
+  const double even = 1.0 / static_cast<double>(classes);
   const std::string& type = net.layers().back()->type();
   if (type != "softmax" && type != "logistic") return {};
   double loss = 0;

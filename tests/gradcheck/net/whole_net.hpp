@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "layers/net.hpp"
 #include "runtime/rng.hpp"
 #include "runtime/tasks/host_access.hpp"

@@ -70,7 +70,7 @@ class GroupTraining : public test::DeterministicSession {
         const Exchange exchange{
             {.learning_rate = 0.05f,
              .momentum = merged && is_connected(*params[i]) ? 0.9f : stale_momentum,
-             .decay = params[i]->decays ? 0.01f : 0,
+             .decay = 0.01f * params[i]->decay,
              .gradient_scale = 1.0f / kBatch},
             {*params[i]->master, *params[i]->diff, *params[i]->velocity}};
         submit_exchanges({&exchange, 1}, ExchangeOrder::submission);

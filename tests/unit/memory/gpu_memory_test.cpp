@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/omni-run/memory/demand.hpp"
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "runtime/cuda/gpu_tensors.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/tasks/codelet.hpp"

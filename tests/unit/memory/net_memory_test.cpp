@@ -11,7 +11,7 @@
 #include <string>
 
 #include "codelets/elementwise/exchange.hpp"
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "layers/net.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/tensor_pool.hpp"

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "layers/net.hpp"
 #include "tests/support/net_text.hpp"
 

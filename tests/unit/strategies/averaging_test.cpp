@@ -116,8 +116,8 @@ class AveragingTest : public test::DeterministicSession {
         for (std::size_t at = 0; at < diff.size(); ++at) {
           double& w = member.w[i][at];
           const double pull = options_.pulls && meets ? options_.pull * (w - z_[i][at]) : 0;
-          const double gradient =
-              static_cast<double>(diff[at]) / kAveragedBatch + (params[i]->decays ? 0.01 * w : 0);
+          const double gradient = static_cast<double>(diff[at]) / kAveragedBatch +
+                                  (params[i]->decay > 0 ? 0.01 * w : 0);
           member.velocity[i][at] = 0.9 * member.velocity[i][at] + gradient;
           w -= rate * member.velocity[i][at] + pull;
           change[i][at] += pull;

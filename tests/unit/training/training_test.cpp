@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 #include "runtime/data/open.hpp"
 #include "runtime/tasks/host_access.hpp"
 #include "tests/support/deterministic_session.hpp"

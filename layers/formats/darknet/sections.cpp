@@ -1,5 +1,5 @@
 // Typed reading of options: every refusal names the line, the value and what was expected instead.
-#include "layers/options.hpp"
+#include "layers/formats/darknet/sections.hpp"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>

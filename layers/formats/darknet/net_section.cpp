@@ -7,9 +7,8 @@
 #include <cmath>
 #include <limits>
 
-#include "layers/classes.hpp"
-#include "layers/formats/darknet.hpp"
-#include "layers/layer_builder.hpp"
+#include "layers/formats/darknet/darknet.hpp"
+#include "layers/formats/darknet/layer_sections.hpp"
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
 
@@ -211,26 +210,10 @@ Status add_settings(Section& net, const std::vector<std::string>& settings) {
   return {};
 }
 
-// Section names and keys, before any layer is made.
-Status check_sections(const std::vector<Section>& layers, bool strict) {
-  std::string_view previous;
-  for (const Section& section : layers) {
-    OMNI_TRY(const LayerType* type, find_layer_type(section));
-    OMNI_CHECK(check_keys(section, type->keys, strict));
-    if (previous == "softmax" && type->name == "cost")
-      log::warn_once(
-          "{}: [cost] after [softmax] is ignored (softmax computes cross-entropy itself)",
-          section.where());
-    const Option* noloss = section.find("noloss");
-    previous = noloss != nullptr && noloss->value == "1" ? "" : type->name;
-  }
-  return {};
-}
-
-// The same for equal statements.
+// The same for equal statements; checkpoints have a hash of the layers'.
 std::string normalised(const Section& section) {
-  std::string text = "[" + section.type + "]\n";
-  for (const Option& option : section.options) text += option.key + "=" + option.value + "\n";
+  std::string text = "[" + section.type + "]";
+  for (const Option& option : section.options) text += option.key + "=" + option.value + ";";
   return text;
 }
 
@@ -273,23 +256,24 @@ Result<TrainableNet> describe_darknet_net(DarknetCfg cfg, const ReadOptions& how
                                read.options.subdivisions),
                    "choose a divisor of the batch");
   read_input(options, read.options, read.augment);
-  read.options.label_smoothing = options.real("label_smooth_eps", 0, 0, 1);
+  const float smoothing = options.real("label_smooth_eps", 0, 0, 1);
   read_solver(options, named, read.solver);
   check_solver(options, read.solver);
   read_augment(options, read.augment);
   OMNI_CHECK(options.status());
   for (const Key& key : net_keys())
     if (options.has(key.name)) read.places.emplace(key.name, options.where(key.name));
-  OMNI_CHECK(check_sections(cfg.layers, how.strict));
-  read.layers = std::move(cfg.layers);
-  if (how.classes > 0) OMNI_CHECK(set_classes(read, how.classes));
-  read.text =
-      normalised(cfg.net) + fmt::format("{} {} {} {} {} {} {} {}\n", read.options.batch,
-                                        read.options.subdivisions, read.solver.learning_rate,
-                                        read.solver.momentum, read.solver.decay,
-                                        static_cast<int>(read.solver.policy), read.solver.burn_in,
-                                        read.solver.max_batches);
-  for (const Section& layer : read.layers) read.text += normalised(layer);
+  ClassesKey classes;
+  if (how.classes > 0) {
+    OMNI_TRY(classes, set_classes(cfg.layers, how.classes));
+  }
+  read.inputs = {"data"};
+  OMNI_TRY(read.layers, describe_layers(cfg.layers, smoothing, how.strict));
+  if (how.classes > 0) OMNI_CHECK(check_classes(read, how.classes, classes));
+  if (smoothing > 0 && read.layers.back().type != "softmax")
+    log::warn_once("{}: label_smooth_eps has no effect without [softmax]", read.where);
+  for (const Section& layer : cfg.layers) read.statements += normalised(layer);
+  read.text = normalised(cfg.net) + read.statements;
   return read;
 }
 

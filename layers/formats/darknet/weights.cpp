@@ -1,9 +1,10 @@
 // Parameters to and from Darknet's .weights.
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -15,19 +16,32 @@
 namespace omni {
 namespace {
 
-// Visits every value of the matrix by its index here (spatial, channels) and in the file (channels,
-// spatial).
-void for_each_value(const Param& param, auto visit) {
-  const std::int64_t inner = param.spatial * param.channels;
-  for (std::int64_t row = 0; row < param.rows; ++row)
-    for (std::int64_t s = 0; s < param.spatial; ++s)
-      for (std::int64_t c = 0; c < param.channels; ++c)
-        visit(row * inner + s * param.channels + c, row * inner + c * param.spatial + s);
+// A parameter as it is stored: channels first, so (channels, spatial) where here are (spatial,
+// channels). Of a vector, spatial is 1, and the order is the same.
+struct Stored {
+  Param* param;
+  bool connected;  // a matrix that old files may hold as (inputs, outputs)
+  std::int64_t rows = 1, spatial = 1, channels = 1;
+
+  Stored(Param& of, bool is_connected)
+      : param(&of), connected(is_connected), channels(of.shape.back()) {
+    for (std::size_t i = 0; i + 1 < of.shape.size(); ++i)
+      (i + 3 < of.shape.size() ? rows : spatial) *= of.shape[i];
+  }
+};
+
+// Visits every value by its index here and in the file.
+void for_each_value(const Stored& of, auto visit) {
+  const std::int64_t inner = of.spatial * of.channels;
+  for (std::int64_t row = 0; row < of.rows; ++row)
+    for (std::int64_t s = 0; s < of.spatial; ++s)
+      for (std::int64_t c = 0; c < of.channels; ++c)
+        visit(row * inner + s * of.channels + c, row * inner + c * of.spatial + s);
 }
 
 // Old files may hold a connected matrix as (inputs, outputs).
-void untranspose(const Param& param, std::vector<float>& values) {
-  const std::size_t rows = param.rows;
+void untranspose(const Stored& of, std::vector<float>& values) {
+  const std::size_t rows = of.rows;
   const std::size_t columns = values.size() / rows;
   std::vector<float> turned(values.size());
   for (std::size_t row = 0; row < rows; ++row)
@@ -36,16 +50,26 @@ void untranspose(const Param& param, std::vector<float>& values) {
   values = std::move(turned);
 }
 
-std::vector<Param*> stored(Net& net) {
-  std::vector<Param*> params;
-  for (Param* param : net.params()) {
-    if (param->in_weights_file)
-      params.push_back(param);
-    else
-      log::warn("{}: Darknet's .weights have no place for it (keep a checkpoint instead)",
-                param->name);
+// In the order of Darknet's layers.
+std::vector<Stored> stored(const Net& net) {
+  constexpr std::array kUsual{ParamRole::bias, ParamRole::scale, ParamRole::mean,
+                              ParamRole::variance, ParamRole::weights},
+      kConnected{ParamRole::bias, ParamRole::weights, ParamRole::scale, ParamRole::mean,
+                 ParamRole::variance};
+  std::vector<Stored> all;
+  for (const auto& layer : net.layers()) {
+    const bool connected = layer->type() == "connected";
+    for (const ParamRole role : connected ? kConnected : kUsual)
+      for (Param* param : layer->params()) {
+        if (param->role != role) continue;
+        if (layer->type() == "batchnorm" && role == ParamRole::bias)
+          log::warn("{}: Darknet's .weights have no place for it (keep a checkpoint instead)",
+                    param->name);
+        else
+          all.emplace_back(*param, connected && role == ParamRole::weights);
+      }
   }
-  return params;
+  return all;
 }
 
 // ---- the container: it checks nothing, so every read is weighed against the bytes left ----
@@ -65,23 +89,24 @@ std::span<const std::byte> bytes_of(const auto& value) {
 
 Status load_darknet_weights(Net& net, const std::filesystem::path& path) {
   OMNI_TRY(DarknetWeightsReader reader, DarknetWeightsReader::open(path));
-  std::vector<Param*> params = stored(net);
+  std::vector<Stored> params = stored(net);
   // Behind the last layer that loads, the file may go on as it likes: weights of a net with other
   // classes, say, or none.
   const std::size_t all = params.size();
-  while (!params.empty() && !params.back()->load) params.pop_back();
+  while (!params.empty() && !params.back().param->load) params.pop_back();
   std::uint64_t count = 0;
-  for (const Param* param : params) count += param->master->count();
+  for (const Stored& each : params) count += each.param->master->count();
   OMNI_CHECK(reader.expect(count, params.size() < all));
   std::vector<float> block;
-  for (const Param* param : params) {
-    block.resize(param->master->count());
-    OMNI_CHECK(reader.read(block, param->name));
-    if (!param->load) continue;
-    if (param->connected && reader.header().transposed()) untranspose(*param, block);
-    const HostAccess access(*param->master, HostAccess::Mode::write);
+  for (const Stored& each : params) {
+    const Param& param = *each.param;
+    block.resize(param.master->count());
+    OMNI_CHECK(reader.read(block, param.name));
+    if (!param.load) continue;
+    if (each.connected && reader.header().transposed()) untranspose(each, block);
+    const HostAccess access(*param.master, HostAccess::Mode::write);
     for_each_value(
-        *param, [&](std::size_t ours, std::size_t theirs) { access.f32()[ours] = block[theirs]; });
+        each, [&](std::size_t ours, std::size_t theirs) { access.f32()[ours] = block[theirs]; });
   }
   return {};
 }
@@ -90,14 +115,15 @@ Status save_darknet_weights(Net& net, const std::filesystem::path& path,
                             std::uint64_t images_seen) {
   OMNI_TRY(AtomicFile file, create_darknet_weights(path, {.seen = images_seen}));
   std::vector<float> block;
-  for (const Param* param : stored(net)) {
-    block.resize(param->master->count());
-    const HostAccess access(*param->master, HostAccess::Mode::read);
+  for (const Stored& each : stored(net)) {
+    const Param& param = *each.param;
+    block.resize(param.master->count());
+    const HostAccess access(*param.master, HostAccess::Mode::read);
     for_each_value(
-        *param, [&](std::size_t ours, std::size_t theirs) { block[theirs] = access.f32()[ours]; });
+        each, [&](std::size_t ours, std::size_t theirs) { block[theirs] = access.f32()[ours]; });
     if (!std::ranges::all_of(block, [](float value) { return std::isfinite(value); }))
       return Error{ErrorKind::diverged, path.string(),
-                   param->name + " holds values that are not finite", "nothing was written"};
+                   param.name + " holds values that are not finite", "nothing was written"};
     OMNI_CHECK(file.write(std::as_bytes(std::span(block))));
   }
   return file.commit();

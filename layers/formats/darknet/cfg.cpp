@@ -1,7 +1,7 @@
 // The Darknet cfg grammar. Blanks mean nothing anywhere in a line, so `hue = .1` and `[ net ]`
 // work. Beyond Darknet: CRLF, a byte order mark and inline comments are accepted, and nothing wrong
 // passes in silence.
-#include "layers/formats/darknet.hpp"
+#include "layers/formats/darknet/darknet.hpp"
 
 #include <fmt/core.h>
 

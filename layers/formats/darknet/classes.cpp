@@ -1,17 +1,17 @@
-#include "layers/classes.hpp"
-
+// Another number of classes for a net that is described: the option that decides how many outputs
+// its last layer with weights has.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 
-#include "layers/layer_builder.hpp"
+#include "layers/formats/darknet/layer_sections.hpp"
 #include "layers/net.hpp"
 
 namespace omni {
 namespace {
 
-bool declares(const LayerType& type, std::string_view key) {
+bool declares(const DarknetType& type, std::string_view key) {
   return std::ranges::find(type.keys, key, &Key::name) != type.keys.end();
 }
 
@@ -27,11 +27,11 @@ void set(Section& section, std::string_view key, std::string value) {
 
 }  // namespace
 
-Status set_classes(NetDescription& net, int classes) {
+Result<ClassesKey> set_classes(std::vector<Section>& layers, int classes) {
   const std::string option = fmt::format("--classes {}", classes);
-  for (std::size_t i = net.layers.size(); i-- > 0;) {
-    Section& section = net.layers[i];
-    OMNI_TRY(const LayerType* type, find_layer_type(section));
+  for (std::size_t i = layers.size(); i-- > 0;) {
+    Section& section = layers[i];
+    OMNI_TRY(const DarknetType* type, find_darknet_type(section));
     if (declares(*type, "layers") || declares(*type, "from"))
       return Error{ErrorKind::usage, section.where(),
                    fmt::format("{}: the outputs of this [{}] come from several layers", option,
@@ -42,16 +42,20 @@ Status set_classes(NetDescription& net, int classes) {
                                                               : "";
     if (key.empty()) continue;
     set(section, key, std::to_string(classes));
-    OMNI_TRY(const auto built, Net::build(net, {.training = false, .images = 1, .slice = 1}));
-    if (built->classes() == classes) return {};
-    return Error{ErrorKind::usage, section.where(),
-                 fmt::format("{}: with {}={} the net has {} outputs", option, key, classes,
-                             built->classes()),
-                 "put [avgpool], or [connected] with so many outputs, behind it"};
+    return ClassesKey{section.where(), key};
   }
-  return Error{ErrorKind::usage, net.layers.back().where(),
+  return Error{ErrorKind::usage, layers.back().where(),
                option + ": no layer says how many outputs the net has",
                "put [connected] with so many outputs before the loss"};
+}
+
+Status check_classes(const NetDescription& net, int classes, const ClassesKey& set) {
+  OMNI_TRY(const auto built, Net::build(net, {.training = false, .images = 1, .slice = 1}));
+  if (built->classes() == classes) return {};
+  return Error{ErrorKind::usage, set.where,
+               fmt::format("--classes {}: with {}={} the net has {} outputs", classes, set.key,
+                           classes, built->classes()),
+               "put [avgpool], or [connected] with so many outputs, behind it"};
 }
 
 }  // namespace omni

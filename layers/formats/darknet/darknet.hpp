@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "layers/formats/darknet/sections.hpp"
 #include "layers/net.hpp"
 #include "layers/net_description.hpp"
 #include "runtime/files.hpp"
