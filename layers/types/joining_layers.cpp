@@ -148,7 +148,7 @@ class ShortcutLayer final : public Layer {
   ShortcutArgs args_;
   ActivationBlock activation_;
   int from_;
-  bool before_sums_ = false;  // the layer before makes our output, and has our gradient
+  bool before_sums_ = false;  // true: the layer before computes this output, and has its gradient
 };
 
 const LayerRegistration route_registration(

@@ -16,7 +16,7 @@ namespace {
 
 // ---- pooling ----
 
-constexpr int kMaxWindow = 255;  // squared, below kNoCell<std::uint16_t>
+constexpr int kMaxWindow = 255;  // its square must be below kNoCell<std::uint16_t>
 
 // Reads size, stride and padding. Without a size the window is the whole image.
 PoolShape read_window(LayerBuilder& builder, const Extent& src, bool global) {
