@@ -14,7 +14,7 @@ std::atomic<Level> current_level{Level::normal};
 std::mutex mutex;
 std::string capture_buffer;
 std::string* captured = nullptr;  // &capture_buffer while a Capture lives
-bool is_first = true;             // of several ranks
+bool is_first = true;             // true also if there is only one rank
 bool holds_warnings = false;
 std::string own_name, warnings, kept_error;
 
@@ -42,7 +42,7 @@ void result_text(std::string_view text) {
   if (!is_first) return;
   const std::string out = printable(text);
   std::fwrite(out.data(), 1, out.size(), stdout);
-  std::fflush(stdout);  // who is asked to stop leaves at once
+  std::fflush(stdout);  // a signal may end the process at once
 }
 void warn_line(std::string_view text) {
   const std::string warning = "warning: " + std::string(text);

@@ -27,7 +27,8 @@ bool on_terminal = false, silent = false;
 constexpr std::array kRequests{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 std::array<struct sigaction, NSIG> handlers_before{};
 
-std::atomic<const char*> farewell_text{nullptr};  // never freed: a request may come at any time
+std::atomic<const char*> farewell_text{
+    nullptr};  // never freed, because a signal may come at any time
 int farewell_code = 0;
 std::atomic<bool> in_order{false}, requested{false};
 // Second of the first request, on the monotonic clock; 0: none yet.
@@ -65,7 +66,7 @@ extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
     if (number != SIGALRM) requested_at = now.tv_sec + 1;
     say(kStopping);
   } else if (now.tv_sec + 1 - first >= kPatienceSeconds && number != SIGXCPU &&
-             number != SIGALRM) {  // the former is sent every second
+             number != SIGALRM) {  // SIGXCPU is sent every second
     say(kQuitting);
     _exit(128 + number);
   }

@@ -15,7 +15,7 @@
 namespace omni {
 namespace {
 
-constexpr std::size_t kStack = 16 << 20;  // twice what the C library takes by default
+constexpr std::size_t kStack = 16 << 20;  // bytes; twice the C library's default
 
 // Starts a thread. The system has one error for a lack of memory and for too many threads.
 std::thread started(std::function<void()> work) {

@@ -31,7 +31,7 @@ struct Geometry {
         dst_factor(channels_last(dst.dims(), onednn::factors().type)),
         weights_factor(weight_dims(s), onednn::factors().type, memory::format_tag::any),
         strides{s.stride_h, s.stride_w},
-        dilation{s.dilation_h - 1, s.dilation_w - 1},  // oneDNN counts the holes
+        dilation{s.dilation_h - 1, s.dilation_w - 1},  // oneDNN counts the gaps between taps
         padding{s.pad_h, s.pad_w} {}
 
   static memory::desc channels_last(const memory::dims& dims, memory::data_type type) {
@@ -43,7 +43,7 @@ struct Geometry {
   }
 
   memory::desc src, dst, weights, bias;
-  memory::desc any_weights;  // a gradient, in a layout of oneDNN's choice
+  memory::desc any_weights;  // the gradient of weights, in a layout that oneDNN chooses
   memory::desc src_factor, dst_factor, weights_factor;
   memory::dims strides, dilation, padding;
 };

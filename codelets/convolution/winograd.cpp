@@ -98,7 +98,7 @@ void for_each_output(const Grid& grid, const Space& space, Block block, int coun
 
 struct ProductsArgs {
   int planes, m, n, k;
-  std::int64_t a_plane, b_plane, result_plane;  // from plane to plane
+  std::int64_t a_plane, b_plane, result_plane;  // values from plane to plane
   bool a_transposed = false;
   bool adds = false;
 
@@ -303,7 +303,7 @@ struct Offsets {
 template <int in_, int taps_, class T>
 struct Tile {
   static constexpr int in = in_, taps = taps_, outputs = winograd::outputs(in, taps);
-  using Value = T;  // of what is multiplied
+  using Value = T;  // type of the factors
 };
 
 // 8x8 tiles amplify rounding errors too much for bf16.

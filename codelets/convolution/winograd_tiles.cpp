@@ -39,7 +39,7 @@ int part(std::int64_t count, std::int64_t most) {
 
 Mosaic mosaic_of(const Convolved& what) {
   constexpr int kMost = 8;          // images in a line
-  constexpr double kEnough = 0.97;  // of the tiles
+  constexpr double kEnough = 0.97;  // a mosaic must need at most this share of the tiles
   const int pitch_h = std::max(what.in.h + what.pad_h, what.out.h);
   const int pitch_w = std::max(what.in.w + what.pad_w, what.out.w);
   const auto tiles = [&](int images, int pitch, int size) {

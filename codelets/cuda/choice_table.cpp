@@ -55,7 +55,7 @@ std::optional<ChoiceTable::Numbers> ChoiceTable::choose(
   for (auto known = choices_.find(key); known != choices_.end() && known->second != tried;
        known = choices_.find(key)) {
     tried = known->second;
-    lock.unlock();  // preparing an algorithm may mean to compile it, for each device
+    lock.unlock();  // preparing an algorithm may compile it, on each device
     if (works(*tried)) return tried;
     lock.lock();
   }
@@ -109,7 +109,7 @@ Status ChoiceTable::write() const {
                           {"device", device_},
                           {lower_case(library_.name), library_.version},
                           {"algorithms", list}};
-  std::error_code none;  // shows in what follows
+  std::error_code none;  // errors show in the next steps
   std::filesystem::create_directories(path_.parent_path(), none);
   return write_file_atomically(
       path_, json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");

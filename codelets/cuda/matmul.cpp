@@ -30,7 +30,7 @@ std::size_t most_workspace(const CudaWorker& worker) {
 constexpr int kMostCandidates = 8;
 
 struct Alignments {
-  int a, b, product;  // in bytes
+  int a, b, product;  // alignments in bytes
 
   auto operator<=>(const Alignments&) const = default;
 };
@@ -121,7 +121,8 @@ class MatmulPlan {
                                    : bias       ? CUBLASLT_EPILOGUE_BIAS
                                    : relu       ? CUBLASLT_EPILOGUE_RELU
                                                 : CUBLASLT_EPILOGUE_DEFAULT));
-    if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);  // for its alignment
+    if (bias)
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);  // cuBLASLt looks at its alignment
   }
 
   // Returns the algorithms to try. Those that cuBLASLt expects to be best come first.
@@ -206,10 +207,10 @@ class MatmulPlan {
   bool enqueues(CudaWorker& worker, const MatmulOperands& operands, void* product) {
     try {
       if (enqueue(worker, operands, product) == CUBLAS_STATUS_SUCCESS) return true;
-    } catch (const std::bad_alloc&) {  // no workspace
+    } catch (const std::bad_alloc&) {  // there is no memory for a workspace
       if (implementation_policy().deterministic) throw;
     }
-    cudaGetLastError();  // a refusal may leave one, which is nobody else's
+    cudaGetLastError();  // clears the error that a refusal may leave
     return false;
   }
 

@@ -64,7 +64,7 @@ void copy_columns(const ColumnPartsArgs& args, const Buffers& buffers) {
 template <int lanes>
 struct PartsSum {
   int count;
-  std::int64_t skipped;  // floats of every part
+  std::int64_t skipped;  // floats before the first row, in every part
   Parts parts;
   Lanes<lanes>* dst;
   __device__ void operator()(std::int64_t i) const {

@@ -40,7 +40,7 @@ double best_rate(const Session& session, int threads, double units, auto make_wo
         &start, [](std::barrier<>* left) { left->arrive_and_drop(); });
     session.bind_to_cpu_worker(worker);
     auto once = make_work();
-    once();  // pages, code and library caches
+    once();  // touches pages, and loads code and libraries
     for (double& seconds : slowest) {
       start.arrive_and_wait();
       const auto before = std::chrono::steady_clock::now();
@@ -62,7 +62,7 @@ void product_of_gemm(float* a, float* b, float* c) {
 
 double gemm_rate(const Session& session, int threads, Product product) {
   return best_rate(session, threads, 2.0 * kSize * kSize * kSize, [product] {
-    DeviceContext::current();  // BLAS with one thread
+    DeviceContext::current();  // limits BLAS to one thread
     return [product, a = std::vector<float>(kSize * kSize, 0.5f),
             b = std::vector<float>(kSize * kSize, 0.25f),
             c = std::vector<float>(kSize * kSize)]() mutable {

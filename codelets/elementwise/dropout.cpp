@@ -5,8 +5,8 @@
 namespace omni {
 namespace {
 
-constexpr int kDropoutLanes = 16;          // counters drawn at once
-constexpr int kGroup = 4 * kDropoutLanes;  // the elements that they decide
+constexpr int kDropoutLanes = 16;          // counters that are drawn together
+constexpr int kGroup = 4 * kDropoutLanes;  // elements that these counters decide
 
 constexpr auto drop_vector = []<class T>(T, const DropoutArgs& args, const Buffers& buffers,
                                          DeviceContext&) {

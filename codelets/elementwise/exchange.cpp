@@ -124,7 +124,7 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
     together.count = 0;
     accesses.clear();
   };
-  const bool chained = TaskChain::open() != nullptr;  // one after another, whatever they are
+  const bool chained = TaskChain::open() != nullptr;  // a chain runs all updates one after another
   for (const auto& [rule, tensors, only] : exchanges) {
     ExchangeArgs args = rule;
     args.refresh = tensors.replica != nullptr;

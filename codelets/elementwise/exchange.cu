@@ -12,7 +12,7 @@ struct Update {
   float *master, *diff, *velocity;
   float* replica;       // null: none
   float* mean_square;   // null: not Adam
-  const float* centre;  // null: nothing pulls
+  const float* centre;  // null: no pull
   float* change;
   Bf16* rounded;  // null: none
   float pull;
@@ -58,7 +58,7 @@ template <class Step>
 struct AllParams {
   unsigned count = 0;
   std::array<unsigned, ExchangeTaskArgs::kMost> first_block{};
-  union {  // the others are left as they are
+  union {  // a union, so that unused ones are not initialised
     OneParam<Step> each[ExchangeTaskArgs::kMost];
   };
   AllParams() {}
@@ -75,7 +75,7 @@ __global__ void update_kernel(const __grid_constant__ AllParams<Step> params) {
 
 template <class Step>
 void update(const ExchangeTaskArgs& args, const Buffers& buffers) {
-  constexpr std::size_t kMostBytes = 4096;  // of a kernel's arguments
+  constexpr std::size_t kMostBytes = 4096;  // the most bytes of a kernel's arguments
   static_assert(sizeof(AllParams<Step>) <= kMostBytes);
   CudaWorker& worker = CudaWorker::current();
   AllParams<Step> params;

@@ -71,7 +71,7 @@ struct MeetingSum {
 
 template <int lanes, class T>
 struct MeetingGradient {
-  Meetings meetings;  // from b's side
+  Meetings meetings;  // by positions of b
   float beta;
   const T* diff_dst;
   T* diff_b;

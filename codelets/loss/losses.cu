@@ -99,7 +99,7 @@ __global__ void softmax_kernel(int size, float sharpness, const float* src, floa
 }
 
 struct CrossEntropyRow {
-  int inputs, size;  // of the image, of one group
+  int inputs, size;  // values of the image, and of one group
   float temperature, sharpness;
   Truth truth;
   const float *logits, *probabilities;
@@ -107,13 +107,14 @@ struct CrossEntropyRow {
   __device__ ImageLoss operator()(int image, int label, float* d) const {
     const float* x = logits + std::int64_t{image} * inputs;
     const float* p = probabilities + std::int64_t{image} * inputs;
-    const int first = label / size * size, last = first + size;  // the label's group
+    const int first = label / size * size,
+              last = first + size;  // the label's group
     const int thread = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
     const auto own = static_cast<double>(x[label]);
     float top = x[label], rest = 0;
     for (int i = first + thread; i < last; i += step) top = Greater{}(x[i], top);
     top = reduce_block(top, Greater{});
-    double others_below = 0;  // the label
+    double others_below = 0;  // sum over the group of log p(label) - log p(class)
     for (int i = first + thread; i < last; i += step) {
       if (i != label) rest += std::exp((x[i] - top) * sharpness);
       others_below += own - static_cast<double>(x[i]);

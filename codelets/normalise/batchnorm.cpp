@@ -217,7 +217,7 @@ constexpr auto backward_data_vector = []<class T>(T, const BatchnormBackwardArgs
     steps.for_each([=](std::int64_t at, int values) {
       const T *x = src + at, *d = diff_dst + at;
       T* out = diff_src + at;
-#pragma GCC ivdep  // out may be d, value by value
+#pragma GCC ivdep  // `out` may be `d`
       for (int i = 0; i < values; ++i) {
         const float diff = d[i] * before.gradient(f, from_input, i, x[i]);
         out[i] = before.factor[i] * diff + slope[i] * (x[i] - before.mean[i]) + offset[i];

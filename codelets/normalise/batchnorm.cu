@@ -22,7 +22,7 @@ struct CollectMoments {
 
   __device__ std::array<Total, lanes> operator()(const RowsOfThread& rows, int k) const {
     Moments<float> moments[lanes]{};
-    float before = 0;  // in every lane, so that one division does for all
+    float before = 0;  // rows before, the same in every lane, so that one division suffices
     for_rows<32 / lanes>(
         rows, [&](std::int64_t row) { return load<lanes>(src, row * c + k); },
         [&]<std::size_t together>(const std::array<Lanes<lanes>, together>& x) {
@@ -126,7 +126,7 @@ struct Apply {
 
   F f;
   Statistics statistics;
-  const T *src, *addend;  // addend: null for none
+  const T *src, *addend;  // `addend` is null if there is none
   T* dst;
   int c;
   __device__ Column operator()(int column) const {
@@ -243,7 +243,7 @@ struct BackwardData {
   const float* total;
   T* diff_src;
   int c;
-  float share_of_row;  // in the means of the batch
+  float share_of_row;  // one row's share in the means of the mini-batch
   __device__ Column operator()(int column) const {
     const int k = column * lanes;
     Column result{*this, statistics.template of<lanes>(k), {}, {}, k};

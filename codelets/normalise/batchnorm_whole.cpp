@@ -89,7 +89,7 @@ template <class Args>
 CodeletDefinition<Args> in_one_task(const char* name, BufferSet in_bf16,
                                     std::uint64_t (*footprint)(const Args&)) {
   return {.name = name,
-          .color = 0x2ca02c,  // of the parts
+          .color = 0x2ca02c,  // as the parts have
           .implementations =
               {{.name = "vector", .kernel = batchnorm_parts<Role::fast, Args>, .in_bf16 = in_bf16},
                {"reference", batchnorm_parts<Role::reference, Args>, nullptr, Role::reference},

@@ -101,7 +101,8 @@ struct FixedMaxForward {
 template <int kernel, int stride, int lanes, class T>
 struct FixedMaxBackward {
   static_assert(kernel >= stride && kernel * kernel < kNoCell<std::uint8_t>);
-  static constexpr int kWindows = (kernel + stride - 1) / stride;  // over a patch, by dimension
+  static constexpr int kWindows =
+      (kernel + stride - 1) / stride;  // windows over a patch, per dimension
 
   Pool pool;
   const T* diff_dst;
@@ -274,7 +275,7 @@ struct AnyWindow {
   using Backward = MaxBackward<lanes, T, Index>;
 };
 
-template <class Use>  // use(a FixedWindow of those that are common in nets, or AnyWindow)
+template <class Use>  // calls use(FixedWindow) for usual windows, else use(AnyWindow)
 void with_window(const PoolShape& shape, Use use) {
   if (FixedWindow<2, 2>::is_of(shape)) return use(FixedWindow<2, 2>());
   if (FixedWindow<3, 2>::is_of(shape)) return use(FixedWindow<3, 2>());

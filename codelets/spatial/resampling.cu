@@ -102,8 +102,8 @@ struct UpsampleBackward {
 
 template <int lanes>
 struct Move {
-  int h, runs, stride;  // rows of the wide side, runs in one
-  int run;              // values
+  int h, runs, stride;  // rows of the wide side, and runs in a row
+  int run;              // values in a run
   bool to_depth;
   const float* src;
   float* dst;

@@ -54,14 +54,15 @@ class SplitConnectedLayer final : public Layer {
     params_ = {bias_, weights_};
 
     const bool divides = cut_into.per_rank > 0;
-    whole_.images = slices().images();
-    if (slices().count() > 1) gathered_ = &builder.matrix("gathered", whole_.images, inputs_count_);
-    declare(builder, whole_, columns(0).parts(), builder.training() && !divides,
+    all_blocks_.images = slices().images();
+    if (slices().count() > 1)
+      gathered_ = &builder.matrix("gathered", all_blocks_.images, inputs_count_);
+    declare(builder, all_blocks_, columns(0).parts(), builder.training() && !divides,
             from.wants_gradient());
     if (!divides) return;
     divided_.emplace(builder, inputs_count_, outputs_, cut_into, from.wants_gradient());
-    own_ = {.images = divided_->images(), .first = divided_->first_block()};
-    declare(builder, own_, divided_->blocks(), true, from.wants_gradient());
+    own_blocks_ = {.images = divided_->images(), .first = divided_->first_block()};
+    declare(builder, own_blocks_, divided_->blocks(), true, from.wants_gradient());
   }
 
   bool joins_slices() const override { return true; }
@@ -69,9 +70,9 @@ class SplitConnectedLayer final : public Layer {
   bool allows_dropout_in_place() const override { return activation_.allows_dropout_in_place(); }
   double forward_flops_per_image() const override { return 2.0 * inputs_count_ * outputs_; }
   std::string detail() const override {
-    return divided_
-               ? fmt::format("{}, {} of {} blocks", outputs_, own_.dst.size(), whole_.dst.size())
-               : fmt::format("{}, {} blocks", outputs_, whole_.dst.size());
+    return divided_ ? fmt::format("{}, {} of {} blocks", outputs_, own_blocks_.dst.size(),
+                                  all_blocks_.dst.size())
+                    : fmt::format("{}, {} blocks", outputs_, all_blocks_.dst.size());
   }
   std::string in_one_task() const override {
     return "bias" + fused_name(activation_.fused()) +
@@ -79,8 +80,9 @@ class SplitConnectedLayer final : public Layer {
   }
 
   void forward(const Step& step, int slice) override {
-    const bool divides = divided_ && step.training;  // else weights of all blocks are here
-    const Blocks& blocks = divides ? own_ : whole_;
+    const bool divides =
+        divided_ && step.training;  // otherwise this rank has the weights of all blocks
+    const Blocks& blocks = divides ? own_blocks_ : all_blocks_;
     if (divides) {
       divided_->bring_inputs(input().value(slice), slice, forward_tag(slice));
     } else if (gathered_ != nullptr) {
@@ -106,7 +108,7 @@ class SplitConnectedLayer final : public Layer {
   }
 
   void backward(const Step& step, int slice) override {
-    const Blocks& blocks = divided_ ? own_ : whole_;
+    const Blocks& blocks = divided_ ? own_blocks_ : all_blocks_;
     activation_.backward(values(slice), output_, slice, data_gradient_tag(slice));
     if (divided_)
       divided_->bring_gradients(diff(slice), slice, blocks.diff_dst, data_gradient_tag(slice));
@@ -131,7 +133,7 @@ class SplitConnectedLayer final : public Layer {
     int images = 0;
     std::size_t first = 0;
     std::vector<Tensor*> dst{}, diff_dst{};
-    std::vector<Tensor*> diff_src{};  // a share of the input's gradient each
+    std::vector<Tensor*> diff_src{};  // by block: its share of the input's gradient
   };
   void declare(LayerBuilder& builder, Blocks& blocks, int count, bool learns, bool wants_gradient) {
     for (int at = 0; at < count; ++at) {
@@ -200,10 +202,11 @@ class SplitConnectedLayer final : public Layer {
   ActivationBlock activation_;
   int inputs_count_, outputs_, width_;
   Param *weights_, *bias_;
-  Tensor* gathered_ = nullptr;  // the inputs of all slices; with one slice they are there already
-  Blocks whole_;                // all, for the images of this rank
-  std::optional<DividedNeurons> divided_;  // where ranks compute some blocks each, in training:
-  Blocks own_;                             // those of this rank, for the images of all
+  Tensor* gathered_ =
+      nullptr;         // the inputs of all slices; null: there is one slice, whose tensor has them
+  Blocks all_blocks_;  // all blocks, for the images of this rank
+  std::optional<DividedNeurons> divided_;  // in training, if ranks compute some blocks each
+  Blocks own_blocks_;                      // the blocks of this rank, for the images of all ranks
 };
 
 // Whether the layer that is being built becomes a SplitConnectedLayer.

@@ -83,7 +83,7 @@ class DropoutLayer final : public Layer {
             .first_sample = first_sample(step, slice)};
   }
   float probability_;
-  bool in_place_ = false;  // the layer before has our output
+  bool in_place_ = false;  // true: the layer before has this layer's output tensor
 };
 
 const LayerRegistration dropout_registration({.name = "dropout", .make = make_layer<DropoutLayer>});

@@ -88,7 +88,7 @@ const LayerRegistration convolutional_registration({.name = "convolutional",
 // ---- [deconvolutional]: its forward pass is the data gradient of a convolution, its backward pass
 // the convolution ----
 
-constexpr float kDeviation = 0.02f;  // of the first weights, as in Darknet
+constexpr float kDeviation = 0.02f;  // of the initial weights, as in Darknet
 
 // The convolution that makes an image of this layer's input size from one of its output size.
 ConvShape transposed_shape(LayerBuilder& builder) {

@@ -142,7 +142,7 @@ class ShortcutLayer final : public Layer {
   ShortcutArgs args_;
   ActivationBlock activation_;
   int from_ = 0;
-  bool before_sums_ = false;  // the layer before makes our output, and has our gradient
+  bool before_sums_ = false;  // true: the layer before computes this output, and has its gradient
 };
 
 const LayerRegistration route_registration({.name = "route", .make = make_layer<RouteLayer>});

@@ -104,7 +104,9 @@ class CostLayer final : public LossLayer {
     if (index() == 0) builder.refuse("", "[cost] has nothing to judge", "add layers above");
     const Input& predictions = builder.input();
     args_.inputs = static_cast<int>(predictions.extent().count());
-    output_ = *predictions.blob;  // they pass through: the net's output is the last layer's
+    output_ =
+        *predictions
+             .blob;  // the net's output is that of its last layer, so predictions pass through
   }
 
   void forward(const Step& step, int slice) override {

@@ -24,7 +24,7 @@ struct OnKind {
 // Tasks of one codelet, layer and cost.
 struct Class {
   double count = 0;
-  std::vector<OnKind> on;  // that they were seen on
+  std::vector<OnKind> on;  // the kinds that ran tasks of the class
 
   OnKind& at(std::uint32_t kind) {
     for (OnKind& known : on)
@@ -102,7 +102,7 @@ void balance(const std::vector<Class>& classes, std::vector<KindArea>& kinds, co
   for (const std::size_t kind : second) side[kind] = kSecond;
 
   double slope = 0;
-  std::vector<std::pair<double, double>> turns;  // at s the slope changes by
+  std::vector<std::pair<double, double>> turns;  // at the first, the slope changes by the second
   for (const Class& tasks : classes) {
     double a = kNever, b = kNever, rest = kNever;
     for (const OnKind& on : tasks.on) {

@@ -33,7 +33,7 @@ class Replay {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   struct Step {
     Nanoseconds at = 0;
-    bool is_task = false;  // or a wait, which comes first
+    bool is_task = false;  // false: a wait
     std::uint32_t index = 0;
     auto operator<=>(const Step&) const = default;
   };
@@ -48,9 +48,9 @@ class Replay {
   const Dependencies& dependencies_;
   std::vector<Step> steps_;  // in an order in which each needs only earlier ones
   std::vector<Waited> waits_;
-  std::vector<std::uint32_t> wait_before_;  // of a task: the last one before its submission
-  std::vector<Nanoseconds> own_;            // of a task: from all that it waits for to its start
-  Lists waits_for_;                         // of a task: other tasks; joins are left where they are
+  std::vector<std::uint32_t> wait_before_;  // by task: the last wait before its submission
+  std::vector<Nanoseconds> own_;  // by task: from the end of all that it waits for to its start
+  Lists waits_for_;               // by task: other tasks, without members of joins
 };
 
 // A thread submits nothing while it waits, so few tasks must be tried. This limit is for forged
@@ -214,7 +214,8 @@ std::vector<std::uint32_t> longest_path(const Trace& trace, const Dependencies& 
   constexpr std::uint32_t kNone = ~std::uint32_t{0};
   std::vector<double> length(trace.tasks.size());  // of the longest path that ends here
   std::vector<std::uint32_t> before(trace.tasks.size(), kNone);
-  std::vector<std::uint32_t> longest(dependencies.join_count(), kNone);  // member
+  std::vector<std::uint32_t> longest(dependencies.join_count(),
+                                     kNone);  // by join: the member with the longest path
   const auto prefer = [&](std::uint32_t& best, std::uint32_t other) {
     if (best == kNone || std::pair(length[other], other) > std::pair(length[best], best))
       best = other;

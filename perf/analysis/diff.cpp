@@ -21,12 +21,12 @@ namespace omni::perf {
 namespace {
 
 constexpr double kStandardErrors = 3;
-constexpr std::size_t kFewest = 5;  // values, of which a median says something
+constexpr std::size_t kFewest = 5;  // fewer values have no meaningful median
 
 struct Sample {
   std::int64_t iteration = 0;
   double seconds = 0;
-  double images = 1;  // that the time is divided by
+  double images = 1;  // by which the time is divided
 
   double each() const { return seconds / images; }
 };
@@ -36,7 +36,7 @@ struct Measured {
   double lowest = 0, middle = 0, highest = 0;  // s, of the medians of the fifths of the run
   double error = 0;                            // standard error of the median, s
   bool per_image = false;
-  double total = 0;  // s, whatever the others are divided by
+  double total = 0;  // s, never per image
   std::size_t count = 0;
 };
 
@@ -91,7 +91,7 @@ struct Run {
   double compute = 0;  // s
   std::map<DiffKey, Measured> times;
   std::map<std::string, std::map<std::string, double>> tasks;  // by codelet and kind of worker
-  std::map<std::string, double> share;                         // of compute, by codelet
+  std::map<std::string, double> share;                         // of compute time, by codelet
 };
 
 class Measurement {
@@ -150,14 +150,16 @@ class Measurement {
     for (std::size_t i = times.size() > skip ? skip : 0; i < times.size(); ++i)
       values.push_back({static_cast<std::int64_t>(i), times[i].seconds, images_.batch()});
     Measured found = measured(std::move(values), per_image);
-    found.total = std::numeric_limits<double>::infinity();  // always matters
+    found.total = std::numeric_limits<double>::infinity();  // so that the row is never left out as
+                                                            // unimportant
     run.times[{"iteration", "", "", "", ""}] = found;
   }
 
   void measure_kernels(Run& run, bool per_image) const {
     std::map<DiffKey, std::vector<Sample>> all;  // of all implementations
     for (const auto& [which, values] : values_) {
-      if (which.layer < 0) continue;  // of any size: a median says nothing
+      if (which.layer < 0)
+        continue;  // tasks of no layer may differ in size, so medians mean nothing
       const trace::Codelet& codelet = trace_.codelets[which.codelet];
       DiffKey key{"kernel", codelet.name, "", kinds_.names()[which.kind],
                   layer_name(trace_, which.layer)};
@@ -212,9 +214,9 @@ Verdict verdict_of(const DiffOptions& options, const Measured& before, const Mea
 void compare_times(const Run& before, const Run& after, Diff& diff) {
   for (const auto& [key, a] : before.times) {
     const auto found = after.times.find(key);
-    if (found == after.times.end()) continue;  // see add_missing
+    if (found == after.times.end()) continue;  // add_missing() adds such rows
     const Measured& b = found->second;
-    if (a.per_image != b.per_image) continue;  // no task of a slice in one of them
+    if (a.per_image != b.per_image) continue;  // in one run no task has a slice
     DiffRow row{key, a.median, b.median, a.count, b.count};
     row.per_image = a.per_image && b.per_image;
     const bool whole = std::isinf(a.total);
@@ -253,7 +255,7 @@ void add_missing(const Run& has, const Run& lacks, Verdict verdict, Diff& diff) 
 void compare_placement(const Run& before, const Run& after, Diff& diff) {
   for (const auto& [codelet, kinds_before] : before.tasks) {
     const auto found = after.tasks.find(codelet);
-    if (found == after.tasks.end()) continue;  // see add_missing
+    if (found == after.tasks.end()) continue;  // add_missing() adds such rows
     std::set<std::string> kinds;
     double all_before = 0, all_after = 0;
     for (const auto& [kind, count] : kinds_before) kinds.insert(kind), all_before += count;

@@ -43,7 +43,7 @@ class Sweep {
 
  private:
   std::vector<Nanoseconds> starts_, ends_;
-  std::size_t start_ = 0, end_ = 0;  // passed
+  std::size_t start_ = 0, end_ = 0;  // numbers of starts and ends that have passed
 };
 
 // Returns for every set in Trace::eligible whether the worker is in it.
@@ -148,10 +148,11 @@ Idle analyse(const Trace& trace, Interval window) {
   Idle idle;
   idle.wall = static_cast<double>(window.to - window.from) * 1e-9;
   idle.workers.resize(trace.workers.size());
-  std::vector<std::vector<std::uint32_t>> tasks(trace.workers.size());  // of each
+  std::vector<std::vector<std::uint32_t>> tasks(trace.workers.size());  // by worker
   for (std::uint32_t i = 0; i < trace.tasks.size(); ++i) tasks[trace.tasks[i].worker].push_back(i);
   for (const trace::Header& header : trace.headers) {
-    std::map<std::vector<bool>, std::vector<Cause>> causes;  // by what a worker may run
+    std::map<std::vector<bool>, std::vector<Cause>>
+        causes;  // by the sets of tasks that a worker may run
     for (std::uint32_t worker = 0; worker < trace.workers.size(); ++worker) {
       if (trace.workers[worker].rank != header.rank) continue;
       const std::vector<bool> may = may_run(trace, worker);

@@ -40,7 +40,7 @@ void place(const Roofline& roofline, RooflineRow& row) {
   row.intensity = row.bytes > 0 ? row.flops / row.bytes : std::numeric_limits<double>::infinity();
   row.attained = ratio(row.flops > 0 ? row.flops : row.bytes, row.seconds.total);
   row.bound = "unknown";
-  if (row.flops <= 0 && row.bytes <= 0) return;  // its cost is not stated
+  if (row.flops <= 0 && row.bytes <= 0) return;  // the codelet states no cost
   if (row.flops <= 0) {
     row.roof = copy;
     if (copy > 0) row.bound = "memory";

@@ -8,7 +8,7 @@ namespace omni::perf {
 std::vector<Interval> united(std::vector<Interval> intervals) {
   std::erase_if(intervals, [](const Interval& i) { return i.from >= i.to; });
   std::ranges::sort(intervals, {}, &Interval::from);
-  std::size_t last = 0;  // of the set, which grows in place
+  std::size_t last = 0;  // the last interval of the set, which grows in place
   for (std::size_t i = 1; i < intervals.size(); ++i) {
     if (intervals[i].from <= intervals[last].to)
       intervals[last].to = std::max(intervals[last].to, intervals[i].to);

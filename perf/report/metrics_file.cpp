@@ -47,14 +47,14 @@ Result<std::vector<MetricsLine>> read_metrics(const std::filesystem::path& path)
   RunningTime real, simulated;
   for (;;) {
     OMNI_TRY(const std::optional<LineSource::Line> line, text.next());
-    if (!line || line->too_long) break;  // no file of ours from there on
+    if (!line || line->too_long) break;  // from here on the file is not ours
     const nlohmann::json object = nlohmann::json::parse(line->text, nullptr, false);
     if (!object.is_object()) continue;
     MetricsLine found = metrics_line(object);
     if (!(found.iteration >= 0)) continue;
     found.seconds = real.in_all(found.seconds);
     found.simulated_seconds = simulated.in_all(found.simulated_seconds);
-    if (lines.size() == kMostLines) {  // every second line shows as much
+    if (lines.size() == kMostLines) {  // keeps every second line, which a page shows as well
       for (std::size_t i = 0; i < kMostLines / 2; ++i) lines[i] = lines[2 * i];
       lines.resize(kMostLines / 2);
     }

@@ -24,9 +24,9 @@ struct Group {
 
 // The last tasks that accessed a piece of data.
 struct History {
-  Group before;   // those that the present writers waited for
-  Group writers;  // one, or several that commute
-  Group readers;  // since then
+  Group before;   // the tasks that the present writers waited for
+  Group writers;  // the last writer, or several that commute
+  Group readers;  // the readers since then
   bool commuting = false;
 
   // The next task waits for these, unless it may run together with them.

@@ -22,10 +22,11 @@ namespace {
 // A task in tasks.rec of starpu_fxt_tool. The file has lines "Key: value", and an empty line after
 // every task.
 struct FxtTask {
-  std::string id, name;  // ids hold the rank when there are several
-  bool control = false;  // no task but a hint to StarPU
+  std::string id, name;  // with several ranks, ids begin with the rank
+  bool control = false;  // true: no task, but a hint to StarPU
   std::vector<std::string> depends_on;
-  std::vector<std::string> handles, modes;  // as many of both; "R", "RW", "RWC", "S" ...
+  std::vector<std::string> handles,
+      modes;  // both have the same size; modes are "R", "RW", "RWC", "S" ...
   std::vector<std::uint64_t> sizes;
   double submitted = -1, start = -1, end = -1;  // ms
   double gigaflops = 0;
@@ -33,12 +34,13 @@ struct FxtTask {
 };
 
 struct FxtTasks {
-  std::map<std::int64_t, std::vector<FxtTask>> by_rank;  // those that a worker ran
-  std::size_t left_out = 0;                              // the others
+  std::map<std::int64_t, std::vector<FxtTask>> by_rank;  // the tasks that a worker ran
+  std::size_t left_out = 0;                              // number of other tasks
 };
 
-constexpr double kLongestRun = 1e11;     // ms; three years
-constexpr std::size_t kLongestId = 200;  // is part of names in traces, which have a longest, too
+constexpr double kLongestRun = 1e11;  // ms; three years
+constexpr std::size_t kLongestId =
+    200;  // ids become parts of names in traces, which are bounded, too
 constexpr std::int64_t kMaxSmallNumber = 1 << 20;
 
 template <class T>
@@ -105,7 +107,7 @@ std::string finish(FxtTask&& task, FxtTasks& tasks) {
     ++tasks.left_out;
     return "";
   }
-  if (task.submitted < 0) task.submitted = task.start;  // by StarPU itself
+  if (task.submitted < 0) task.submitted = task.start;  // StarPU submitted it itself
   if (task.submitted > task.start || task.start > task.end) return "goes back in time";
   if (task.handles.size() != task.modes.size())
     return "has another number of modes than of handles";
@@ -278,7 +280,7 @@ class RankWriter {
   trace::Buffer buffer_;
   std::unordered_map<std::string, std::uint32_t> index_, codelets_, data_;
   std::vector<std::vector<std::uint32_t>> dependencies_, explicit_;  // of a job: earlier ones
-  std::vector<bool> waited_for_;                                     // explicitly
+  std::vector<bool> waited_for_;  // by job: another job waits for it explicitly
 };
 
 fs::path tasks_file(const fs::path& from) {

@@ -274,7 +274,7 @@ constexpr const char* kNoJson = "is no line of JSON";
 template <class R>
 std::string read_fields(const Keys<R>& keys, Fields& object, R& record) {
   std::uint32_t seen = 0;
-  std::size_t expected = 0;  // keys mostly come in the order of the table
+  std::size_t expected = 0;  // the next key in the table's order, which lines mostly have
   for (auto entry : object) {
     Field field;
     std::string_view name;

@@ -27,9 +27,9 @@ namespace {
 constexpr int kUp = 3, kDown = 4;                     // tags
 constexpr std::size_t kPiece = std::size_t{1} << 18;  // values of an array
 
-Service* service = nullptr;  // of several ranks; to the end of the process
+Service* service = nullptr;  // null: one rank; it lives to the end of the process
 bool disbanded = false;
-int supposed = 1;  // ranks, without a service
+int supposed = 1;  // number of ranks by suppose(), without a service
 int (*exit_code_of)(ErrorKind) = nullptr;
 
 Error no_library(const std::string& what) {
@@ -113,7 +113,7 @@ constexpr double kLong = 0.1;  // seconds
 class LinkTest {
  public:
   struct Cost {
-    double seconds = INFINITY, work = INFINITY;  // s, and s of a core here
+    double seconds = INFINITY, work = INFINITY;  // s per message, and s of this rank's cores
   };
   // Returns the cost of a message. It takes the fastest of some series, as other programs slow
   // series down.
@@ -179,7 +179,7 @@ Status start(int (*exit_code)(ErrorKind)) {
   OMNI_TRY(const Launch launch, read_launch([](const char* name) { return std::getenv(name); }));
   if (!launch.by_mpi || launch.tasks == 1) return {};
   OMNI_TRY(const OpenTransport open, load_library());
-  Service* const started =  // to the end of the process: its thread uses it
+  Service* const started =  // never deleted, because its thread uses it
       std::make_unique<Service>(open, exit_code(ErrorKind::device), launch.by_hydra).release();
   if (started->size() == 1) return {};
   service = started;
@@ -322,7 +322,7 @@ void leave_for(const Error& error) {
 std::vector<Link> measure_links() {
   if (!several()) return {};
   LinkTest test;
-  test.cost(1, 5, 1);  // connects
+  test.cost(1, 5, 1);  // opens the connection
   const LinkTest::Cost small = test.cost(1, 20, 3);
   std::size_t bytes = kLeastBytes;
   while (-least(-test.cost(bytes, 1, 3).seconds) < kLong && bytes < kMostBytes) bytes *= 4;

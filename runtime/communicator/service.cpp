@@ -58,7 +58,8 @@ struct Greeting {
 void limit_waiting(int line, long seconds) {  // 0: no limit
   const timeval limit{seconds, 0};
   setsockopt(line, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  setsockopt(line, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);  // also of connect()
+  setsockopt(line, SOL_SOCKET, SO_SNDTIMEO, &limit,
+             sizeof limit);  // it is the timeout of connect(), too
 }
 
 bool says(int line, const Greeting& own) {
@@ -76,7 +77,7 @@ void hold_first(int door, std::uint64_t secret, const std::function<void(int)>& 
   while (poll(lines.data(), lines.size(), -1) > 0 || errno == EINTR) {
     for (std::size_t i = 1; i < lines.size(); ++i)
       if (lines[i].revents != 0) {
-        lines[i].fd = -1;  // poll() passes it over
+        lines[i].fd = -1;  // poll() skips negative descriptors
         gone(ranks[i]);
       }
     if (lines[0].revents == 0) continue;
@@ -195,7 +196,7 @@ void Service::run() {
       awaits = !operations_.empty();
       leaves = leaving_.has_value();
     }
-    for (const Operation& each : complete) each.done();  // may post
+    for (const Operation& each : complete) each.done();  // it may post messages
     if (progress) lively_until = now_ + kLively;
     {
       const std::lock_guard lock(watch_mutex_);

@@ -20,7 +20,7 @@ namespace {
 
 struct TransferGroup {
   std::vector<Transfer> transfers;
-  std::vector<Access> accesses;  // a part of a tensor once
+  std::vector<Access> accesses;  // has each part of a tensor once
   std::function<void()> then;
   std::atomic<std::size_t> to_acquire;
 };
@@ -96,7 +96,8 @@ void submit_transfers(std::vector<Transfer> transfers, TaskTag tag, std::functio
   if (task_capture::is_on() &&
       !task_capture::submitted(kTransferName, accesses, tag, 0, 0, [] { return WorkingFloats(); }))
     return;
-  if (TaskChain* chain = TaskChain::open()) chain->submit();  // what this has to wait for
+  if (TaskChain* chain = TaskChain::open())
+    chain->submit();  // the transfers may have to wait for its calls
   const auto group = std::make_shared<TransferGroup>();
   group->to_acquire = accesses.size();
   group->then = std::move(then);

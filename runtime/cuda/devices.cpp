@@ -88,7 +88,7 @@ std::string why_unusable(Gpu& gpu) {
                        cudnn / 100 % 100);
   std::size_t free = 0, all = 0;
   cudaError_t code = cudaSetDevice(gpu.number);
-  if (code == cudaSuccess) code = cudaFree(nullptr);  // starts it
+  if (code == cudaSuccess) code = cudaFree(nullptr);  // starts CUDA on the GPU
   if (code == cudaSuccess) code = cudaMemGetInfo(&free, &all);
   if (code != cudaSuccess) {
     cudaGetLastError();
@@ -155,7 +155,7 @@ Result<ChosenGpus> choose_gpus(const std::string& wanted) {
       std::string& why = result.left_out[gpu.number];
       if (gpu.number >= most) {
         why = fmt::format("STARPU_NCUDA is {}", most);
-        continue;  // as the user wants it
+        continue;  // the user excluded it
       }
       why = chosen.size() == kMostGpus ? fmt::format("StarPU was built for {} GPUs", kMostGpus)
                                        : why_unusable(gpu);

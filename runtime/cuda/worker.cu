@@ -52,7 +52,7 @@ CudaWorker::CudaWorker(cudaStream_t stream)
 
 // Failures are ignored: nobody would handle them.
 CudaWorker::~CudaWorker() {
-  cudaSetDevice(device_);  // its thread may have another one by now
+  cudaSetDevice(device_);  // the thread may have changed the current device
   prepared_.reset();
   cudaFree(counters_);
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
@@ -61,7 +61,7 @@ CudaWorker::~CudaWorker() {
 
 unsigned* CudaWorker::counters() {
   if (counters_ == nullptr) {
-    constexpr std::size_t kMostBlocks = 32;  // of a multiprocessor
+    constexpr std::size_t kMostBlocks = 32;  // per multiprocessor
     const std::size_t bytes = sizeof(unsigned) * kMostBlocks * multiprocessors_;
     check(cudaMallocAsync(reinterpret_cast<void**>(&counters_), bytes, stream_),
           "counters of blocks", bytes);

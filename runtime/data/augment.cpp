@@ -18,7 +18,8 @@ using Pixels = std::span<const std::uint8_t>;
 // are.
 struct Variation {
   float zoom = 0, degrees = 0, aspect = 1;
-  float slack_y = 0.5f, slack_x = 0.5f;  // where the window lies: 0 first possible place, 1 last
+  float slack_y = 0.5f,
+        slack_x = 0.5f;  // place of the window: 0 is the first possible one, 1 the last
   bool mirror = false;
   ColourShift colours;
 };
@@ -98,7 +99,7 @@ void copy_planes(Pixels src, Extent image, float* dst) {
 
 struct Neighbours {
   int first, second;  // equal beyond the edge
-  float weight;       // of the second
+  float weight;       // weight of `second`
 
   Neighbours(float at, int length) {
     const float inside = std::clamp(at, 0.0f, static_cast<float>(length - 1));
@@ -239,7 +240,7 @@ void shift_pixel(float* rgb, const ColourShift& shift) {
   const float from_green = 2 * range + (b - r), from_blue = 4 * range + (r - g);
   float turn = high == g ? from_green : from_blue;
   turn = high == r ? g - b : turn;
-  constexpr float kNothing = 1e-30f;  // 0 divided by it is 0
+  constexpr float kNothing = 1e-30f;  // a divisor that makes 0 of 0
   const float hue = turn / higher(range, kNothing) + 6 * shift.hue;
   // A saturation beyond 1 would turn the smallest channel negative and with it change the hue.
   const float saturation = lower(1, shift.saturation * range / higher(high, kNothing));
@@ -287,7 +288,7 @@ bool keeps_bytes(const AugmentOptions& options, Extent image, bool training, Ext
   if (training && (options.saturation != 1 || options.exposure != 1 || options.hue != 0))
     return false;
   const auto scale = [&](float zoom) { return choose_scale(image, net_input, options, zoom, 1); };
-  return scale(0) == 1 && (!draws_windows || scale(1) == 1);  // it grows from zoom to zoom
+  return scale(0) == 1 && (!draws_windows || scale(1) == 1);  // the scale grows with the zoom
 }
 
 void prepare_image(Pixels image_pixels, Extent image, const AugmentOptions& options,

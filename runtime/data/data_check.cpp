@@ -83,7 +83,7 @@ class Reading {
   void work() {
     try {
       read_samples();
-    } catch (...) {  // run_together() passes it on, once the others have ended, too
+    } catch (...) {  // run_together() rethrows it when the other threads have ended
       end_of_thread(true);
       throw;
     }
@@ -143,7 +143,7 @@ class Reading {
   Use use_;
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> stopped_{false};
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   int working_ = 0;
   std::size_t done_ = 0;
@@ -215,7 +215,7 @@ int median(const Distribution& distribution) {
 
 Result<DataCheck> check_data(const DatasetPair& data, const CheckOptions& options) {
   DataCheck found;
-  std::vector<Digested> kept;  // of the test set
+  std::vector<Digested> kept;  // samples of the test set
   std::size_t unreadable = 0, tested = 0;
   if (data.test) {
     OMNI_TRY(found.test, Reading(*data.test, options, [&](const Digest& own, std::size_t index) {

@@ -91,7 +91,7 @@ Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
   AugmentOptions fitting = options;
   fitting.all_sizes = dataset.has_all_sizes();
   try {
-    thread_local Image image;  // one worker decodes thousands of batches
+    thread_local Image image;  // kept, because a worker decodes thousands of images
     thread_local std::vector<float> values;
     for (std::size_t i = 0; i < indices.size(); ++i, images += net_input.count()) {
       const std::uint64_t sample = first_sample + i;
@@ -113,7 +113,7 @@ Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
         });
       }
     }
-  } catch (const std::bad_alloc&) {  // must not travel through StarPU
+  } catch (const std::bad_alloc&) {  // no exception may pass through StarPU
     return Error{ErrorKind::out_of_memory, dataset.description(), "no memory to decode an image",
                  ""};
   }

@@ -80,7 +80,7 @@ Status DataFile::read(std::span<std::uint8_t> out) {
 
 Result<std::vector<std::uint8_t>> DataFile::read_vector(std::uint64_t bytes) {
   std::vector<std::uint8_t> data;
-  data.reserve(bytes);  // addresses only
+  data.reserve(bytes);  // takes only address space until data arrive
   while (data.size() < bytes) {
     const std::size_t done = data.size();
     data.resize(std::min<std::uint64_t>(bytes, done + kChunk));

@@ -70,7 +70,7 @@ Status check_labels(const DatasetPair& pair, const DatasetRequest& request) {
 
 Result<DatasetPair> open_dataset(const DatasetRequest& wanted) {
   DatasetRequest request = wanted;
-  if (wanted.hold_out > 0) request.test = false;  // that of the source is not used
+  if (wanted.hold_out > 0) request.test = false;  // the source's own test set is not used
   try {
     OMNI_TRY(DatasetPair pair, open_source(request));
     for (const Dataset* each : {pair.train.get(), pair.test.get()})

@@ -25,9 +25,9 @@ float spread(int k, double step) {
 }
 
 struct Pattern {
-  float orientation;  // of 180 degrees, as a share
-  float frequency;    // between the lowest and the highest, as a share
-  float hue;          // of the colour circle, as a share
+  float orientation;  // share of 180 degrees
+  float frequency;    // share of the range from the lowest to the highest
+  float hue;          // share of the colour circle
   float spot_y, spot_x;
 };
 
@@ -118,7 +118,7 @@ class Painter {
 
   Extent extent_;
   float base_ = 0, spot_ = 0;
-  std::vector<float> gains_;  // of the grating, per channel
+  std::vector<float> gains_;  // amplitude of the grating, by channel
   std::vector<Axis> rows_, columns_;
 };
 

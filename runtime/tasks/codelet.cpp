@@ -342,7 +342,7 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
   if (TaskChain* chain = TaskChain::open()) {
     if (choice.on_cpu == 0 && choice.on_gpu >= 0)
       return chain->append(std::move(call), accesses, tag.priority);
-    chain->submit();  // what this one may have to wait for
+    chain->submit();  // this task may have to wait for the chain's calls
   }
   submit_alone(std::move(call), accesses, tag.priority);
 }
@@ -352,7 +352,7 @@ void CodeletBase::submit_alone(CodeletCall::Owner owned, std::span<const Access>
   if (accesses.size() > kMostBuffers)
     throw std::logic_error(
         fmt::format("codelet {}: {} tensors in one task", name_, accesses.size()));
-  CodeletCall* const call = owned.release();  // of the task
+  CodeletCall* const call = owned.release();  // the task owns it
   starpu_task* task = starpu_task_create();
   task->cl = &starpu_->codelet;
   task->cl_arg = call;

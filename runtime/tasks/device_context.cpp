@@ -21,7 +21,7 @@ constexpr std::align_val_t kAlignment{64};
 constexpr std::size_t kMebibyte = 1 << 20;
 constexpr std::size_t kUnlimited = std::size_t{1} << 42;
 constexpr std::size_t kMostOfBuffer = 256 << 20;                     // OpenBLAS takes half of it
-constexpr std::size_t kStart = 32 << 20, kStartPerThread = 8 << 20;  // for what StarPU allocates
+constexpr std::size_t kStart = 32 << 20, kStartPerThread = 8 << 20;  // for allocations of StarPU
 }  // namespace
 
 DeviceContext& DeviceContext::current() {
@@ -36,7 +36,7 @@ DeviceContext::DeviceContext() {
 
 float* DeviceContext::Floats::at_least(std::size_t count) {
   if (count > count_) {
-    data_.reset();  // before the new one: never both
+    data_.reset();  // first, so that the two never exist together
     count_ = 0;
     data_.reset(static_cast<float*>(::operator new(count * sizeof(float), kAlignment)));
     count_ = count;

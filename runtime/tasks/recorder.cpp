@@ -57,7 +57,7 @@ struct State {
 };
 
 std::atomic<State*> state{nullptr};
-std::mutex ending;  // of the state, while a thread writes that does not wait for it
+std::mutex ending;  // guards the state against its end, while threads write that nobody waits for
 // Tells this Recorder's buffers from those of an earlier one in the same thread.
 std::atomic<std::uint64_t> generation{0};
 
@@ -207,7 +207,7 @@ Result<trace::File> create_file(std::filesystem::path& folder, int rank) {
                    "cannot make the trace folder: " + problem.message(),
                    "name a writable one with --trace"};
     const auto name = folder / fmt::format("rank-{}.jsonl", rank);
-    std::error_code none;  // what cannot be looked at cannot be made either, and create() says why
+    std::error_code none;  // ignored: create() reports the error
     if (!std::filesystem::exists(name, none) &&
         !std::filesystem::exists(name.string() + ".part", none))
       return trace::File::create(folder, rank);
@@ -360,8 +360,8 @@ void finished_among_others(PendingTask* pending, const starpu_profiling_task_inf
   };
   times.start = before_end(computed.from);
   times.end = before_end(computed.to);
-  if (times.end < end) times.released = times.end;  // to the calls behind it
-  if (!computed.first)                              // the ones before it give it what it waited for
+  if (times.end < end) times.released = times.end;  // the data go to the next calls
+  if (!computed.first)                              // the calls before release what it waited for
     times.ready = times.pop_start = times.popped = times.fetch_start = times.fetch_end =
         before_end(computed.turn);
   write_finished(owned->task, chain.workerid);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cluster/ranks.hpp"
+#include "tests/support/net_text.hpp"
 
 namespace omni::test {
 namespace {
@@ -88,11 +89,10 @@ TEST_F(GroupsOnRanks, asynchronous_ones_have_them_in_turn) {
 // The merged phase of a group elsewhere reads its inputs again when it makes the steps.
 TEST_F(GroupsOnRanks, have_the_bits_of_one_process_with_large_merged_layers) {
   net_ = folder_ / "large.cfg";
-  put(net_,
-      "[net]\nbatch=16\nheight=8\nwidth=8\nchannels=3\nlearning_rate=0.01\nmomentum=0.9\n"
-      "[convolutional]\nfilters=4\nsize=3\nactivation=relu\n[connected]\noutput=1024\n"
-      "activation=tanh\n[dropout]\nprobability=0.4\n[connected]\noutput=1040\n"
-      "activation=linear\n[connected]\noutput=10\nactivation=linear\n[softmax]\n");
+  put(net_, net(16, {8, 8, 3}, "learning_rate=0.01\nmomentum=0.9\n") +
+                convolutional(4, "relu", "") + connected(1024, "tanh") +
+                layer("dropout", "probability=0.4\n") + connected(1040) + connected(10) +
+                layer("softmax"));
   slice_ = "16";
   const Words words{"--groups", "2", "--fc", "merged"};
   expect_same(result(2, 12, words), result(1, 12, words));

@@ -7,51 +7,17 @@
 #include "tests/cluster/ranks.hpp"
 #include "tests/support/images/image_folder.hpp"
 #include "tests/support/images/jpeg_writer.hpp"
+#include "tests/support/net_text.hpp"
 
 namespace omni::test {
 namespace {
 
-constexpr const char* kNormalised = R"([net]
-batch=24
-height=12
-width=12
-channels=3
-learning_rate=0.05
-momentum=0.9
-decay=0.0005
-
-[convolutional]
-filters=8
-size=3
-stride=1
-pad=1
-batch_normalize=1
-activation=leaky
-
-[convolutional]
-filters=8
-size=3
-pad=1
-batch_normalize=1
-activation=linear
-
-[shortcut]
-from=-2
-activation=relu
-
-[maxpool]
-size=2
-stride=2
-
-[dropout]
-probability=0.3
-
-[connected]
-output=10
-activation=linear
-
-[softmax]
-)";
+const std::string kNormalised =
+    net(24, {12, 12, 3}, "learning_rate=0.05\nmomentum=0.9\ndecay=0.0005\n") +
+    convolutional(8, "leaky", "stride=1\npad=1\nbatch_normalize=1\n") +
+    convolutional(8, "linear", "pad=1\nbatch_normalize=1\n") +
+    layer("shortcut", "from=-2\nactivation=relu\n") + layer("maxpool", "size=2\nstride=2\n") +
+    layer("dropout", "probability=0.3\n") + connected(10) + layer("softmax");
 
 class Ranks : public testing::Test {
  protected:

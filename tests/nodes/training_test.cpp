@@ -5,6 +5,7 @@
 #include <array>
 
 #include "tests/support/group_training.hpp"
+#include "tests/support/net_text.hpp"
 #include "tests/support/second_node.hpp"
 
 namespace omni {
@@ -20,43 +21,13 @@ using Learned = std::pair<std::vector<std::vector<float>>, std::vector<double>>;
 
 constexpr std::array kSchedulers{"omni", "random", "dmdas"};
 
-constexpr const char* kNet = R"([net]
-batch=6
-height=8
-width=8
-channels=2
-learning_rate=0.05
-momentum=0.9
-decay=0.01
-[convolutional]
-filters=6
-size=3
-pad=1
-activation=relu
-batch_normalize=1
-[convolutional]
-filters=6
-size=3
-pad=1
-activation=linear
-[shortcut]
-from=-2
-activation=leaky
-[normalization]
-size=3
-[maxpool]
-size=2
-stride=2
-[connected]
-output=9
-activation=relu
-[dropout]
-probability=.3
-[connected]
-output=4
-activation=linear
-[softmax]
-)";
+const std::string kNet =
+    test::net(6, {8, 8, 2}, test::kSgd) +
+    test::convolutional(6, "relu", "pad=1\nbatch_normalize=1\n") +
+    test::convolutional(6, "linear") + test::layer("shortcut", "from=-2\nactivation=leaky\n") +
+    test::layer("normalization", "size=3\n") + test::layer("maxpool", "size=2\nstride=2\n") +
+    test::connected(9, "relu") + test::layer("dropout", "probability=.3\n") + test::connected(4) +
+    test::layer("softmax");
 
 // Layers that the one above does not have.
 constexpr const char* kUncommonNet = R"([net]
@@ -182,7 +153,7 @@ TEST(TrainingOverTwoNodes, gives_the_same_bits_whoever_schedules) {
 
 // No choice left to the scheduler, so that every codelet really runs there.
 TEST(TrainingOverTwoNodes, works_where_every_task_runs_there) {
-  for (const char* cfg : {kNet, kUncommonNet, kLargeNet}) {
+  for (const std::string& cfg : {kNet, std::string(kUncommonNet), std::string(kLargeNet)}) {
     const Learned expected = learn_in_one_node(cfg, {2});
     const SecondNode second([](const std::string&) { return Where::second_node; });
     const auto session = start_session("omni", true);

@@ -21,7 +21,7 @@
 namespace omni::cudnn {
 namespace {
 
-constexpr std::size_t kSrc = 0, kWeights = 1, kDst = 2;  // in ConvolutionTensors
+constexpr std::size_t kSrc = 0, kWeights = 1, kDst = 2;  // indices into ConvolutionTensors::values
 // How many variants of one engine, which differ in their knobs, are tried. cuDNN offers up to 39;
 // first come those that it expects to be best. On Hopper nearly all offers are of one engine.
 // Another program that tries the first ten must not find a better one.
@@ -197,7 +197,7 @@ std::optional<ConvolutionPlan::Way> ConvolutionPlan::way(const Target& target, F
 
 void ConvolutionPlan::for_each_way(const Target& target, Form form, std::size_t most_memory,
                                    const std::function<bool(Way)>& visit) const {
-  std::map<std::uint64_t, int> variants;  // of an engine
+  std::map<std::uint64_t, int> variants;  // tried so far, by engine
   for (EngineConfig& config : engine_configs(graph(form, target), target)) {
     if (config.numbers.empty() || variants[config.numbers[0]] == kMostVariants) continue;
     std::optional<Way> one = way(target, form, std::move(config));
@@ -231,7 +231,7 @@ bool ConvolutionPlan::take(CudaWorker& worker, const ConvolutionTensors& tensors
   try {
     auto* memory = static_cast<std::byte*>(worker.workspace(memory_for(way)));
     if (works(worker, way, tensors, memory)) way_.emplace(std::move(way));
-  } catch (const std::bad_alloc&) {  // what is left is too little
+  } catch (const std::bad_alloc&) {  // the memory that is left is too little
     if (demands_.deterministic) throw;
   }
   return usable();

@@ -20,7 +20,7 @@ std::vector<Backend> guesses(const ConvolutionGraph& graph, const Target& target
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
   heuristics.finalize();
   if (!succeeded(heuristics.status())) return {};
-  constexpr std::size_t kMost = 64;  // cuDNN 9.19 gives up to 40
+  constexpr std::size_t kMost = 64;  // engines asked for; cuDNN 9.19 has up to 40
   return heuristics.get_parts(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
                               kMost);
 }
@@ -62,7 +62,7 @@ bool EngineConfig::meets(const Demands& demands) const {
   const auto has = [&](cudnnBackendNumericalNote_t note) {
     return std::ranges::find(notes, note) != notes.end();
   };
-  return config.usable() && !numbers.empty() &&  // else there are no notes, whatever it does
+  return config.usable() && !numbers.empty() &&  // without numbers the notes are unknown
          !is_compiled && !has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) &&
          !has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) &&
          !(demands.single_precision && has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) &&
@@ -85,7 +85,7 @@ EngineConfig engine_config(const ConvolutionGraph& graph, const Target& target,
   Backend engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.operations());
   describe(engine, CUDNN_ATTR_ENGINE_DEVICEPROP, target);
-  const bool whole = numbers.size() % 2 == 1;  // an engine, and a value for every knob
+  const bool whole = numbers.size() % 2 == 1;  // false: a knob lacks its value
   engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, whole ? static_cast<std::int64_t>(numbers[0]) : -1);
   engine.finalize();
 

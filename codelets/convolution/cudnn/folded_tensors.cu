@@ -8,7 +8,7 @@
 namespace omni {
 namespace {
 
-constexpr int kVector = 8;  // channels; cuDNN's kernels for tensor cores want multiples
+constexpr int kVector = 8;  // channels; cuDNN's kernels for tensor cores need multiples of it
 
 template <class T, class To>
 struct FoldSrc {
@@ -18,7 +18,7 @@ struct FoldSrc {
   To* folded;
 
   __device__ void operator()(int image, int y, int x, int vector) const {
-    const int run = shape.stride_w * shape.c;  // channels that neighbours in a row become
+    const int run = shape.stride_w * shape.c;  // channels of one row of a step's pixels
     int dy = vector * kVector / run, k = vector * kVector % run;
     const int first = (x * shape.stride_w - shape.pad_w) * shape.c, row_values = shape.w * shape.c;
     Lanes<kVector> values;
@@ -39,7 +39,7 @@ struct FoldSrc {
 // Maps a weight's place in the kernels to its place in the folded kernels, and back.
 struct FoldedWeights {
   ConvShape shape;
-  int taps, c;  // of a folded kernel's side, and its channels
+  int taps, c;  // taps along a side of the folded kernel, and its channels
 
   __device__ std::int64_t place_of(std::int64_t weight) const {
     const auto k = static_cast<int>(weight % shape.c);

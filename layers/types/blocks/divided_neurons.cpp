@@ -61,7 +61,8 @@ ColumnPartsArgs DividedNeurons::by_block(std::size_t at) const {
 
 void DividedNeurons::carry(bool sends, const Tensor& tensor, std::vector<int> peers, Message what,
                            std::size_t at, TaskTag tag, const Tensor* turn) const {
-  for (int& peer : peers) peer += ranks::rank() - rank_;  // of those that share the mini-batch
+  for (int& peer : peers)
+    peer += ranks::rank() - rank_;  // from numbers among the ranks that share the mini-batch
   std::vector<Transfer> transfers{
       {sends ? Transfer::Kind::send : Transfer::Kind::receive, tensor, std::move(peers),
        layer_tag(tag.layer, static_cast<int>(what), static_cast<int>(at))}};

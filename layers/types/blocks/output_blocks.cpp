@@ -120,7 +120,7 @@ void BatchnormBlock::add_levels(const std::function<Tensor*()>& sums) {
 }
 
 void BatchnormBlock::exchange(const Level& level, int kind, TaskTag tag) const {
-  const int first = ranks::rank() - slices_.rank;  // of those that share the mini-batch
+  const int first = ranks::rank() - slices_.rank;  // the ranks that share the mini-batch begin here
   std::vector<int> others;
   for (const Share& each : level.shares)
     if (each.owner != slices_.rank && (others.empty() || others.back() != first + each.owner))

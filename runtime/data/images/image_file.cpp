@@ -91,7 +91,7 @@ constexpr std::array<OtherKind, 18> kOtherKinds{{
     {0, "P2", "a PGM image in text form"},
     {0, "P3", "a PPM image in text form"},
 }};
-constexpr std::size_t kLongestStart = 256;  // of what tells the kind
+constexpr std::size_t kLongestStart = 256;  // bytes that suffice to tell the kind
 
 bool is_web_page(std::string_view bytes) {
   const std::string start = lower_case(bytes.substr(0, kLongestStart));

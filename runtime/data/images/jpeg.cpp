@@ -150,7 +150,7 @@ Result<Image> decode_jpeg(std::string_view bytes, const std::string& where, Leas
       jpeg_read_scanlines(&info, &target, 1);
       if (cmyk) convert_cmyk(cmyk_row, info.saw_Adobe_marker == TRUE, dst);
     }
-    jpeg_finish_decompress(&info);  // the end must be there, too
+    jpeg_finish_decompress(&info);  // fails if the end is missing
   });
   if (!done) return damaged();
   return image;

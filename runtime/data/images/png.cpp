@@ -145,7 +145,7 @@ class Reducer {
 
  private:
   int height_, width_, side_, row_ = 0;
-  std::vector<std::uint16_t> sums_;  // of the squares begun
+  std::vector<std::uint16_t> sums_;  // of the squares that are not complete
 };
 
 png_uint_32 side_at(std::string_view bytes, std::size_t at) {
@@ -160,7 +160,8 @@ Result<Image> decode_png(std::string_view bytes, const std::string& where, Least
   const auto refuse = [&](std::string what, std::string hint) {
     return Error{ErrorKind::data, where, std::move(what), std::move(hint)};
   };
-  constexpr std::size_t kName = 12, kWidth = 16, kHeight = 20, kHead = 24;  // of the first chunk
+  constexpr std::size_t kName = 12, kWidth = 16, kHeight = 20,
+                        kHead = 24;  // offsets in the first chunk
   if (bytes.size() >= kHead && bytes.substr(kName).starts_with("IHDR")) {
     const png_uint_32 width = side_at(bytes, kWidth), height = side_at(bytes, kHeight);
     if (std::uint64_t{width} * height > kMaxPixels)
@@ -199,7 +200,7 @@ Result<Image> decode_png(std::string_view bytes, const std::string& where, Least
       if (values > channels) lay_on_white(row, width, channels);
       reducer.add(row);
     }
-    png_read_end(png, nullptr);  // the end must be there, too
+    png_read_end(png, nullptr);  // fails if the end is missing
   });
   if (!done) return damaged();
   return std::move(reducer.image);

@@ -19,16 +19,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostFeatures = 1 << 24;  // as inputs= of [net]
+constexpr std::int64_t kMostFeatures = 1 << 24;  // the bound of inputs= of [net]
 constexpr std::size_t kMostLabels = 1 << 16;
-constexpr double kLargestLabel = 1e15;  // a double counts so far
+constexpr double kLargestLabel = 1e15;  // doubles hold all integers up to it
 constexpr const char* kLibsvmLine = "a line is: label index:value index:value ...";
 
 // The vectors of a file, one after another.
 struct Vectors {
   std::vector<std::int32_t> labels = {};
-  std::vector<std::size_t> ends = {};       // of each vector, in the two below
-  std::vector<std::int32_t> features = {};  // from 0 on
+  std::vector<std::size_t> ends = {};       // end of each vector in the two below
+  std::vector<std::int32_t> features = {};  // indices from 0
   std::vector<float> values = {};
 
   std::uint64_t bytes() const {
@@ -41,11 +41,11 @@ struct Vectors {
 struct FeatureSpace {
   int features = 0;
   std::vector<std::string> class_names = {};
-  std::vector<float> absent = {};  // by feature: what a vector that does not name it has; empty: 0
+  std::vector<float> absent = {};  // by feature: its value in vectors that do not name it; empty: 0
 };
 
 struct LabelNumber {
-  std::int32_t number;  // in the order of appearance, then the class
+  std::int32_t number;  // first in the order of appearance, later the class
   std::string written;
 };
 using LabelNumbers = std::map<std::int64_t, LabelNumber>;

@@ -49,7 +49,7 @@ KeptOnGpu::Kept KeptOnGpu::keep(std::span<const Use> uses, unsigned worker) {
     kept_now = new KeptOnGpu(worker);
   }
   if (!again.empty()) kept_now->acquire(again);
-  constexpr std::uint64_t kTags = std::uint64_t{0x6f6d6e69} << 32;  // ours
+  constexpr std::uint64_t kTags = std::uint64_t{0x6f6d6e69} << 32;  // tags of other programs differ
   const std::uint64_t launched = kTags + 2 * chains_so_far;
   Kept kept{.data = {},
             .gate = kept_now->gate_,

@@ -57,7 +57,7 @@ class ChainMarks {
   std::deque<std::optional<TimedEvent>> launched_late_;  // by call, if the GPU waited for the host
 };
 #else
-constexpr bool kHasStreams = false;  // GPUs are only simulated, if anything: there are no chains
+constexpr bool kHasStreams = false;  // GPUs are at most simulated, so there are no chains
 struct ChainMarks {
   void add() {}
   void add_before_call() {}
@@ -278,7 +278,7 @@ void TaskChain::submit() {
     if (chain->kept.launched != 0) starpu_tag_notify_from_apps(chain->kept.launched);
     return refuse(task, "chain", code);
   }
-  chain.release();  // until it is finished
+  chain.release();  // StarPU's callback frees it
 }
 
 ChainScope::ChainScope(bool wanted, std::size_t most_calls)

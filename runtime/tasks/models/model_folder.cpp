@@ -22,8 +22,8 @@ namespace omni {
 namespace {
 
 constexpr double kMostMicroseconds = 1e15, kMostOfAnything = 1e9, kMostMemories = 64;
-constexpr double kRounding = 1e-4;         // of numbers that were written with seven digits
-constexpr std::size_t kLongestLine = 250;  // of a model: StarPU reads one into 256 bytes
+constexpr double kRounding = 1e-4;         // relative; numbers are written with seven digits
+constexpr std::size_t kLongestLine = 250;  // of a model; StarPU reads a line into 256 bytes
 
 // Reads lines as StarPU 1.4 writes them (perfmodel_history.c, perfmodel_bus.c): lines of numbers,
 // and comments that begin with #. After an unexpected line the whole file counts as damaged.
@@ -52,7 +52,7 @@ class Lines {
     require(line_.front() != ' ' && line_.front() != '\t');
     for (std::size_t at = 0; (at = line_.find_first_not_of(" \t", at)) != line_.npos;) {
       const std::string_view word = line_.substr(at, line_.find_first_of(" \t", at) - at);
-      if (word == "#") break;  // as in the config
+      if (word == "#") break;  // comments of the config end a line
       const char kind = kinds[std::min(found.size(), kinds.size() - 1)];
       const std::string_view digits = kind == 'u' ? "0123456789" : "0123456789abcdef";
       double value = 0;
@@ -90,9 +90,9 @@ class Lines {
 
 void read_implementation(Lines& file) {
   const double entries = file.count(0, kMostOfAnything);
-  file.all("dddddduuu");  // a regression
-  file.all("ddd");        // another
-  file.count(0, 0);       // coefficients of what is not history based
+  file.all("dddddduuu");  // the numbers of a regression
+  file.all("ddd");        // the numbers of another regression
+  file.count(0, 0);       // coefficients of models that are not history based
   for (double entry = 0; entry < entries && file.sound(); ++entry) {
     // A line has footprint, bytes, flops (nan: they differed), mean, deviation, sum, sum of
     // squares, and samples.
@@ -140,10 +140,10 @@ bool is_sound_matrix(std::string_view text, double memories, bool may_be_zero) {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMostBytes = 64 << 20;  // of a file
-constexpr off_t kRoom = 1 << 20;                // for what StarPU writes first, and again last
+constexpr std::uint64_t kMostBytes = 64 << 20;  // bytes of a file
+constexpr off_t kRoom = 1 << 20;  // bytes that StarPU writes at its start and at its end
 constexpr const char* kVersionOfModels = "45";  // StarPU 1.4 keeps them in a folder of that name
-constexpr std::size_t kLongestPath = 100;       // StarPU has 256 bytes for that of a file
+constexpr std::size_t kLongestPath = 100;       // StarPU has 256 bytes for the path of a file
 
 // Returns the host's name as StarPU has it in names of bus files.
 std::string host_name() {
@@ -210,10 +210,10 @@ bool is_sound_codelet_model(std::string_view text, std::string_view version) {
     constexpr double kMostDevices = 16, kMostImplementations = 64;
     const double devices = file.count(1, kMostDevices);
     for (double device = 0; device < devices; ++device) {
-      constexpr double kNoKind = 3;  // of worker: StarPU has left the number out
+      constexpr double kNoKind = 3;  // the number of a kind of worker that StarPU does not use
       file.require(file.count(0, STARPU_NARCH - 1) != kNoKind);
-      file.count(0, kMostOfAnything);  // its number
-      file.count(0, kMostOfAnything);  // its cores
+      file.count(0, kMostOfAnything);  // the device's number
+      file.count(0, kMostOfAnything);  // the device's cores
     }
     const double implementations = file.count(1, kMostImplementations);
     for (double i = 0; i < implementations && file.sound(); ++i) read_implementation(file);
@@ -223,7 +223,7 @@ bool is_sound_codelet_model(std::string_view text, std::string_view version) {
 
 bool is_sound_bus_file(std::string_view kind, std::string_view text, std::string_view config) {
   Lines lines(config);
-  std::vector<double> counts;  // of every kind of memory, after that of cores
+  std::vector<double> counts;  // numbers of memories by kind, after the number of cores' memories
   for (auto found = lines.numbers("u"); !found.empty(); found = lines.numbers("u"))
     counts.push_back(found.size() == 1 ? found[0] : kMostOfAnything);
   double memories = 0;
@@ -276,7 +276,7 @@ void ModelFolder::prepare_last_write() const {
 bool ModelFolder::copy_from(const fs::path& folder) {
   std::string damaged;
   std::error_code none, failure;
-  bool full = false, moved = folder == shared_;  // others' files stay
+  bool full = false, moved = folder == shared_;  // in another folder files stay
   const fs::path config = "bus/" + host_name() + ".config";
   const bool has_bus = checksums_.contains(config);
   for (const fs::path& name : models_in(folder)) {
@@ -284,7 +284,8 @@ bool ModelFolder::copy_from(const fs::path& folder) {
     if (checksums_.contains(name) || (needs_config && checksums_.contains(config) == has_bus))
       continue;
     const Result<std::string> text = read_file(folder / name, kMostBytes);
-    if (!text) continue;  // of the permissions or the disk: no word about what is in it
+    if (!text)
+      continue;  // an error of permissions or of the disk, which says nothing about the contents
     if (is_sound(path_, name, *text)) {
       fs::create_directories((path_ / name).parent_path(), none);
       full = !(std::ofstream(path_ / name, std::ios::binary) << *text << std::flush);
