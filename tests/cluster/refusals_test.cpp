@@ -9,7 +9,7 @@
 namespace omni::test {
 namespace {
 
-Words net(const std::string& iterations, Words more = {}) {
+Words refused_net(const std::string& iterations, Words more = {}) {
   Words words{"--net",   "mlp", "--data",        "synthetic:256:10", "--workers", "1",
               "--batch", "16",  "--max-batches", iterations,         "--no-test"};
   words.insert(words.end(), more.begin(), more.end());
@@ -31,40 +31,40 @@ void expect_refused(const Finished& run, int code, const std::string& text) {
 }
 
 TEST(RanksRefuse, what_works_on_one_rank_only) {
-  expect_refused(on_ranks(2, net("2", {"--groups", "2"})), 2,
+  expect_refused(on_ranks(2, refused_net("2", {"--groups", "2"})), 2,
                  "--fc merged: all layers would be on the first rank");
   expect_refused(on_ranks(2, {"--net", "lenet", "--batch", "16", "--max-batches", "2", "--groups",
                               "2", "--subdivisions", "2", "--no-test"}),
                  2, "--subdivisions: merged layers of several ranks take whole mini-batches");
-  expect_refused(on_ranks(2, net("2", {"--strategy", "sma", "--groups", "auto"})), 2,
+  expect_refused(on_ranks(2, refused_net("2", {"--strategy", "sma", "--groups", "auto"})), 2,
                  "--groups auto: the number of groups");
-  expect_refused(on_ranks(2, net("2", {"--strategy", "sma", "--group-layout", "0:0;2:0"})), 2,
-                 "--group-layout: '2:0' does not begin with rank 0, or 1");
-  expect_refused(on_ranks(2, net("2", {"--auto"})), 2, "--auto: the number of groups");
+  expect_refused(on_ranks(2, refused_net("2", {"--strategy", "sma", "--group-layout", "0:0;2:0"})),
+                 2, "--group-layout: '2:0' does not begin with rank 0, or 1");
+  expect_refused(on_ranks(2, refused_net("2", {"--auto"})), 2, "--auto: the number of groups");
   expect_refused(on_ranks(2, {"layers"}), 2, "omni-run layers: only trainings, devices and plan");
   expect_refused(on_ranks(3, {"--net", "mlp", "--batch", "2", "--no-test"}), 2,
                  "3 ranks cannot share 2 images");
-  expect_refused(on_ranks(3, net("2", {"--deterministic", "--slice", "4"})), 2,
+  expect_refused(on_ranks(3, refused_net("2", {"--deterministic", "--slice", "4"})), 2,
                  "3 ranks cannot share slices of 4 of 16 images (take another number of ranks)");
-  expect_refused(on_ranks(2, net("2", {"--deterministic", "--slice", "16"})), 2,
+  expect_refused(on_ranks(2, refused_net("2", {"--deterministic", "--slice", "16"})), 2,
                  "2 ranks cannot share slices of 16 of 16 images (--slice 8, say)");
   expect_refused(on_ranks(2, {"--net", "lenet", "--batch", "8", "--no-test", "--deterministic"}), 2,
                  "2 ranks cannot share slices of 8 of 8 images (--slice 4, say)");
-  expect_refused(on_ranks(2, net("2", {"--group-layout", "0-1:0"})), 2,
+  expect_refused(on_ranks(2, refused_net("2", {"--group-layout", "0-1:0"})), 2,
                  "--group-layout: one group is on all ranks");
 }
 
 // mpiexec often returns 9 if several ranks exit with 2 one after another.
 TEST(RanksRefuse, with_the_same_code_every_time) {
   for (int i = 0; i < 8; ++i) {
-    const Finished run = on_ranks(4, net("2", {"--auto"}));
+    const Finished run = on_ranks(4, refused_net("2", {"--auto"}));
     EXPECT_EQ(run.exit_code, 2) << run.errors;
     EXPECT_EQ(run.errors.find("Abort"), std::string::npos) << run.errors;
   }
 }
 
 TEST(RanksRefuse, ranks_that_differ) {
-  Words first = net("2"), second = net("2", {"--learning-rate", "0.5"});
+  Words first = refused_net("2"), second = refused_net("2", {"--learning-rate", "0.5"});
   first.insert(first.begin(), kOmniRun);
   second.insert(second.begin(), kOmniRun);
   expect_refused(on_two_unlike(first, second), 2, ": the command line is --net mlp");
@@ -88,8 +88,8 @@ TEST(RanksRefuse, weights_that_differ) {
     std::filesystem::create_directory(folder / name);
     const std::string weights = folder / name / "own.weights";
     more.insert(more.end(), {"--deterministic", "--save-weights", weights});
-    EXPECT_EQ(omni_run(net("1", more)).exit_code, 0);
-    Words words = net("2", {"--weights", "own.weights"});
+    EXPECT_EQ(omni_run(refused_net("1", more)).exit_code, 0);
+    Words words = refused_net("2", {"--weights", "own.weights"});
     words.insert(words.begin(), {"-wdir", folder / name, kOmniRun});
     return words;
   };
@@ -103,7 +103,7 @@ TEST(RanksEnd, with_the_error_of_one_of_them) {
   const TemporaryDirectory folder;
   const auto rank = [&](const char* name) {
     std::filesystem::create_directory(folder / name);
-    Words words = net("2", {"--weights", "start.weights"});
+    Words words = refused_net("2", {"--weights", "start.weights"});
     words.insert(words.begin(), {"-wdir", folder / name, kOmniRun});
     return words;
   };
@@ -116,15 +116,16 @@ TEST(RanksEnd, with_the_error_of_one_of_them) {
 }
 
 TEST(RanksEnd, alike_when_the_training_diverges) {
-  expect_refused(on_ranks(2, net("50", {"--learning-rate", "1e30"})), 6, "is not a finite number");
+  expect_refused(on_ranks(2, refused_net("50", {"--learning-rate", "1e30"})), 6,
+                 "is not a finite number");
 }
 
 struct Job {
   explicit Job(Words more) {
     more.insert(more.end(),
                 {"--metrics", folder / "metrics", "--display", "1", "--out", folder / "run"});
-    process =
-        start_program(mpiexec(2, net("1000000", std::move(more))), "/dev/null", folder / "errors");
+    process = start_program(mpiexec(2, refused_net("1000000", std::move(more))), "/dev/null",
+                            folder / "errors");
     wait_for_text(folder / "metrics", "\"iteration\":5,");
   }
   TemporaryDirectory folder;
@@ -135,7 +136,7 @@ struct Job {
 TEST(RanksEnd, after_they_have_told_the_launcher) {
   const TemporaryDirectory folder;
   const std::string ended = folder / "ended";
-  Words words = net("2");
+  Words words = refused_net("2");
   words.insert(
       words.begin(),
       {"/bin/bash", "-c", R"("$@" & eval "exec $PMI_FD>&-"; wait $! && sleep 1 && echo >>)" + ended,

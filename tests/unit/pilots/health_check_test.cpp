@@ -14,7 +14,7 @@
 namespace omni {
 namespace {
 
-std::string net(const std::string& options, const std::string& activation) {
+std::string sick_net(const std::string& options, const std::string& activation) {
   return "[net]\nbatch=6\nheight=8\nwidth=8\nchannels=1\n" + options +
          "[convolutional]\nfilters=5\nsize=3\npad=1\nactivation=" + activation +
          "\n[connected]\noutput=9\nactivation=" + activation +
@@ -64,7 +64,7 @@ class Health : public test::DeterministicSession {
   static Told told_losses(std::uint64_t iterations, bool strict,
                           const std::function<double(std::uint64_t)>& loss,
                           const std::string& options = "") {
-    Run run(net("learning_rate=0.05\nmomentum=0.9\n" + options, "tanh"));
+    Run run(sick_net("learning_rate=0.05\nmomentum=0.9\n" + options, "tanh"));
     Told told;
     HealthCheck health({.strict = strict});
     Trainer training(run.groups, *run.feed, nullptr, {.seed = 1}, {.solver = run.solver},
@@ -101,7 +101,7 @@ TEST_F(Health, says_nothing_of_nets_that_learn) {
         std::pair("tanh", "learning_rate=0.05\nmomentum=0\ndecay=0.001\n"),
         std::pair("logistic", "learning_rate=0.05\nmomentum=0.9\n"),
         std::pair("leaky", "adam=1\nlearning_rate=0.003\n")}) {
-    Run run(net(options, activation));
+    Run run(sick_net(options, activation));
     const Outcome outcome = train(run, 1100, true);
     EXPECT_FALSE(outcome.failed) << activation << options;
     EXPECT_TRUE(outcome.said.empty()) << activation << options << outcome.said.front();
@@ -111,7 +111,7 @@ TEST_F(Health, says_nothing_of_nets_that_learn) {
 
 TEST_F(Health, names_a_dead_layer_once) {
   for (const int groups : {1, 2}) {
-    Run run(net("learning_rate=0.05\nmomentum=0.5\n", "relu"), groups);
+    Run run(sick_net("learning_rate=0.05\nmomentum=0.5\n", "relu"), groups);
     kill_layer(run, 1);
     const Outcome outcome = train(run, 900, false);
     EXPECT_FALSE(outcome.failed);
@@ -126,7 +126,7 @@ TEST_F(Health, strict_ends_a_dead_training_and_saves_it) {
   for (const auto& [groups, asynchrony] :
        {std::pair(1, Asynchrony::free), std::pair(2, Asynchrony::reproducible),
         std::pair(3, Asynchrony::free)}) {
-    Run run(net("learning_rate=0.05\nmomentum=0.5\n", "relu"), groups);
+    Run run(sick_net("learning_rate=0.05\nmomentum=0.5\n", "relu"), groups);
     kill_layer(run, 1);
     const Outcome outcome = train(run, 5000, true, {.seed = 1}, asynchrony);
     EXPECT_TRUE(outcome.failed);
@@ -142,7 +142,7 @@ TEST_F(Health, strict_ends_a_dead_training_and_saves_it) {
 TEST_F(Health, tells_steps_that_are_none) {
   for (const char* options : {"learning_rate=0\n", "learning_rate=1e-12\nmomentum=0.9\n",
                               "adam=1\nlearning_rate=1e-15\n"}) {
-    Run run(net(options, "relu"));
+    Run run(sick_net(options, "relu"));
     const Outcome outcome = train(run, 1000, true);
     ASSERT_TRUE(outcome.failure) << options;
     EXPECT_EQ(outcome.failure->kind, Ailment::small_steps) << outcome.failure->what;
@@ -159,19 +159,19 @@ TEST_F(Health, tells_a_rate_of_0_at_every_inspection) {
   };
   const std::string policy = "learning_rate=0.05\nmomentum=0.5\npolicy=steps\nscales=0\n";
   for (const int groups : {1, 2}) {
-    Run idle(net(policy + "steps=600\n", "tanh"), groups);
+    Run idle(sick_net(policy + "steps=600\n", "tanh"), groups);
     EXPECT_EQ(told(train(idle, 1000, false)), 1) << "at once";
-    Run longer(net(policy + "steps=600\n", "tanh"), groups);
+    Run longer(sick_net(policy + "steps=600\n", "tanh"), groups);
     EXPECT_EQ(told(train(longer, 2100, false)), 3) << "again in iterations 1024 and 2048";
-    Run ends(net(policy + "steps=1099\n", "tanh"), groups);
+    Run ends(sick_net(policy + "steps=1099\n", "tanh"), groups);
     EXPECT_EQ(told(train(ends, 1100, true)), 0);
   }
-  Run strict(net(policy + "steps=600\n", "tanh"));
+  Run strict(sick_net(policy + "steps=600\n", "tanh"));
   const Outcome outcome = train(strict, 2100, true);
   ASSERT_TRUE(outcome.failure);
   EXPECT_EQ(outcome.failure->kind, Ailment::small_steps);
   EXPECT_LT(outcome.state.iteration, 1100u);
-  Run poly(net("learning_rate=0.05\npolicy=poly\nmax_batches=1100\n", "tanh"), 2);
+  Run poly(sick_net("learning_rate=0.05\npolicy=poly\nmax_batches=1100\n", "tanh"), 2);
   EXPECT_EQ(told(train(poly, 1100, true)), 0);
 }
 
@@ -221,7 +221,7 @@ TEST_F(Health, tells_a_loss_that_has_risen) {
 }
 
 TEST_F(Health, resumes_without_a_new_reason) {
-  Run run(net("learning_rate=0.05\nmomentum=0.9\n", "tanh"));
+  Run run(sick_net("learning_rate=0.05\nmomentum=0.9\n", "tanh"));
   const Outcome first = train(run, 700, true);
   ASSERT_FALSE(first.state.pilots.at("health").empty());
   const Outcome second = train(run, 1400, true, first.state);
@@ -230,7 +230,7 @@ TEST_F(Health, resumes_without_a_new_reason) {
 }
 
 TEST_F(Health, remembers_for_how_long_it_has_been_stuck) {
-  Run run(net("learning_rate=0.05\nmomentum=0.5\n", "relu"));
+  Run run(sick_net("learning_rate=0.05\nmomentum=0.5\n", "relu"));
   kill_layer(run, 1);
   TrainingState state = train(run, 150, false).state;
   ASSERT_FALSE(state.pilots.at("health").empty());
@@ -240,7 +240,7 @@ TEST_F(Health, remembers_for_how_long_it_has_been_stuck) {
 }
 
 TEST_F(Health, refuses_damaged_numbers) {
-  Run run(net("learning_rate=0.05\n", "tanh"));
+  Run run(sick_net("learning_rate=0.05\n", "tanh"));
   Trainer training(run.groups, *run.feed, nullptr, {.seed = 1}, {}, {});
   HealthCheck health({});
   ASSERT_TRUE(health.begin(training, {}));
