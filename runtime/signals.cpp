@@ -27,8 +27,7 @@ bool on_terminal = false, silent = false;
 constexpr std::array kRequests{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 std::array<struct sigaction, NSIG> handlers_before{};
 
-std::atomic<const char*> farewell_text{
-    nullptr};  // never freed, because a signal may come at any time
+std::atomic<const char*> farewell_text{nullptr};  // never freed: a signal may come at any time
 int farewell_code = 0;
 std::atomic<bool> in_order{false}, requested{false};
 // Second of the first request, on the monotonic clock; 0: none yet.

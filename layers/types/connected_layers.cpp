@@ -202,9 +202,8 @@ class SplitConnectedLayer final : public Layer {
   ActivationBlock activation_;
   int inputs_count_, outputs_, width_;
   Param *weights_, *bias_;
-  Tensor* gathered_ =
-      nullptr;         // the inputs of all slices; null: there is one slice, whose tensor has them
-  Blocks all_blocks_;  // all blocks, for the images of this rank
+  Tensor* gathered_ = nullptr;             // inputs of all slices; null: there is one slice
+  Blocks all_blocks_;                      // all blocks, for the images of this rank
   std::optional<DividedNeurons> divided_;  // in training, if ranks compute some blocks each
   Blocks own_blocks_;                      // the blocks of this rank, for the images of all ranks
 };

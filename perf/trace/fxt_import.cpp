@@ -38,9 +38,8 @@ struct FxtTasks {
   std::size_t left_out = 0;                              // number of other tasks
 };
 
-constexpr double kLongestRun = 1e11;  // ms; three years
-constexpr std::size_t kLongestId =
-    200;  // ids become parts of names in traces, which are bounded, too
+constexpr double kLongestRun = 1e11;     // ms; three years
+constexpr std::size_t kLongestId = 200;  // ids are parts of names, which are bounded
 constexpr std::int64_t kMaxSmallNumber = 1 << 20;
 
 template <class T>

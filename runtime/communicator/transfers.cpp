@@ -96,8 +96,7 @@ void submit_transfers(std::vector<Transfer> transfers, TaskTag tag, std::functio
   if (task_capture::is_on() &&
       !task_capture::submitted(kTransferName, accesses, tag, 0, 0, [] { return WorkingFloats(); }))
     return;
-  if (TaskChain* chain = TaskChain::open())
-    chain->submit();  // the transfers may have to wait for its calls
+  if (TaskChain* chain = TaskChain::open()) chain->submit();  // its calls come first
   const auto group = std::make_shared<TransferGroup>();
   group->to_acquire = accesses.size();
   group->then = std::move(then);

@@ -89,7 +89,7 @@ TEST_F(GroupsOnRanks, asynchronous_ones_have_them_in_turn) {
 // The merged phase of a group elsewhere reads its inputs again when it makes the steps.
 TEST_F(GroupsOnRanks, have_the_bits_of_one_process_with_large_merged_layers) {
   net_ = folder_ / "large.cfg";
-  put(net_, net(16, {8, 8, 3}, "learning_rate=0.01\nmomentum=0.9\n") +
+  put(net_, test::net(16, {8, 8, 3}, "learning_rate=0.01\nmomentum=0.9\n") +
                 convolutional(4, "relu", "") + connected(1024, "tanh") +
                 layer("dropout", "probability=0.4\n") + connected(1040) + connected(10) +
                 layer("softmax"));

@@ -13,7 +13,7 @@ namespace omni::test {
 namespace {
 
 const std::string kNormalised =
-    net(24, {12, 12, 3}, "learning_rate=0.05\nmomentum=0.9\ndecay=0.0005\n") +
+    test::net(24, {12, 12, 3}, "learning_rate=0.05\nmomentum=0.9\ndecay=0.0005\n") +
     convolutional(8, "leaky", "stride=1\npad=1\nbatch_normalize=1\n") +
     convolutional(8, "linear", "pad=1\nbatch_normalize=1\n") +
     layer("shortcut", "from=-2\nactivation=relu\n") + layer("maxpool", "size=2\nstride=2\n") +
