@@ -55,8 +55,8 @@ Status check_adam(const GroupArguments& groups, const StrategyType& strategy,
        {groups.planned, "--groups auto",
         "it needs a momentum that can be compensated, which Adam does not have",
         "give a number, or --set adam=0"},
-       {groups.count.value_or(1) > 1 && groups.how.compensation != Compensation::off, "--groups",
-        "Adam has no momentum that could be compensated for the groups' asynchrony",
+       {groups.count.value_or(1) > 1 && groups.strategy_options.compensation != Compensation::off,
+        "--groups", "Adam has no momentum that could be compensated for the groups' asynchrony",
         "--momentum-compensation off lets it be, --set adam=0 trains with momentum"}});
 }
 
@@ -95,7 +95,7 @@ BuildOptions build_options(const TrainableNet& spec, const NetArguments& net) {
 
 void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& arguments,
                          double tuned) {
-  if (arguments.how.compensation == Compensation::off || !groups.watched()) return;
+  if (arguments.strategy_options.compensation == Compensation::off || !groups.watched()) return;
   const Momentum momentum = compensate(tuned, implicit_of_groups(groups.count()));
   if (!is_kept(momentum))
     log::warn(
@@ -170,8 +170,8 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
   if (groups.count() == 1) {
     if (arguments.planned) return;  // they were for the case that there are more
     std::vector<std::string_view> useless;
-    if (arguments.how.asynchrony) useless.push_back("--async");
-    if (arguments.how.compensation) useless.push_back("--momentum-compensation");
+    if (arguments.strategy_options.asynchrony) useless.push_back("--async");
+    if (arguments.strategy_options.compensation) useless.push_back("--momentum-compensation");
     if (arguments.cold_start > 0) useless.push_back("--cold-start");
     if (arguments.guard) useless.push_back("--guard");
     if (arguments.fully_connected != FullyConnected::merged) useless.push_back("--fc");
@@ -189,7 +189,8 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
     log::warn(
         "all layers are fully connected and merged: groups take turns and gain nothing "
         "(--fc replicated gives each group a copy)");
-  if (arguments.how.asynchrony == Asynchrony::free && groups.net().options().subdivisions > 1)
+  if (arguments.strategy_options.asynchrony == Asynchrony::free &&
+      groups.net().options().subdivisions > 1)
     log::warn("--async free: with subdivisions groups still take turns");
   if (arguments.cold_start > 0 && iterations > 0 && arguments.cold_start >= iterations)
     log::warn("--cold-start {}: all {} iterations are in one group", arguments.cold_start,
@@ -199,8 +200,8 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
 }
 
 Result<Asynchrony> chosen_asynchrony(const GroupArguments& arguments, bool deterministic) {
-  if (!deterministic) return arguments.how.asynchrony.value_or(Asynchrony::free);
-  if (arguments.how.asynchrony == Asynchrony::free && arguments.count.value_or(1) > 1)
+  if (!deterministic) return arguments.strategy_options.asynchrony.value_or(Asynchrony::free);
+  if (arguments.strategy_options.asynchrony == Asynchrony::free && arguments.count.value_or(1) > 1)
     return Error{ErrorKind::usage, "--async free", "the order of arrival is never the same twice",
                  "leave it out, or leave out --deterministic"};
   return Asynchrony::reproducible;

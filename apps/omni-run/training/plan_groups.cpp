@@ -234,8 +234,9 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
   wanted.common = arguments.common;
   wanted.machine = arguments.machine;
   wanted.fully_connected = arguments.groups.fully_connected;
-  wanted.asynchrony = arguments.groups.how.asynchrony.value_or(wanted.asynchrony);
-  wanted.compensation = arguments.groups.how.compensation.value_or(wanted.compensation);
+  wanted.asynchrony = arguments.groups.strategy_options.asynchrony.value_or(wanted.asynchrony);
+  wanted.compensation =
+      arguments.groups.strategy_options.compensation.value_or(wanted.compensation);
   wanted.most_groups = most.count();
   wanted.counts =
       update_ratios_of(spec, most.net().options().batch, data, arguments.machine).read();

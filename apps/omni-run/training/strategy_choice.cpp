@@ -19,7 +19,7 @@ Error refusal(std::string_view option, std::string what, std::string todo) {
 
 // Options that belong to other strategies.
 Status check_options(const StrategyType& type, const GroupArguments& groups) {
-  std::vector<std::string_view> given = groups.how.given();
+  std::vector<std::string_view> given = groups.strategy_options.given();
   if (!groups.batches.empty()) given.push_back("--group-batches");
   if (groups.cold_start > 0) given.push_back("--cold-start");
   if (groups.guard) given.push_back("--guard");
@@ -135,10 +135,10 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
     log::info("--strategy {} with one group is plain training: sync", choice.type->name);
     choice.type = &usual_strategy(false);
   }
-  choice.options = groups.how;
+  choice.options = groups.strategy_options;
   choice.options.in_order = arguments.machine.session.deterministic ||
                             arguments.arrivals.simulated ||
-                            groups.how.asynchrony == Asynchrony::reproducible;
+                            groups.strategy_options.asynchrony == Asynchrony::reproducible;
   if (arguments.arrivals.simulated) choice.options.asynchrony = Asynchrony::reproducible;
   return choice;
 }
