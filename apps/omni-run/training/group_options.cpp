@@ -64,7 +64,7 @@ Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels mo
                                  Workers workers, int most) {
   const bool laid_out = !arguments.layout.empty();
   const int count = arguments.count.value_or(1);
-  // One group with one model is on all ranks.
+  // A single group with the shared model is on all ranks, without a layout.
   const int ranks = count > 1 || models != GroupModels::one ? ranks::size() : 1;
   if (!laid_out)
     return ranks > 1 ? spread_over_ranks(count, workers, ranks)
@@ -113,7 +113,7 @@ Result<ComputeGroups> open_groups(const TrainableNet& spec, const NetArguments& 
   plan.count = arguments.count.value_or(1);
   plan.fully_connected = arguments.fully_connected;
   plan.ranks = std::move(places.ranks);
-  // Who also trains with one group has all workers to share its mini-batches.
+  // A training that also uses a single group needs nets for all workers of the rank.
   plan.sharing = arguments.automatic || arguments.cold_start > 0 ? 1 : 0;
   return make_groups(spec, build_options(spec, net), plan);
 }
@@ -139,7 +139,7 @@ Result<ComputeGroups> open_most_groups(const TrainableNet& spec, const TrainArgu
 }
 
 Status require_group_scheduler(const std::string& scheduler) {
-  // Seen to wait for ever when tasks are bound to workers (StarPU 1.4.10).
+  // These schedulers hang when tasks are bound to workers (observed with StarPU 1.4.10).
   if (scheduler.starts_with("modular-") || scheduler == "heteroprio")
     return Error{ErrorKind::usage, "--sched " + scheduler, "cannot keep tasks to a group's workers",
                  "omni, dmdas, prio, eager, random and lws can, for example"};
@@ -150,10 +150,10 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments, Gr
                       const Session& session) {
   if (groups.count() > 1 || !arguments.layout.empty())
     OMNI_CHECK(require_group_scheduler(session.scheduler()));
-  if (arguments.automatic) return {};  // the training does
+  if (arguments.automatic) return {};  // the pilot `tuned` assigns workers
   const Workers workers = workers_of(session);
   OMNI_TRY(const GroupPlaces places, place_groups(arguments, models, workers, workers.all));
-  // StarPU counts GPUs' workers first. A group that was given cores alone computes on them.
+  // StarPU numbers GPU workers first. If the layout gives a group only cores, cores compute too.
   for (const int group : groups.here())
     if (!arguments.layout.empty() && std::ranges::min(places.workers[group]) >= workers.gpus)
       let_cores_compute();
@@ -168,7 +168,7 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
                        const SolverOptions& solver, std::uint64_t iterations) {
   if (arguments.automatic) return;
   if (groups.count() == 1) {
-    if (arguments.planned) return;  // they were for the case that there are more
+    if (arguments.planned) return;  // the options were meant for several groups
     std::vector<std::string_view> useless;
     if (arguments.strategy_options.asynchrony) useless.push_back("--async");
     if (arguments.strategy_options.compensation) useless.push_back("--momentum-compensation");
