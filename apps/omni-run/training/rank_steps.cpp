@@ -37,8 +37,7 @@ std::string contents(const DatasetPair& data) {
 }
 
 Status require_same(const std::vector<Fact>& facts) {
-  // The first fact is the program's version. So another program, with other facts, is refused
-  // there.
+  // compare_ranks() names the program first, as another program may know other facts.
   for (Fact fact : facts) {
     std::ranges::replace(fact.value, '\n', ' ');
     const std::vector<std::string> all = ranks::gather(fact.value);
