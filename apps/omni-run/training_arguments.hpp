@@ -1,4 +1,4 @@
-// What the command line says of a training, and the options that say it.
+// The arguments of the command line for a training, and the options that set them.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,18 +16,18 @@ namespace omni {
 
 struct GroupArguments {
   bool automatic = false;
-  bool planned = false;        // the number that is predicted to be the best
-  std::optional<int> count{};  // 1; automatic: at most as many as there are workers
+  bool planned = false;        // --groups auto: the number is the one predicted to be the best
+  std::optional<int> count{};  // none: 1 group; with --auto: at most one per worker
   std::string layout{};
   std::uint64_t cold_start = 0;  // iterations with one group before there are several
-  std::optional<bool> guard{};   // true, the default: see Guard
+  std::optional<bool> guard{};   // none: true; see Guard
   FullyConnected fully_connected = FullyConnected::merged;
-  std::string strategy{};  // "": async where there are several groups, else sync
+  std::string strategy{};  // "": async with several groups, otherwise sync
   std::string batches{};   // samples of each group's mini-batches
   StrategyOptions strategy_options{};
 };
 
-// Whose order groups follow.
+// The order in which groups finish: that of real time or of a simulated machine.
 struct ArrivalArguments {
   bool simulated = false;
   std::string machine{};  // file
@@ -49,7 +49,7 @@ struct TrainArguments : NetRunArguments {
   std::string resume = "none";
   bool other_data = false, stage = false;
   OwnOptions pilots{};
-  double patience = 300;  // seconds, with a rank that is silent
+  double patience = 300;  // seconds to wait for a rank that does not answer
 };
 
 void describe_fully_connected(auto& add, FullyConnected& fully_connected) {
@@ -63,7 +63,7 @@ void describe_fully_connected(auto& add, FullyConnected& fully_connected) {
 
 Taker take_groups(GroupArguments& groups);
 std::string group_count(std::string& value);
-std::string strategy_help();  // with the names and summaries of all
+std::string strategy_help();  // the names and summaries of all strategies
 
 void describe(auto& add, GroupArguments& groups) {
   const char* const one = "leave one of them out";

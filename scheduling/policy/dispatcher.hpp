@@ -100,8 +100,8 @@ class Dispatcher {
       const auto length = facts_.length(task, kind);
       if (!length) continue;
       const double transfer = facts_.transfer(task, kind.node);
-      // On workers that have its data the task runs before less urgent ones. On others, as it needs
-      // a transfer, it is supposed to wait for all ready tasks.
+      // On workers that have its data the task runs before less urgent ones. On others it would
+      // displace other work, so its wait is that of the least urgent task.
       const int before = transfer > 0 ? kLeastPriority : facts_.priority(task);
       const double ready = wait_for(kind, task, before, now);
       // A task that holds data for which others wait should start early: it only goes by ready

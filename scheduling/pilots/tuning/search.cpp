@@ -248,7 +248,7 @@ class Race {
   std::vector<Setting> tried_;
   TrialEnd last_ = TrialEnd::diverged;  // of the last challenger
   std::vector<Setting> diverged_;
-  bool prefers_larger_ = false;  // a larger step has won a tie; another one would add to the error
+  bool prefers_larger_ = false;  // a larger step has won a tie, which may happen only once
 };
 
 }  // namespace
