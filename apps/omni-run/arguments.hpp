@@ -1,4 +1,4 @@
-// What the command line says of nets, machines and data, and the options that say it.
+// The arguments of the command line for nets, machines and data, and the options that set them.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +22,9 @@ struct CommonArguments {
 struct NetArguments : ReadOptions {
   std::string net;
   int slice = 0;
-  int gpus = 0, cores = 0;          // of the machine: they decide how mini-batches are cut
+  int gpus = 0, cores = 0;          // of the machine; they decide how mini-batches are cut
   bool fixed_sums = false;          // see BuildOptions
-  DataType values = DataType::f32;  // what layers hand on
+  DataType values = DataType::f32;  // the type of the values between layers
   Status refused{};                 // the first option of [net] that is wrong
 
   bool sets(std::string_view key, const auto& by_name) const {
@@ -37,23 +37,23 @@ struct NetArguments : ReadOptions {
 struct MachineArguments {
   SessionOptions session;
   std::string gpus = "all";
-  // Of the smallest of the GPUs chosen: what is left there, and how much of it StarPU may take for
-  // tensors. What a worker's libraries may ask for.
+  // Bytes on the smallest chosen GPU: its free memory, and how much StarPU may use for tensors. And
+  // the most that the libraries of a worker may allocate.
   std::size_t gpu_memory = 0, gpu_tensors = 0, most_workspace = 0;
-  std::map<int, std::string> gpus_left_out{};  // why, by number
+  std::map<int, std::string> gpus_left_out{};  // reasons by the number of the GPU
   std::string models;
 };
 
 struct DataArguments {
   std::string source;
   std::uint64_t seed = 1;
-  bool test = true;  // there are to be test images
+  bool test = true;  // the command needs test images
   bool scale_features = false;
   double hold_out = 0;    // share of the training samples to test on; 0: the data's own test set
-  double damaged = 0.01;  // share of the images of a set that may be
+  double damaged = 0.01;  // largest share of damaged images in a set
 };
 
-// Of every command that runs a net here.
+// The arguments of every command that runs a net on this machine.
 struct NetRunArguments {
   CommonArguments common;
   NetArguments net;

@@ -1,5 +1,5 @@
-// What a net's outputs are called: by the data, by the checkpoint, or by the file that lies beside
-// the .weights file and has its name with ".names" at the end, one name per line.
+// Names of a net's outputs. They come from the data, the checkpoint, or a file beside the .weights
+// file. That file's name is that of the weights with ".names" at the end; it has one name per line.
 #pragma once
 
 #include <filesystem>
@@ -12,24 +12,24 @@
 
 namespace omni {
 
-// A name for each output, on one line each: "class 7" where the data have none. None at all: they
-// name no class, or so many that no checkpoint holds them.
+// Returns a name for each output, "class 7" if the data have none for it. Empty: the data name no
+// class, or the names are too long for a checkpoint.
 std::vector<std::string> class_names_of(const Dataset& data, const Net& net);
 
 std::filesystem::path names_file(const std::filesystem::path& weights);
-// Refuses a file of that name beside which there are no such weights: it is somebody else's.
+// Returns an error if the file of names exists without the weights: another file would be replaced.
 Status check_names_beside(const std::filesystem::path& weights);
-// Those of other weights that were there are gone afterwards, also where there are no names.
+// Writes the names, and replaces those of earlier weights. Without names it deletes the file.
 Status write_names_beside(const std::filesystem::path& weights,
                           const std::vector<std::string>& names);
-// None: there is no such file, or none that can be read, which is said.
+// Reads the file of names. Empty: there is no such file, or it cannot be read, which is a warning.
 std::vector<std::string> names_beside(const std::filesystem::path& weights);
 
-// The lines of --names: as many as the net has outputs.
+// Reads the file of --names, which must have as many lines as the net has outputs.
 Result<std::vector<std::string>> read_names(const std::string& file, const Net& net);
 
-// A name for each output. `given`: by the user's file; `data`: null, or what the user named;
-// `stored`: with the weights. Warns where data and weights name classes differently.
+// Returns a name for each output. `given`: from the user's file; `data`: those of the user, or
+// null; `stored`: saved with the weights. Warns if data and weights name classes differently.
 std::vector<std::string> settle_names(std::vector<std::string> given, const Dataset* data,
                                       std::vector<std::string> stored, const Net& net,
                                       const std::string& weights);

@@ -1,4 +1,4 @@
-// How often each class was taken for which, in an evaluation.
+// Confusion counts, in an evaluation, how often images of each class were classified as each class.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Confusion {
   std::string text() const;
   nlohmann::ordered_json json() const;
   std::string csv() const;
-  // Whether csv() could have written this file, of a net with so many outputs.
+  // True: csv() could have written this file for a net with so many outputs.
   static bool is_csv(const std::filesystem::path& path, int outputs);
 
  private:
@@ -35,7 +35,7 @@ class Confusion {
     for (const auto& [said, count] : row) images += count;
     return images;
   }
-  // Of equal ones the class with the lower number, as everywhere.
+  // Returns the most frequent wrong class; of equally frequent ones that with the lower number.
   static std::optional<Row::value_type> most_often_wrong(std::size_t truth, const Row& row) {
     const Row::value_type* most = nullptr;
     for (const auto& each : row)

@@ -35,27 +35,28 @@ inline constexpr ShippedKind kShippedMachines{"machine", "--machine", ".json", "
 inline constexpr ShippedKind kShippedJobs{"job script", "--template", ".sbatch", "slurm",
                                           "OMNIVORE_SLURM"};
 
-// By name, without its ending.
+// Lists the files of a kind by name, without their endings.
 std::map<std::string, std::filesystem::path> shipped_files(const ShippedKind& kind);
-// What to do about one that is not there.
+// Returns the hint of the error for a file that was not found.
 std::string shipped_hint(const ShippedKind& kind, const std::string& name);
-// A path, or the name of a shipped file, with or without its ending.
+// Finds a file by its path, or by the name of a shipped file with or without its ending.
 Result<std::filesystem::path> find_shipped(const ShippedKind& kind, const std::string& name);
 Result<Machine> read_machine(const std::string& file_or_name);
 
-// From here on, in every thread: a process that runs out of memory ends with the exit code for it.
+// After this call a process that runs out of memory, in any thread, ends with the exit code for it.
 void end_in_order_without_memory();
-// Each rank's workers, where several are on a host.
+// Divides the workers of a host among the ranks on it.
 void share_workers(MachineArguments& machine);
-// Before workers are chosen. All ranks but the first write no files and are quiet.
+// Must be called before workers are chosen. All ranks but the first then write no files and print
+// nothing.
 Status prepare_ranks(TrainArguments& train);
 
-// Cores that will compute.
+// Returns the number of cores that will compute.
 int computing_cores(const SessionOptions& session);
-// How a net is cut for the workers, of which so many are GPUs.
+// Sets in `net` how mini-batches are cut for the workers, of which `gpus` are GPUs.
 void fit_to_workers(MachineArguments& machine, NetArguments& net, int gpus);
-// Finds out which GPUs --gpus means; with the cores they decide how a net cuts its mini-batches.
-// net: null for none.
+// Finds the GPUs that --gpus means. GPUs and cores decide how `net` cuts its mini-batches; null:
+// there is no net.
 Status settle_workers(MachineArguments& machine, NetArguments* net);
 Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
@@ -64,26 +65,26 @@ Result<TrainableNet> read_net(const NetArguments& arguments);  // with the comma
 Result<std::unique_ptr<Net>> build_net(const TrainableNet& net, const NetArguments& arguments,
                                        bool training);
 
-// Trained parameters to start from, or to use: a .weights file, or a checkpoint. Not finite ones.
-// The names of the classes that are stored with them, maybe of another number; none: not known.
-// `held_out_of`: DatasetPair::name, where test samples are held out of it; warns if a checkpoint is
-// of another.
+// Loads trained parameters from a .weights file or a checkpoint. Values that are not finite are
+// refused. Returns the stored class names, whose number may differ from the net's outputs; empty:
+// not known. `held_out_of`: DatasetPair::name if test samples are held out of the data. A
+// checkpoint that was trained on other data gets a warning.
 Result<std::vector<std::string>> load_parameters(Net& net, const std::string& path,
                                                  const std::string& held_out_of = "");
 
-// The table shown before training, and its JSON twin.
+// Returns the table that is shown before training, and the same as JSON.
 std::string layer_table(const Net& net);
 nlohmann::json layer_table_json(const Net& net);
 
-// Opens --data (synthetic when absent, which is said) and checks it against the net.
-// `flat`: images are to be vectors.
+// Opens --data and checks it against the net. Without --data it uses synthetic data and prints
+// that. `flat`: images are converted to vectors.
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bool flat);
 
-// Whether a trace could be begun there, if one is wanted: before anything takes time.
+// Returns an error if no trace can be written to the folder; "": no trace is wanted.
 Status try_trace(const std::string& folder);
 
-// Null when the folder is "". Measures the machine's peaks first, for the roofline. Destroy the
-// result before the session.
+// Begins a trace and returns its recorder; null: the folder is "". It first measures the machine's
+// peak rates, for the roofline. The recorder must be destroyed before the session.
 Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const Session& session,
                                               const Net& net);
 

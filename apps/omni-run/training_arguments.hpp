@@ -1,4 +1,4 @@
-// What the command line says of a training, and the options that say it.
+// The arguments of the command line for a training, and the options that set them.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,18 +16,18 @@ namespace omni {
 
 struct GroupArguments {
   bool automatic = false;
-  bool planned = false;        // the number that is predicted to be the best
-  std::optional<int> count{};  // 1; automatic: at most as many as there are workers
+  bool planned = false;        // --groups auto: the number is the one predicted to be the best
+  std::optional<int> count{};  // none: 1 group; with --auto: at most one per worker
   std::string layout{};
   std::uint64_t cold_start = 0;  // iterations with one group before there are several
-  std::optional<bool> guard{};   // true, the default: see Guard
+  std::optional<bool> guard{};   // none: true; see Guard
   FullyConnected fully_connected = FullyConnected::merged;
-  std::string strategy{};  // "": async where there are several groups, else sync
+  std::string strategy{};  // "": async with several groups, otherwise sync
   std::string batches{};   // samples of each group's mini-batches
-  StrategyOptions how{};
+  StrategyOptions strategy_options{};
 };
 
-// Whose order groups follow.
+// The order in which groups finish: that of real time or of a simulated machine.
 struct ArrivalArguments {
   bool simulated = false;
   std::string machine{};  // file
@@ -49,7 +49,7 @@ struct TrainArguments : NetRunArguments {
   std::string resume = "none";
   bool other_data = false, stage = false;
   OwnOptions pilots{};
-  double patience = 300;  // seconds, with a rank that is silent
+  double patience = 300;  // seconds to wait for a rank that does not answer
 };
 
 void describe_fully_connected(auto& add, FullyConnected& fully_connected) {
@@ -63,11 +63,11 @@ void describe_fully_connected(auto& add, FullyConnected& fully_connected) {
 
 Taker take_groups(GroupArguments& groups);
 std::string group_count(std::string& value);
-std::string strategy_help();  // with the names and summaries of all
+std::string strategy_help();  // the names and summaries of all strategies
 
 void describe(auto& add, GroupArguments& groups) {
   const char* const one = "leave one of them out";
-  StrategyOptions& how = groups.how;
+  StrategyOptions& options = groups.strategy_options;
   add.group("Groups");
   add("--auto", &groups.automatic,
       "Find the number of groups (at most --groups), the momentum and the learning rate by short "
@@ -96,11 +96,11 @@ void describe(auto& add, GroupArguments& groups) {
       "default: evenly");
   describe_fully_connected(add, groups.fully_connected);
   add("--async free|reproducible",
-      choice(how.asynchrony,
+      choice(options.asynchrony,
              {{"free", Asynchrony::free}, {"reproducible", Asynchrony::reproducible}}),
       "Order of the groups' updates: free (as they arrive; default) or reproducible (in turn)");
   add("--momentum-compensation theory|off",
-      choice(how.compensation, {{"theory", Compensation::theory}, {"off", Compensation::off}}),
+      choice(options.compensation, {{"theory", Compensation::theory}, {"off", Compensation::off}}),
       {.excludes = {{"--auto",
                      "--auto searches the total momentum, and always compensates by theory", one}}},
       "Asynchrony acts like additional momentum. theory (default): reduce the momentum by what the "
@@ -108,26 +108,26 @@ void describe(auto& add, GroupArguments& groups) {
 
   add.group("Strategies");
   add("--strategy NAME", &groups.strategy, {.check = not_empty}, strategy_help());
-  add("--sync-every MINI-BATCHES", &how.sync_every, {.check = range(1, 1 << 20)},
+  add("--sync-every MINI-BATCHES", &options.sync_every, {.check = range(1, 1 << 20)},
       "sma, local, elastic: mini-batches of each group between two meetings; default: 1 (sma), 16 "
       "(local, elastic)");
-  add("--alpha SHARE", &how.alpha, {.check = number(1e-6, 1)},
+  add("--alpha SHARE", &options.alpha, {.check = number(1e-6, 1)},
       "sma: share of its distance to the average that a model moves; default: 1 / groups");
-  add("--central-momentum SHARE", &how.central_momentum, {.check = number(0, 0.999999)},
+  add("--central-momentum SHARE", &options.central_momentum, {.check = number(0, 0.999999)},
       "sma, elastic: momentum of the average; default: 0.9");
-  add("--outer-rate RATE", &how.outer_rate, {.check = number(1e-6, 100)},
+  add("--outer-rate RATE", &options.outer_rate, {.check = number(1e-6, 100)},
       "local: learning rate of the outer step; default: 1");
-  add("--outer-momentum SHARE", &how.outer_momentum, {.check = number(0, 0.999999)},
+  add("--outer-momentum SHARE", &options.outer_momentum, {.check = number(0, 0.999999)},
       "local: Nesterov momentum of the outer step; default: 0");
   add("--group-batches SAMPLES", &groups.batches, {.check = not_empty},
       "hogbatch, adaptive: samples of each group's mini-batch, as in '3x4,64'; adaptive, with "
       "bounds: '3x4:1-16,64:16-256'");
-  add("--batch-rate POWER", &how.batch_rate, {.check = number(0, 1)},
+  add("--batch-rate POWER", &options.batch_rate, {.check = number(0, 1)},
       "hogbatch, adaptive: learning rate of a mini-batch: the given one times (its size / the "
       "largest size) ^ POWER; 0: the same for all, 1: in proportion; default: 0.5");
-  add("--adapt-factor FACTOR", &how.adapt_factor, {.check = number(1, 1024)},
+  add("--adapt-factor FACTOR", &options.adapt_factor, {.check = number(1, 1024)},
       "adaptive: factor by which mini-batches grow and shrink; default: 2");
-  add("--adapt-weight WEIGHT", &how.adapt_weight, {.check = number(1e-6, 1)},
+  add("--adapt-weight WEIGHT", &options.adapt_weight, {.check = number(1e-6, 1)},
       "adaptive: weight of an update by the smallest mini-batch, in the balance of updates; "
       "default: 1");
 }

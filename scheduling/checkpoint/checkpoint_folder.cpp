@@ -1,5 +1,5 @@
-// Reading checkpoints: nothing is believed before the manifest's sizes and checksums agree. The
-// manifest is JSON for people and other tools; the checksum in its last line is for the machine.
+// Checkpoints are only used if sizes and checksums agree with the manifest. The manifest is JSON
+// for people and other tools; its last line has a checksum of the manifest itself.
 #include "scheduling/checkpoint/checkpoint_folder.hpp"
 
 #include <fmt/format.h>
@@ -25,7 +25,8 @@ using nlohmann::ordered_json;
 constexpr std::uint64_t kLargestManifest = 1 << 20;
 constexpr std::string_view kPrefix = "save-", kMiddle = "-step-";
 
-// No run saves so often. What has a larger number is not of a run, and must not end its numbering.
+// No run saves so often. A folder with a larger number is not of a run and is ignored, so that
+// numbers never run out.
 constexpr std::uint64_t kLargestNumber = 999'999'999'999;
 
 std::optional<std::uint64_t> folder_number(std::string_view name) {
@@ -48,7 +49,7 @@ std::string last_line(std::string_view text_before) {
   return fmt::format(",\n  \"manifest_xxh3_64\": \"{}\"\n}}\n", checksum_of(text_before));
 }
 
-// A lookup that cannot throw: a manifest of another version may hold anything.
+// Looks a member up without exceptions, as a manifest of another version may hold anything.
 template <class T>
 std::optional<T> member(const ordered_json& object, std::string_view key) {
   constexpr bool kText = std::is_same_v<T, std::string>;
@@ -69,7 +70,7 @@ struct OpenedArrays {
     checksum.update(bytes);
     return {};
   }
-  // After everything has been read.
+  // Is called after everything has been read.
   Status check() const {
     if (checksum.value() != manifest.arrays_checksum)
       return damaged(path, "damaged: its checksum is not the one in the manifest");
@@ -106,7 +107,7 @@ std::string manifest_text(const CheckpointManifest& manifest) {
          {"xxh3_64", checksum_text(manifest.arrays_checksum)}}}},
   };
   std::string text = json.dump(2, ' ', false, ordered_json::error_handler_t::replace);
-  text.resize(text.size() - 2);  // "\n}" comes back with the last line
+  text.resize(text.size() - 2);  // last_line() adds the "\n}" again
   return text + last_line(text);
 }
 

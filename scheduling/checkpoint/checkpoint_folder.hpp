@@ -1,6 +1,6 @@
-// What a checkpoint holds: everything that decides the future of a training. And the folders of
-// complete checkpoints: listing, naming, reading one, checking one. The manifest in each is written
-// last, and says what a complete one consists of.
+// The contents of a checkpoint: everything that determines how a training goes on. The functions
+// list, name, read and verify the folders of complete checkpoints. Each folder has a manifest,
+// which is written last and states the size and checksum of the arrays.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,8 +19,8 @@
 
 namespace omni {
 
-// Numbers and texts by name (iteration, images seen, seed, ...). Kept as text: any tool can read
-// them in the metadata of the file. Real numbers come back bit for bit.
+// Numbers and texts by name (iteration, images seen, seed, ...). They are stored as text in the
+// metadata of the file, where any tool can read them. Real numbers are restored bit by bit.
 class CheckpointFields {
  public:
   CheckpointFields() = default;
@@ -31,7 +31,7 @@ class CheckpointFields {
   requires(!std::same_as<T, bool>) void set(std::string_view key, const T& value) {
     entries_.insert_or_assign(std::string(key), fmt::format("{}", value));
   }
-  // A missing key or another kind of value is ErrorKind::data.
+  // Returns ErrorKind::data if the key is missing or the value is of another kind.
   Result<std::string> text(std::string_view key) const {
     const auto place = entries_.find(key);
     if (place == entries_.end()) return refuse(key, "is missing in the checkpoint");
@@ -48,7 +48,7 @@ class CheckpointFields {
   Result<T> number(std::string_view key, T least, T most) const {
     OMNI_TRY(const T value, number<T>(key));
     if (value >= least && value <= most) return value;
-    return refuse(key, "is not a number that fits");  // nor is NaN
+    return refuse(key, "is not a number that fits");  // also for NaN
   }
   const Metadata& entries() const { return entries_; }
 
@@ -61,7 +61,7 @@ class CheckpointFields {
   std::string where_;
 };
 
-// To be saved. The arrays are looked at during save() only.
+// A checkpoint that is to be saved. The values of the arrays are only read during save().
 struct Snapshot {
   std::uint64_t step = 0;
   std::string cfg_hash;
@@ -69,7 +69,7 @@ struct Snapshot {
   CheckpointFields fields;
 };
 
-// A checkpoint in memory, as loaded; it owns all of its arrays.
+// A checkpoint that was loaded into memory; it owns all of its arrays.
 struct Checkpoint {
   std::filesystem::path path;
   std::uint64_t step = 0;
@@ -96,10 +96,10 @@ struct CheckpointFolder {
   std::filesystem::path path;
 };
 
-// Newest first; empty when the directory is missing. Verifies nothing.
+// Lists the checkpoints, the newest first; empty when the directory is missing. Verifies nothing.
 Result<std::vector<CheckpointFolder>> list_checkpoints(const std::filesystem::path& directory);
 
-// The one after the newest.
+// Returns the number after that of the newest checkpoint.
 Result<std::uint64_t> next_checkpoint_number(const std::filesystem::path& directory);
 
 std::string checkpoint_folder_name(std::uint64_t number, std::uint64_t step);
@@ -107,10 +107,11 @@ std::string checkpoint_folder_name(std::uint64_t number, std::uint64_t step);
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                    Links links = Links::refused);
 
-// The same checks without keeping the values; `with_contents` false looks at the sizes only.
+// Does the checks of read_checkpoint() without keeping the values. `with_contents` false: only
+// sizes are checked.
 Status verify_checkpoint(const std::filesystem::path& folder, bool with_contents);
 
-// What the file's metadata says, for arrays that have been read.
+// Makes a checkpoint of arrays that have been read, with the fields in their file's metadata.
 Result<Checkpoint> checkpoint_of(const std::filesystem::path& path, Safetensors arrays);
 
 }  // namespace omni

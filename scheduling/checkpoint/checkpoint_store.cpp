@@ -1,5 +1,5 @@
-// The order of a save: everything into a hidden folder, each file flushed, the manifest last; the
-// folder flushed, renamed, its parent flushed; only then do old checkpoints go.
+// A save writes everything into a hidden folder and flushes each file, the manifest last. It
+// flushes and renames the folder, and flushes its parent. Only then it deletes old checkpoints.
 #include "scheduling/checkpoint/checkpoint_store.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whoever holds the lock owns these names; what a dead run left under them goes at the next save.
+// The process that holds the lock owns these names. The next save deletes what a killed run left.
 constexpr std::string_view kUnfinished = ".unfinished", kDoomed = ".doomed", kBest = "best",
                            kNextBest = ".best";
 
@@ -45,7 +45,7 @@ Status make_folder(const fs::path& folder) {
 
 Status check_finite(const NamedArray& array, std::ptrdiff_t at) {
   const auto bad =
-      std::ranges::find_if_not(array.values, [](float each) { return std::isfinite(each); });
+      std::ranges::find_if_not(array.values, [](float value) { return std::isfinite(value); });
   if (bad == array.values.end()) return {};
   return Error{ErrorKind::diverged, shown_name(array.name),
                fmt::format("value {} is {}, a checkpoint of it would be useless",
@@ -94,7 +94,7 @@ Result<fs::path> CheckpointStore::save(const Snapshot& snapshot) {
   Status saved = write_checkpoint(unfinished, snapshot);
   if (saved) saved = rename_durably(unfinished, folder);
   if (!saved) {
-    // Its own failure would hide the reason, and the next save tries again.
+    // Its failure is ignored: it would hide the first error, and the next save deletes the folder.
     (void)remove_folder(unfinished);
     return std::move(saved.error());
   }
@@ -146,11 +146,11 @@ Status CheckpointStore::prune() {
   int kept = 0;
   for (const CheckpointFolder& folder : folders) {
     const bool known = verified_.contains(folder.path);
-    // What does not verify is evidence, and counts for nothing.
+    // A damaged checkpoint is not deleted, so that it can be examined, and does not count.
     if (!verify_checkpoint(folder.path, !known)) continue;
     verified_.insert(folder.path);
     if (kept++ < options_.keep || folder.path.filename() == best) continue;
-    // Moved out of sight first: half a checkpoint must not keep a checkpoint's name.
+    // The folder is renamed first, so that a half deleted one has no checkpoint's name.
     const fs::path doomed = directory_ / kDoomed;
     OMNI_CHECK(rename_durably(folder.path, doomed));
     OMNI_CHECK(remove_folder(doomed));
@@ -165,7 +165,7 @@ Result<std::optional<Checkpoint>> load_latest_checkpoint(const fs::path& directo
   for (const CheckpointFolder& folder : folders) {
     Result<Checkpoint> checkpoint = read_checkpoint(folder.path);
     if (checkpoint) return std::optional(std::move(*checkpoint));
-    // An older one needs as much memory.
+    // An older checkpoint is not tried, as it needs as much memory.
     if (checkpoint.error().kind == ErrorKind::out_of_memory) return std::move(checkpoint.error());
     const std::string problem = checkpoint.error().message();
     log::warn("checkpoint not used{}: {}",
@@ -185,7 +185,7 @@ Result<Checkpoint> load_checkpoint(const fs::path& path) {
   if (!fs::exists(status))
     return Error{ErrorKind::usage, path.string(), "no such checkpoint", "check the path"};
   if (fs::is_directory(status)) {
-    // What the user names may be links; others may not leave one.
+    // Links are followed only if the user named them; other users may have left links.
     if (fs::exists(path / kManifestName, code))
       return read_checkpoint(fs::is_symlink(path, code) ? fs::canonical(path, code) : path,
                              Links::followed);

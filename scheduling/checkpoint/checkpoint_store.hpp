@@ -1,7 +1,7 @@
-// A directory of checkpoints, one folder each: save-000007-step-000001200/ with arrays.safetensors
-// and a manifest. A folder gets that name when it is complete and on disk, so a crash at any time
-// leaves the one before or the new one. The running number orders them: a run that went back to an
-// earlier step continues with a higher one.
+// A directory of checkpoints. Each is a folder, as save-000007-step-000001200/, with
+// arrays.safetensors and a manifest. A folder gets that name when it is complete and on disk. So
+// after a crash at any time the previous or the new checkpoint is complete. The first number orders
+// checkpoints: it grows even if a run goes back to an earlier step.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,27 @@
 
 namespace omni {
 
-// Infinite values, and those that are no numbers, are ErrorKind::diverged. `at`: of the first one.
+// Returns ErrorKind::diverged if a value is infinite or not a number. `at`: index of the first
+// value.
 Status check_finite(const NamedArray& array, std::ptrdiff_t at = 0);
 
 class CheckpointStore {
  public:
   struct Options {
-    int keep = 2;             // complete checkpoints that stay; at least 2
+    int keep = 2;             // number of complete checkpoints that are kept; at least 2
     std::string program;      // name and version, for the manifest
-    std::uint64_t bytes = 0;  // of a checkpoint, about: open() refuses a disk without room for it
+    std::uint64_t bytes = 0;  // rough size of a checkpoint; open() refuses a disk with less room
   };
 
-  // Locks the directory and tries a write, so that a run that cannot save never starts
-  // (ErrorKind::usage).
+  // Locks the directory and tries to write. A run that cannot save gets ErrorKind::usage before it
+  // starts.
   static Result<CheckpointStore> open(const std::filesystem::path& directory, Options options);
 
-  // The folder of the new checkpoint. Values that are not finite are refused. An error leaves the
-  // earlier checkpoints as they were. Not for two threads at once.
+  // Saves a checkpoint and returns its folder. Values that are not finite are refused. After an
+  // error the earlier checkpoints are unchanged. Two threads may not call it at once.
   Result<std::filesystem::path> save(const Snapshot& snapshot);
-  // The newest one stays until another is marked: `best` in the directory is a link to it.
+  // Keeps the newest checkpoint until another one is marked. `best` in the directory is a link to
+  // it.
   Status mark_best();
 
  private:
@@ -50,12 +52,14 @@ class CheckpointStore {
   std::set<std::filesystem::path> verified_;  // written or checked in full by this process
 };
 
-// The newest checkpoint that verifies; older ones are tried with a warning. No checkpoint at all is
-// nullopt; checkpoints of which none verifies are an error. Needs no lock and writes nothing.
+// Loads the newest checkpoint that can be verified, with a warning for each newer one. Returns
+// nullopt if there is no checkpoint, and an error if none can be verified. It needs no lock and
+// writes nothing.
 Result<std::optional<Checkpoint>> load_latest_checkpoint(const std::filesystem::path& directory);
 
-// A directory of checkpoints (the newest), one checkpoint's folder, its manifest or its arrays. A
-// .safetensors file without manifest is loaded with a warning.
+// Loads a checkpoint. `path` is a directory of checkpoints (the newest is loaded), a checkpoint's
+// folder, its manifest or its arrays. A .safetensors file without manifest is loaded with a
+// warning.
 Result<Checkpoint> load_checkpoint(const std::filesystem::path& path);
 
 }  // namespace omni

@@ -1,4 +1,5 @@
-// flock() on `lock` in the directory; the text inside only tells people who holds it.
+// The lock is flock() on the file `lock` in the directory. The text in it tells people who holds
+// it.
 #include "scheduling/checkpoint/run_lock.hpp"
 
 #include <fcntl.h>
@@ -52,7 +53,7 @@ Result<RunLock> RunLock::acquire(const fs::path& directory) {
   if (descriptor < 0) return cannot_write(path, errno);
   RunLock lock(descriptor);
   struct stat status {};
-  // Its contents are replaced. Others may have put something of theirs there, or a link to it.
+  // The contents are replaced below, so a file or link that others have put there is refused.
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1 ||
       status.st_size > kLongestIdentity)
     return Error{ErrorKind::usage, path.string(), "is not the lock of a run",
@@ -63,7 +64,7 @@ Result<RunLock> RunLock::acquire(const fs::path& directory) {
       return Error{ErrorKind::usage, directory.string(),
                    fmt::format("another run is using this directory: {}", holder(descriptor)),
                    "wait for it, stop it, or choose another directory"};
-    // Lustre without its flock option, for one. Refusing would lock people out of their own disks.
+    // Some file systems have no locks, as Lustre without its flock option. They can still be used.
     log::warn("{}: this file system has no locks; make sure that no other run uses the directory",
               directory.string());
   }

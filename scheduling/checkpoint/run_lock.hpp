@@ -1,5 +1,5 @@
-// One process per run directory. The lock belongs to the process: it ends with the process, however
-// that ends, and leaves nothing to clean up.
+// RunLock makes sure that only one process uses a run directory. The lock ends with the process,
+// however that ends, and leaves nothing to clean up.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@ namespace omni {
 
 class RunLock {
  public:
-  // Fails at once, with ErrorKind::usage and the host:pid of the process that holds the directory.
+  // If another process holds the lock, returns ErrorKind::usage with its host:pid at once.
   static Result<RunLock> acquire(const std::filesystem::path& directory);
 
  private:

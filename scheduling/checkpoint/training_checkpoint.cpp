@@ -19,9 +19,9 @@ namespace {
 constexpr std::string_view kAdam = "Adam", kSgd = "SGD with momentum";
 std::string_view solver_name(const Net& net) { return net.adam() ? kAdam : kSgd; }
 
-// What the one remembers of past gradients means nothing to the other.
+// The optimizer state of one solver cannot be used by the other.
 Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
-  // Checkpoints of before there was Adam do not say.
+  // Checkpoints from before Adam was added do not name the solver.
   const auto said = checkpoint.fields.text("solver");
   const std::string saved = said ? *said : std::string(kSgd);
   if (saved == solver_name(net)) return {};
@@ -31,7 +31,7 @@ Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
                fmt::format("resume with --set adam={}", saved == kAdam ? 1 : 0)};
 }
 
-// Counts of iterations: far beyond any training, far below what sums and products can hold.
+// These bounds exceed the values of any training, but sums and products do not overflow.
 constexpr std::uint64_t kMostIterations = 1'000'000'000'000;
 constexpr double kLargestRate = 1e30;
 
@@ -42,14 +42,14 @@ Error unreadable(const Checkpoint& checkpoint, std::string_view field) {
           fmt::format("'{}' is no list of numbers", field), "use another checkpoint"};
 }
 
-// What listed() wrote.
+// Reads a list that listed() wrote.
 template <class Number>
 Result<std::vector<Number>> saved_list(const Checkpoint& checkpoint, std::string_view field) {
   OMNI_TRY(const std::string text, checkpoint.fields.text(field));
   std::vector<Number> numbers;
   if (text.empty()) return numbers;
-  for (const std::string_view each : split(text, ' ')) {
-    const auto number = number_in<Number>(each);
+  for (const std::string_view item : split(text, ' ')) {
+    const auto number = number_in<Number>(item);
     if (!number) return unreadable(checkpoint, field);
     numbers.push_back(*number);
   }
@@ -58,7 +58,7 @@ Result<std::vector<Number>> saved_list(const Checkpoint& checkpoint, std::string
 
 void save_arrivals(CheckpointFields& fields, const ArrivalState& arrivals) {
   fields.set("clock_now", arrivals.clock.now);
-  // With thousands of devices, too many messages to keep: the groups then begin anew.
+  // With thousands of devices there are too many messages to save: groups then begin anew.
   constexpr std::size_t kMostNumbers = 50'000;
   const bool fits = arrivals.clock.numbers.size() <= kMostNumbers;
   fields.set("clock_numbers", fits ? listed(arrivals.clock.numbers) : std::string());
@@ -91,8 +91,8 @@ Result<std::optional<ArrivalState>> saved_arrivals(const Checkpoint& checkpoint)
 Result<StrategyState> saved_strategy(const Checkpoint& checkpoint) {
   OMNI_TRY(const std::string name, checkpoint.fields.text("strategy"));
   OMNI_TRY(std::vector<double> numbers, saved_list<double>(checkpoint, "strategy_numbers"));
-  const auto sound = [](double each) {
-    return each >= 0 && each < static_cast<double>(kMostIterations);
+  const auto sound = [](double number) {
+    return number >= 0 && number < static_cast<double>(kMostIterations);
   };
   if (!std::ranges::all_of(numbers, sound)) return unreadable(checkpoint, "strategy_numbers");
   return StrategyState{name, std::move(numbers)};
@@ -100,7 +100,8 @@ Result<StrategyState> saved_strategy(const Checkpoint& checkpoint) {
 
 constexpr std::string_view kPilot = "pilot_";
 
-// The fields of checkpoints of before, whose pilots had fields of their own. None: there are none.
+// Reads a pilot's numbers from older checkpoints, which had separate fields for them. Empty: the
+// checkpoint has no such fields.
 Result<std::vector<double>> older_numbers(const Checkpoint& checkpoint,
                                           std::initializer_list<std::string_view> fields) {
   std::vector<double> numbers;
@@ -139,7 +140,8 @@ Status restore_pilots(const Checkpoint& checkpoint, TrainingState& state) {
   return {};
 }
 
-// What older checkpoints lack: their time begins anew, and their evaluations count as done.
+// Restores fields that older checkpoints lack. Without them the time starts at 0, and no evaluation
+// is due.
 Status restore_progress(const CheckpointFields& fields, TrainingState& state) {
   if (fields.text("average_accuracy")) {
     OMNI_TRY(state.average_accuracy, fields.number("average_accuracy", 0.0, 1.0));
@@ -155,7 +157,7 @@ Status restore_progress(const CheckpointFields& fields, TrainingState& state) {
   return {};
 }
 
-// A visitor that fills tensors from a checkpoint until something does not fit.
+// Returns a visitor that fills tensors from a checkpoint until an array does not fit.
 auto filling_from(const Checkpoint& checkpoint, Status& status) {
   return [&](const std::string& name, const Param& param, const Tensor& tensor) {
     if (!status) return;
@@ -191,14 +193,14 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   Net& net = groups.net();
   Snapshot snapshot{
       .step = state.iteration, .cfg_hash = identity.layers, .arrays = {}, .fields = {}};
-  std::deque<HostAccess> open;  // the values are looked at in place
+  std::deque<HostAccess> open;  // the values are read in place
   const auto add = [&](std::string name, const Param& param, const Tensor& tensor) {
     open.emplace_back(tensor, HostAccess::Mode::read);
     snapshot.arrays.push_back({std::move(name), param.shape, open.back().f32()});
   };
   for_each_array(net, add);
   for_each_replica(groups, add);
-  std::size_t next = snapshot.arrays.size();  // to be fetched
+  std::size_t next = snapshot.arrays.size();  // the next array to fetch from another rank
   for (int group = 0; group < groups.count(); ++group) {
     const int rank = groups.ranks_of(group).first;
     const auto add_elsewhere = [&](std::string name, const Param& param, const Tensor& tensor) {
@@ -240,7 +242,7 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
     snapshot.fields.set(std::string(kPilot) + name, listed(numbers));
   if (!state.damaged.empty()) snapshot.fields.set("damaged_images", listed(state.damaged));
   auto saved = store.save(snapshot);
-  while (next < snapshot.arrays.size())  // it failed before
+  while (next < snapshot.arrays.size())  // after an error the other ranks still send their arrays
     (void)snapshot.arrays[next].fetch([](auto) { return Status(); });
   return saved;
 }
@@ -261,8 +263,8 @@ Status require_same_data(const Checkpoint& checkpoint, const std::string& data) 
 Status restore_parameters(Net& net, const Checkpoint& checkpoint) {
   Status status;
   for_each_array(net, filling_from(checkpoint, status));
-  const auto saved = std::ranges::count_if(checkpoint.arrays.arrays(), [](const NamedArray& each) {
-    return each.name.starts_with("param/");
+  const auto saved = std::ranges::count_if(checkpoint.arrays.arrays(), [](const NamedArray& array) {
+    return array.name.starts_with("param/");
   });
   const auto wanted = static_cast<std::ptrdiff_t>(net.params().size());
   if (status && saved != wanted)
@@ -276,7 +278,7 @@ std::vector<std::string> saved_class_names(const Checkpoint& checkpoint) {
   const auto text = checkpoint.fields.text("class_names");
   std::vector<std::string> names;
   if (text && !text->empty())
-    for (const std::string_view each : split(*text, '\n')) names.emplace_back(each);
+    for (const std::string_view name : split(*text, '\n')) names.emplace_back(name);
   return names;
 }
 
@@ -294,7 +296,7 @@ std::uint64_t saved_length(const Checkpoint& checkpoint) {
 }
 
 Result<int> saved_groups(const Checkpoint& checkpoint) {
-  // Checkpoints of before there were groups do not say.
+  // Checkpoints from before groups were added do not have this field.
   if (!checkpoint.fields.text("groups")) return 1;
   return checkpoint.fields.number("groups", 1, kMostGroups);
 }
@@ -331,7 +333,7 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
         fmt::format("was trained with batch {}, this run has {}", batch, net.options().batch),
         fmt::format("resume with --batch {}", batch)};
   state.samples = state.iteration * batch;
-  if (checkpoint.fields.text("samples")) {  // older ones counted iterations of one size only
+  if (checkpoint.fields.text("samples")) {  // older checkpoints only counted iterations
     OMNI_TRY(state.samples,
              checkpoint.fields.number("samples", std::uint64_t{0}, kMostIterations * batch));
   }

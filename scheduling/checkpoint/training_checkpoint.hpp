@@ -1,4 +1,4 @@
-// What a checkpoint of a training contains, and how it goes back into a net.
+// Functions that save a training as a checkpoint and restore it into groups and nets.
 #pragma once
 
 #include <cstdint>
@@ -12,40 +12,39 @@
 
 namespace omni {
 
-// Identifies the layers of a description, whatever its comments and [net] values.
+// Returns a hash of the layers of a description, without its comments and [net] values.
 std::string layers_hash(const NetDescription& net);
 
-// What a resumed run must have in common with its checkpoint.
+// The properties of a run that are compared with its checkpoint when it resumes.
 struct RunIdentity {
   std::string layers;                      // layers_hash()
   std::string data;                        // DatasetPair::name
-  std::vector<std::string> class_names{};  // of each output; none: not known
+  std::vector<std::string> class_names{};  // by output; empty: not known
   std::uint64_t iterations = 0;            // length of the training; 0: no end
 };
 
-// All updates must be done. Returns the new checkpoint's folder. The first rank writes; meanwhile
-// the others must call bring_arrays().
+// Saves a training, all of whose updates must be done, and returns the new checkpoint's folder.
+// Only the first rank calls it; meanwhile the others must call bring_arrays().
 Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroups& groups,
                                             const TrainingState& state,
                                             const RunIdentity& identity);
 void bring_arrays(ComputeGroups& groups);
 
-// Refuses a checkpoint that was trained on other data.
+// Returns an error if the checkpoint was trained on other data.
 Status require_same_data(const Checkpoint& checkpoint, const std::string& data);
 
-// Loads arrays only: parameters, and for training the optimizer state. Refuses a checkpoint of
-// other layers.
+// Loads the parameters, and for training the optimizer state. Refuses a checkpoint of other layers.
 Status restore_parameters(Net& net, const Checkpoint& checkpoint);
 
-// Of each output; none: not known.
+// Returns the class name of each output; empty: not known.
 std::vector<std::string> saved_class_names(const Checkpoint& checkpoint);
-// Where parameters do not fit because they are of another number of classes, the hint says that.
+// If parameters did not fit because the number of classes differs, sets the error's hint to that.
 Status with_classes(Status loaded, const std::vector<std::string>& names, const Net& net);
 
-// How long the training was to be; 0: no end, or not known.
+// Returns the planned length of the training in iterations; 0: no end, or not known.
 std::uint64_t saved_length(const Checkpoint& checkpoint);
 
-// How many compute groups trained it last.
+// Returns the number of compute groups in use when the checkpoint was saved.
 Result<int> saved_groups(const Checkpoint& checkpoint);
 
 // Loads parameters, optimizer state, replicas and the state of the training. Refuses parameters of

@@ -7,7 +7,7 @@
 namespace omni {
 namespace {
 
-// Visitors that go through a list of copies, tensor by tensor.
+// The visitors copy tensors to a list of copies and back, one after another.
 auto copying_to(std::vector<std::vector<float>>& copies) {
   return [&copies, next = std::size_t{0}](const auto&, const Param&, const Tensor& tensor) mutable {
     if (next == copies.size()) copies.emplace_back();

@@ -1,5 +1,5 @@
-// The state of a training as arrays by name: contents of checkpoints. And a copy of it in memory,
-// from which trials start and to which they are rolled back.
+// The visitors name the arrays of a training's state, as checkpoints contain them. TrainingSnapshot
+// is a copy of the state in memory, which pilots restore.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 
 namespace omni {
 
-// The arrays that all groups share. If groups have models of their own, the optimizer state is that
-// of the first group.
+// Visits the arrays that all groups share. If groups have models of their own, the optimizer state
+// is that of the first group.
 void for_each_array(Net& net, auto visit) {
   for (const Param* param : net.params()) {
     visit("param/" + param->name, *param, *param->master);
@@ -22,7 +22,7 @@ void for_each_array(Net& net, auto visit) {
   }
 }
 
-// Further arrays of one group between two iterations.
+// Visits the arrays of one group that are not shared.
 template <class Visit>
 void for_each_of_group(Net& net, int group, Visit& visit) {
   for (const Param* param : net.params()) {
@@ -35,8 +35,8 @@ void for_each_of_group(Net& net, int group, Visit& visit) {
   }
 }
 
-// All of these, for the groups of this rank that are in use, and the arrays of meetings. With
-// several ranks, the first one has all contributions.
+// Visits the arrays of all groups in use on this rank, and the arrays of meetings. With several
+// ranks, the first one has all contributions.
 void for_each_replica(ComputeGroups& groups, auto visit) {
   for (const int group : groups.here()) for_each_of_group(groups.net(group), group, visit);
   for (const Param* param : groups.net().params()) {
@@ -48,18 +48,19 @@ void for_each_replica(ComputeGroups& groups, auto visit) {
 
 class TrainingSnapshot {
  public:
-  // No task may be under way, here and in restore().
+  // Copies the state. No task may be under way in take() and restore().
   void take(ComputeGroups& groups, const TrainingState& state, bool with_replicas = true);
-  // Without replicas, or with another number of groups than was taken, all start from the masters.
+  // Restores parameters and optimizer state. If the snapshot has no replicas, or another number of
+  // groups, all groups start from the masters.
   void restore(ComputeGroups& groups) const;
 
   const TrainingState& state() const { return state_; }
-  // The memory of one snapshot, if all groups are in use.
+  // Returns the size of a snapshot if all groups are in use.
   static std::size_t bytes(ComputeGroups& groups, bool with_replicas = true);
 
  private:
   TrainingState state_;
-  std::vector<std::vector<float>> arrays_, replicas_;  // in the order of the visits
+  std::vector<std::vector<float>> arrays_, replicas_;  // in the order in which they are visited
   int groups_ = 0;
 };
 

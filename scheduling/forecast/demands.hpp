@@ -1,5 +1,5 @@
-// What groups demand of links: who owns which parameters, and what a mini-batch sends. Devices that
-// share a mini-batch sum gradients in pieces, as RankSums does.
+// Demands of groups on links: which place owns how many parameters, and how much a mini-batch
+// sends. Devices that share a mini-batch sum gradients in pieces, as RankSums does.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,29 @@
 
 namespace omni {
 
-// A place has a link of its own: a node, or a GPU. All cores are one, which needs none.
+// A place is a node or a GPU with a link of its own. All cores of a machine are one place, which
+// needs no link.
 struct Places {
   std::vector<std::size_t> of_device{};
   std::size_t count = 0;
-  bool has_cores = false;  // then they are place 0
+  bool has_cores = false;  // true: the cores are place 0
 };
 Places places_of(const Machine& machine);
 
 struct Demands {
   Places places{};
   std::vector<double> owned{};  // bytes of the parameters that groups exchange, by place
-  double parameters = 0;        // of all
-  double piece = 0;             // bytes of one message of them, about
-  double activations = 0;       // bytes of a mini-batch to the merged layers; as many return
+  double parameters = 0;        // bytes of all of these
+  double piece = 0;             // rough number of bytes of one message with parameters
+  double activations = 0;  // bytes that a mini-batch sends to the merged layers; as many return
 
   struct Group {
     std::vector<std::size_t> places{};
-    // In either pass its devices wait for each other's values: so many bytes each way on each link,
-    // and other delays; the latter have two parts.
+    // In forward and in backward, devices wait for values of each other: bytes each way on each
+    // link, and delays for these values and for statistics.
     double values = 0, value_seconds = 0, statistics_seconds = 0;
-    // s of each device, for messages: of any mini-batch, and of one that sends parameters.
+    // Seconds that messages cost each device: for any mini-batch, and more for one that sends
+    // parameters.
     double work = 0, exchange_work = 0;
   };
   std::vector<Group> groups{};

@@ -1,5 +1,5 @@
-// Predicted time per iteration and number of updates for each number of compute groups on this
-// machine, and the best number. And how many groups still make iterations faster.
+// A GroupPlan has the predicted time per iteration and number of updates for each number of compute
+// groups, and the best number. A Saturation tells up to which number iterations get faster.
 #pragma once
 
 #include <functional>
@@ -14,17 +14,17 @@
 
 namespace omni {
 
-// The next number of groups must be that much faster to be worth its staleness.
+// A larger number of groups must be faster by this factor to be worth its staleness.
 inline constexpr double kWorthMoreGroups = 1.1;
 
-// The number of groups beyond which an iteration takes hardly less time.
+// `groups` is the number beyond which iterations are not clearly faster.
 struct Saturation {
   struct Timing {
     int groups;
     double seconds;  // per iteration
   };
   int groups = 1;
-  std::vector<Timing> timings;  // ascending; beyond the first that is not worth it, none
+  std::vector<Timing> timings;  // by ascending numbers, up to the first that is not worth it
 };
 
 inline Result<Saturation> smallest_saturating(int most,
@@ -49,27 +49,28 @@ struct GroupPlan {
     int images_per_slice = 0;
     GroupLayout layout{};
     double predicted = 0;            // s per iteration
-    double task_overhead = 0;        // s, in that prediction
-    IterationWork work{};            // that it is made of, measured
-    std::vector<double> measured{};  // s, in every round, see plan_groups()
+    double task_overhead = 0;        // s per task that the prediction adds
+    IterationWork work{};            // measured, from which the prediction is made
+    std::vector<double> measured{};  // s per iteration, by round; see plan_groups()
     Momentum momentum{};
-    double penalty = 1;  // of statistical efficiency: updates needed, relative to one group
-    std::optional<double> penalty_error{};  // where it was measured; else it is the theory's
+    double penalty = 1;                     // number of updates needed, relative to one group
+    std::optional<double> penalty_error{};  // none: the penalty is that of the theory
 
-    // The time of a whole training, to be compared with that of other rows.
+    // Returns the relative time of a whole training, to compare rows.
     double total() const { return predicted * penalty; }
     std::optional<double> median_measured() const;
   };
-  std::vector<Row> rows;  // by planned_groups()
-  NodeCosts node{};       // of this machine as one of several
+  std::vector<Row> rows;  // one for each of planned_groups()
+  NodeCosts node{};       // costs of this machine as one of several nodes
 
   int saturating_groups() const;
-  // The row with the smallest total. Among equal ones, the one with the fewest groups. Equal:
-  // within the errors of measured penalties; if a penalty is the theory's, within a factor of 1.3.
+  // Returns the row with the smallest total; of equal rows that with the fewest groups. Rows are
+  // equal within the errors of measured penalties, or within a factor of 1.3 if a penalty is that
+  // of the theory.
   const Row& best() const;
 };
 
-// The numbers to plan for: 1, 2, 4 ... and the largest.
+// Returns the numbers to plan for: 1, 2, 4 ... and the largest.
 std::vector<int> planned_groups(int most);
 
 }  // namespace omni

@@ -14,7 +14,7 @@
 
 namespace omni {
 
-// One mini-batch of one group, in submission order.
+// A task of an iteration. An iteration is one mini-batch of one group, in submission order.
 struct IterationTask {
   // Scope of the data: one copy per group, one for all, or one per mini-batch.
   enum class Owner { group, all, batch };
@@ -26,13 +26,13 @@ struct IterationTask {
   };
   // decode: before the mini-batch; begin: before the merged phase; complete: from there on.
   enum class Stage { decode, begin, complete };
-  std::uintptr_t codelet = 0;   // which one
+  std::uintptr_t codelet = 0;   // identifies the codelet
   std::vector<double> seconds;  // by kind of worker; infinite: it cannot run there
   int priority = 0;
   Stage stage = Stage::begin;
-  bool any_worker = false;  // else one of its group's
-  bool gate = false;        // the merged phase starts when all of these are done
-  bool update = false;      // the iteration is finished when all of these are done
+  bool any_worker = false;  // false: only workers of its group run it
+  bool gate = false;        // the merged phase starts when all tasks with `gate` are done
+  bool update = false;      // the iteration is finished when all tasks with `update` are done
   std::vector<Use> uses;
 };
 
@@ -40,13 +40,13 @@ struct SimulationOptions {
   MachineModel machine;
   GroupLayout layout;        // by group
   bool in_turn = false;      // see Trainer
-  int iterations = 200;      // those while groups start are not counted
-  double task_overhead = 0;  // s from taking a task to its start, which a task before it hides
-  double jitter = 0;         // a task takes longer or less long by at most this part, by chance
-  unsigned seed = 1;         // of the chance
+  int iterations = 200;      // simulated; the first ones, while groups start, are not counted
+  double task_overhead = 0;  // s from taking a task to its start; a running task hides it
+  double jitter = 0;         // the largest random variation of a task's length, as a share
+  unsigned seed = 1;         // of the random variation
 };
 
-// Seconds per iteration. `iteration` must hold the tasks of gates and updates, too.
+// Returns seconds per iteration. `iteration` must also have tasks with `gate` and with `update`.
 double simulate_groups(const std::vector<IterationTask>& iteration,
                        const SimulationOptions& options);
 

@@ -1,6 +1,6 @@
-// Time per iteration for any number of compute groups: measured with two groups that take turns,
-// predicted for other numbers. And the task graph of one iteration of a group, with the lengths of
-// its tasks, from what a training submitted and measured.
+// IterationModel predicts the time per iteration for any number of compute groups. It measures two
+// groups that take turns, and simulates other numbers. The simulation uses the task graph of one
+// iteration of a group, with the measured lengths of its tasks.
 #pragma once
 
 #include <functional>
@@ -12,22 +12,23 @@
 
 namespace omni {
 
-// Work of one iteration, each task at its shortest length; without decoding, which is ahead of it.
+// The work of one iteration, with each task on its fastest kind of worker. Decoding is left out, as
+// it is done ahead.
 struct IterationWork {
-  double groups = 0, merged = 0;  // s, of tasks; exchanges of merged parameters are merged work
-  double exchanges = 0;           // s, between the groups and the masters
+  double groups = 0, merged = 0;  // s of tasks; `merged` includes exchanges of merged parameters
+  double exchanges = 0;           // s of exchanges between the groups and the masters
 };
 IterationWork work_of(const std::vector<IterationTask>& iteration);
 
 class IterationModel {
  public:
-  // Makes the two groups train so many iterations in turn; returns seconds per iteration.
+  // Trains two groups in turn for so many iterations and returns seconds per iteration.
   using Train = std::function<Result<double>(int iterations)>;
   // `net` is the first group's, whose workers are those of spread_groups().
   static Result<IterationModel> measure(const Net& net, Workers workers, const Train& train,
                                         int warm_up, int iterations);
 
-  // Of a machine with so many cores like these. Needs workers that are all cores.
+  // Predicts for a machine with so many cores of this kind. All workers must be cores.
   void set_cores(int count);
 
   double seconds_per_iteration(const GroupLayout& layout, bool in_turn) const {
@@ -35,13 +36,13 @@ class IterationModel {
   }
   IterationWork work() const { return work_of(tasks_); }   // measured
   double task_overhead() const { return task_overhead_; }  // s
-  // The measured time of the two groups, to which the prediction was fitted.
+  // Returns the measured time of the two groups, to which the prediction was fitted.
   double measured() const { return measured_; }  // s per iteration
 
  private:
-  // The mean of simulations with random variations of task lengths. Where GPUs share slices,
-  // microseconds decide which GPU gets which task, as in reality. Few will do where only the side
-  // of `compared` counts (0: it does not).
+  // Returns the mean of simulations with random variations of task lengths, as microseconds can
+  // decide which GPU gets a task. With `compared`, few simulations suffice to tell whether the mean
+  // is above or below it; 0: the mean must be precise.
   double predict(const GroupLayout& layout, bool in_turn, double overhead,
                  double compared = 0) const;
 

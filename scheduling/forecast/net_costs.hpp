@@ -1,5 +1,5 @@
-// What a mini-batch of a net costs on any machine: its share of computing by phase, its parameters
-// and what its layers send each other.
+// The costs of a mini-batch of a net on any machine: the computation by phase, the parameters, and
+// the bytes that layers send each other.
 #pragma once
 
 #include <vector>
@@ -14,21 +14,20 @@ struct NetCosts {
   };
   struct Parameters {
     std::vector<double> parts{};         // bytes
-    std::vector<Connected> connected{};  // layers that devices cut or divide if they are large
+    std::vector<Connected> connected{};  // connected layers, which devices can divide if large
   };
   int images = 1, passes = 1;  // of a mini-batch
   double flops = 0;            // of an image, forward and backward
-  // Layers that groups merge if they share one model, in one place.
-  double merged_share = 0;  // of computing
+  double merged_share = 0;  // share of the computation in layers that groups with one model merge
   Parameters replicated{}, merged{};
   double activations = 0;  // bytes of a mini-batch that the other layers send to the merged ones
-  // Of batch normalisation in layers that learn and are not merged: bytes of each layer's
-  // statistics, which devices that share a mini-batch exchange.
+  // By layer with batch normalisation that is trained and not merged: bytes of the statistics,
+  // which devices that share a mini-batch exchange.
   std::vector<double> statistics{};
   std::vector<double> scales{};  // bytes of parameters that only travel between groups
 };
 
-// A net of one group merges nothing: give a net of several.
+// `net` must be built for several groups, as a net of one group has no merged layers.
 NetCosts net_costs(Net& net);
 
 }  // namespace omni

@@ -1,4 +1,4 @@
-// How long an iteration is predicted to take on several nodes that are alike, by every strategy.
+// These functions predict the time of an iteration on several equal nodes, for every strategy.
 #pragma once
 
 #include <span>
@@ -11,14 +11,15 @@
 
 namespace omni {
 
-// Of one node, in which a net takes so long for a mini-batch.
+// The costs of a mini-batch on one node.
 struct NodeCosts {
   NetCosts net{};
-  double seconds = 0;
+  double seconds = 0;  // for a mini-batch
   int cores = 1;
 };
 
-// "32+1": 32 nodes, and one that serves merged layers where groups merge them.
+// A number of nodes. "32+1" means 32 nodes, and one that computes the merged layers, if there are
+// any.
 struct NodeCount {
   int computing = 1;
   bool server = false;
@@ -29,21 +30,21 @@ Result<NodeCount> parse_node_count(const std::string& text);
 struct NodeForecast {
   NodeCount nodes{};
   int groups = 1;
-  std::string strategies{};  // that take as long
-  // s of one group's mini-batch, if nothing else is busy. Nodes wait for activations and
+  std::string strategies{};  // the strategies for which the forecast holds
+  // Seconds of one group's mini-batch on idle nodes and links. Nodes wait for activations and
   // statistics.
   double compute = 0, network = 0, activations = 0, statistics = 0, merged = 0;
   UpdateForecast update{};
 };
 
-// For 1, 2, 4 ... groups, while these divide the nodes that compute, and for one on each. Groups
-// of asynchronous strategies share the merged layers of `costs`, if it has any.
+// Returns forecasts for 1, 2, 4 ... groups, while these divide the nodes that compute, and for one
+// group on each node. Groups of asynchronous strategies share the merged layers, if there are any.
 std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::Link& link,
                                          std::span<const NodeCount> nodes);
-// The row with the most updates per second. Requires one.
+// Returns the row with the most updates per second. There must be at least one row.
 const NodeForecast& fastest(std::span<const NodeForecast> rows);
 
-// "1gbit:50us": the rate, in kbit, mbit or gbit per second, and the latency, in us, ms or s.
+// Parses "1gbit:50us": the rate in kbit, mbit or gbit per second, and the latency in us, ms or s.
 Result<Machine::Link> parse_link(const std::string& text);
 
 }  // namespace omni

@@ -1,4 +1,5 @@
-// Links whose messages share their rate evenly, as connections of a network do.
+// SharedLinks simulates links. The messages on a link share its rate evenly, as connections of a
+// network do.
 #pragma once
 
 #include <cmath>
@@ -8,9 +9,9 @@
 namespace omni {
 
 struct Message {
-  double left = 0;         // s that the rest takes alone
-  int group = 0;           // that waits for it
-  bool for_later = false;  // the group's next mini-batch waits
+  double left = 0;         // s that the rest takes if no other message is on the link
+  int group = 0;           // the group that waits for it
+  bool for_later = false;  // true: the group's next mini-batch waits, not the current one
 };
 
 class SharedLinks {
@@ -18,12 +19,12 @@ class SharedLinks {
   explicit SharedLinks(std::size_t count) : links_(count) {}
 
   void send(std::size_t link, double now, const Message& message);
-  double next_arrival() const;  // of a whole message; infinite: none is under way
+  double next_arrival() const;  // when the next message has arrived; infinite: none is under way
   std::vector<Message> arrived(double now);
   void give_up(double now);
-  double busiest() const;  // s that the busiest one was busy
+  double busiest() const;  // s that the busiest link was busy
 
-  // For a checkpoint.
+  // Visits the state for a checkpoint.
   template <class Archive>
   void visit(Archive& archive) {
     for (Link& link : links_) {
@@ -45,7 +46,7 @@ class SharedLinks {
     std::vector<Message> messages{};
     double settled = 0;  // when `left` was computed
     double busy = 0;
-    double next = INFINITY;  // arrival
+    double next = INFINITY;  // time of the next arrival
     void settle(double now);
     void foresee();
   };

@@ -1,4 +1,4 @@
-// How long updates take: simulated on a virtual clock.
+// forecast_updates() simulates on a virtual clock how long updates take.
 #pragma once
 
 #include "scheduling/forecast/virtual_clock.hpp"
@@ -7,12 +7,13 @@ namespace omni {
 
 struct UpdateForecast {
   double seconds = 0;  // from one update to the next
-  // What is busy for most of the time, and for which share.
+  // What is busy most of the time, and the share of the time.
   const char* busiest = "";
   double share = 0;
 };
 
-// Of groups that all take mini-batches of so many samples, and meet like this. On a new clock.
+// Simulates groups that all take mini-batches of `samples` and meet as `meetings` says. The clock
+// must be new.
 UpdateForecast forecast_updates(VirtualClock& clock, const Meetings& meetings,
                                 std::uint64_t samples);
 

@@ -1,5 +1,5 @@
-// Updates that several groups need for the same loss, relative to one group: measured, and stored
-// beside the performance models, for one net and its data.
+// The number of updates that several groups need to reach the same loss, relative to one group. It
+// is measured for one net and its data, and stored beside the performance models.
 #pragma once
 
 #include <filesystem>
@@ -15,16 +15,16 @@ namespace omni {
 
 struct UpdateRatio {
   int groups = 1;
-  double ratio = 1, error = 0;  // infinity: the loss was not reached
+  double ratio = 1, error = 0;  // infinite: the loss was not reached
 };
 
-// For a net, its data and its mini-batch; `key` tells them from others.
+// The stored ratios of a net, its data and its size of mini-batches, which `key` identifies.
 class UpdateRatios {
  public:
   UpdateRatios(const std::filesystem::path& models, const std::string& key)
       : path_(models / "updates" / (checksum_of(key) + ".json")) {}
 
-  // None, or in another form: empty.
+  // Returns an empty list if nothing is stored, or if it has another format.
   std::vector<UpdateRatio> read() const;
   Status write(const std::vector<UpdateRatio>& counts) const;
   const std::filesystem::path& path() const { return path_; }
@@ -33,14 +33,14 @@ class UpdateRatios {
   std::filesystem::path path_;
 };
 
-// The first iteration after which the mean of the last `window` losses is at most `target`; none:
-// never.
+// Returns the first iteration after which the mean of the last `window` losses is at most `target`;
+// none: there is no such iteration.
 std::optional<std::size_t> first_below(std::span<const double> losses, std::size_t window,
                                        double target);
 
-// From the losses of one group and of several groups, which started from the same parameters on the
-// same mini-batches: updates to the final mean loss of one group. The error is the noise of that
-// mean, in updates.
+// Compares the losses of one group and of several groups, which started from the same parameters on
+// the same mini-batches. It compares the updates to the final mean loss of one group. The error is
+// the noise of that mean, in updates.
 UpdateRatio ratio_of_updates(int groups, std::span<const double> one,
                              std::span<const double> several, std::size_t window);
 

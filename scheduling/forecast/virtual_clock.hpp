@@ -1,7 +1,7 @@
-// Simulated time: which compute group finishes next on the machine of a machine file, and when.
-// Devices, the links of their places in either direction, and the server of merged layers are busy;
-// mini-batches demand them and wait. Times are whole multiples of 2^-30 s, which sums keep exactly:
-// the same on every machine.
+// VirtualClock simulates which compute group finishes next on the machine of a machine file, and
+// when. Mini-batches wait for devices, for links in either direction, and for the server of merged
+// layers. Times are multiples of 2^-30 s, which are added exactly, so results are equal on every
+// machine.
 #pragma once
 
 #include <algorithm>
@@ -21,24 +21,24 @@ namespace omni {
 
 class VirtualClock {
  public:
-  // For a checkpoint. The numbers are what is under way.
+  // The state for a checkpoint. `numbers` describes the mini-batches and messages under way.
   struct State {
     double now = 0;  // s
     std::vector<double> numbers{};
-    std::vector<std::uint64_t> draws{};  // made, by device
+    std::vector<std::uint64_t> draws{};  // by device: how many random numbers were drawn
     bool operator==(const State&) const = default;
   };
 
   VirtualClock(Machine machine, GroupDevices placement, const NetCosts& costs, std::uint64_t seed);
 
-  // Starts a mini-batch of an idle group, once what it waits for has arrived.
+  // Starts a mini-batch of an idle group. It is computed once the values it waits for have arrived.
   void begin(int group, std::uint64_t samples, Sends sends);
-  // The group whose update is done next; of several at once the lowest. now() becomes that time.
-  // Requires a running group.
+  // Returns the group whose update is done next; of several at once that with the lowest number.
+  // now() becomes that time. A group must be running.
   int next();
-  // All models travel, while all groups are idle.
+  // Simulates a meeting at rest: all models are sent. All groups must be idle.
   void meet();
-  // Abandons running mini-batches.
+  // Drops running mini-batches.
   void give_up();
 
   bool under_way(int group) const { return groups_[group].stage != Stage::idle; }
@@ -47,19 +47,19 @@ class VirtualClock {
   const std::string& machine() const { return machine_.name; }
   const GroupDevices& placement() const { return placement_; }
   const Demands& demands() const { return demands_; }
-  // How the group's devices divide a mini-batch.
+  // Returns how the group's devices divide a mini-batch.
   const Division& division(int group, std::uint64_t samples);
   State state() const;
-  // False: not a state of so many groups on such a machine; nothing has changed.
+  // False: the state does not fit the groups and the machine, and nothing has changed.
   bool restore(const State& state);
-  // Goes on from a state of its own, with the time and the draws of another clock.
+  // Restores a state of this clock, but takes the time and the draws of another clock.
   void restart(const State& state, const State& other) {
     if (!restore(state)) return;
     now_ = std::max(now_, other.now);
     if (other.draws.size() == draws_.size()) draws_ = other.draws;
   }
 
-  // Seconds that the busiest of its kind was busy.
+  // Seconds that the busiest device, the busiest link and the server were busy.
   struct Busy {
     double devices = 0, links = 0, server = 0;
   };
@@ -67,19 +67,19 @@ class VirtualClock {
 
  private:
   enum class Stage { idle, awaits_values, forward, to_server, served, from_server, backward };
-  // Merged layers go first on a device that serves them beside its own groups.
+  // On a device that computes merged layers and groups, the merged layers come first.
   struct Device {
     double served_until = 0;
-    double served = 0;  // s, by which its groups are delayed
+    double served = 0;  // s of merged layers so far, which delay its groups
     double busy = 0;
   };
   struct Computing {
     double end;
     std::size_t device;
-    double served;  // by the device, when the end was computed
+    double served;  // Device::served when `end` was computed
   };
   struct Wait {
-    int messages = 0;  // that are under way
+    int messages = 0;  // number under way
     double until = 0;
     void extend(double time) { until = std::max(until, time); }
   };
@@ -88,20 +88,20 @@ class VirtualClock {
     Sends sends = Sends::nothing;
     std::uint64_t samples = 0;
     bool contributed = false;
-    bool meets = false;             // what it sent last, and the values for it, are of a meeting
-    std::vector<double> lengths{};  // s of computing, by device; 0: it has no part in it
+    bool meets = false;             // the last values that it sent or awaits are of a meeting
+    std::vector<double> lengths{};  // s of computing, by device; 0: the device has no part in it
     std::vector<Computing> computing{};
     Wait stage_wait{};
-    Wait values{};         // for the next mini-batch
-    double values_at = 0;  // when the first of these leave their owners; 0: no more do
-    bool is_complete(double now) const;  // the stage
-    double at() const;                   // its next event, but for messages
+    Wait values{};         // parameters for the next mini-batch
+    double values_at = 0;  // when the first of these values leave their owners; 0: all have left
+    bool is_complete(double now) const;  // the current stage is complete
+    double at() const;                   // time of the next event that is not a message
   };
 
   bool has_link(std::size_t place) const {
     return demands_.places.count > 1 && !(demands_.places.has_cores && place == 0);
   }
-  double draw(std::size_t device);  // of its law, around 1
+  double draw(std::size_t device);  // a random factor around 1 of the device's computing time
   double merged_share(std::size_t device) const {
     return machine_.devices[device].merged_share.value_or(costs_.merged_share);
   }
@@ -119,13 +119,13 @@ class VirtualClock {
   NetCosts costs_;
   Demands demands_;
   Philox random_;
-  std::vector<double> slowdown_;                              // by device, of the groups on it
-  std::vector<double> sharers_;                               // groups, by place
+  std::vector<double> slowdown_;                              // by device, as groups share it
+  std::vector<double> sharers_;                               // by place: number of groups
   std::vector<std::map<std::uint64_t, Division>> divisions_;  // by group and samples
-  double piece_seconds_ = 0;  // until the first piece of parameters has arrived
+  double piece_seconds_ = 0;  // s until the first piece of parameters has arrived
   double now_ = 0;
   std::vector<Device> devices_;
-  SharedLinks links_;  // out and in of each place
+  SharedLinks links_;  // two for each place: out and in
   std::vector<Group> groups_;
   std::vector<std::uint64_t> draws_;
 };

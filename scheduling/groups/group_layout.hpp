@@ -1,4 +1,4 @@
-// Which workers belong to which compute group.
+// The assignment of workers and ranks to compute groups.
 #pragma once
 
 #include <string>
@@ -17,11 +17,12 @@ struct Workers {
   int all, gpus;
 };
 
-// Divides GPU workers and CPU workers evenly among groups, neighbours together, each kind
-// separately, since a group without a GPU would be slow. More groups than workers share them.
+// Divides workers evenly among groups; a group's workers have consecutive numbers. GPU workers and
+// CPU workers are divided separately, as a group without a GPU would be slow. If there are more
+// groups than workers, groups share workers.
 GroupLayout spread_groups(int groups, Workers workers);
 
-// Neighbouring ranks.
+// Ranks with consecutive numbers.
 struct RankRange {
   int first = 0, count = 1;
   int end() const { return first + count; }
@@ -30,25 +31,25 @@ struct RankRange {
 
 struct GroupPlaces {
   GroupLayout workers;
-  // By group, ascending: several groups of one rank, or one group of several. None: all on this
-  // one.
+  // By group, ascending: a rank may have several groups, or a group several ranks. Empty: all
+  // groups are on this rank.
   std::vector<RankRange> ranks{};
 };
 
-// Neighbouring groups on the same rank, or neighbouring ranks in one group; each rank has so many
-// workers.
+// Puts consecutive groups on the same rank, or consecutive ranks in one group. Each rank has
+// `workers`.
 GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks);
 
-// "0-3,8;4-7": ";" separates groups, "," workers, "-" makes ranges. A worker may be in several
-// groups; one in no group computes only merged layers. With several ranks: "0:0-3;1:0-3", where
-// "0-1:0-3" is a group of two ranks.
-inline constexpr int kAnyWorkers = 4096;  // before StarPU has counted the workers
+// Parses a layout like "0-3,8;4-7": ";" separates groups, "," workers, and "-" makes ranges. A
+// worker may be in several groups; one in no group computes only merged layers. With several ranks
+// a layout is like "0:0-3;1:0-3", where "0-1:0-3" is a group of two ranks.
+inline constexpr int kAnyWorkers = 4096;  // `workers` before StarPU has counted them
 Result<GroupPlaces> parse_group_layout(std::string_view text, int workers, int ranks = 1);
 
-// What is between the separators, be it empty.
+// Returns the texts between the separators, including empty ones.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
-std::string describe(const GroupPlaces& places);  // in the same notation
+std::string describe(const GroupPlaces& places);  // in the notation of parse_group_layout()
 inline std::string describe(const GroupLayout& layout) { return describe(GroupPlaces{layout}); }
 
 }  // namespace omni

@@ -2,8 +2,8 @@
 // staleness of S the parameters move as if a momentum of S / (1 + S) were added (Mitliagkas et al.,
 // "Asynchrony begets momentum"); for g groups that is 1 - 1/g. The two combine as
 //   total = explicit + implicit - explicit * implicit
-// So a total that was tuned for one group is kept with less explicit momentum, even a negative one.
-// The learning rate is unchanged.
+// So the total that was tuned for one group stays the same if the explicit momentum is lowered. The
+// explicit momentum can become negative. The learning rate is unchanged.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@ enum class Compensation {
 };
 
 struct Momentum {
-  double tuned = 0;          // for one group
-  double explicit_part = 0;  // of the updates of replicated parameters
-  double implicit_part = 0;  // what asynchrony adds to it
+  double tuned = 0;          // total momentum for one group
+  double explicit_part = 0;  // momentum in the updates of replicated parameters
+  double implicit_part = 0;  // momentum that asynchrony adds
   double total() const { return explicit_part + implicit_part - explicit_part * implicit_part; }
 };
 
@@ -28,9 +28,10 @@ inline double implicit_of_groups(int groups) {
   return mean_staleness / (1 + mean_staleness);
 }
 
-// The explicit momentum for a total of `tuned`, within its bounds.
+// Returns a momentum with the total `tuned`, as far as the bound of the explicit part allows.
 inline Momentum compensate(double tuned, double implicit) {
-  // Below it an update undoes most of the one before; nobody tuned a network to less than -0.675.
+  // With a lower explicit momentum an update would undo most of the previous one. Networks are not
+  // known to be tuned to less than -0.675.
   constexpr double kLowest = -0.7;
   return {tuned, std::max(1 - (1 - tuned) / (1 - implicit), std::min(kLowest, tuned)), implicit};
 }
@@ -38,14 +39,15 @@ inline bool is_kept(const Momentum& momentum) {
   return std::abs(momentum.total() - momentum.tuned) < 1e-9;
 }
 
-// Updates needed, relative to one group: 1 while the total momentum is the tuned one; beyond it
-// proportional to the memory of the momentum, 1 / (1 - total).
+// Returns the number of updates needed, relative to one group. It is 1 while the total momentum is
+// the tuned one. With a higher total it is proportional to 1 / (1 - total).
 inline double statistical_penalty(const Momentum& momentum) {
   return std::max(1.0, (1 - momentum.tuned) / (1 - momentum.total()));
 }
 
-// Momentum of every update; one for all groups, since they share the velocity. `stale`: groups have
-// replicas of trainable parameters; else all of those are merged.
+// Returns the momentum of all updates; it is the same for all groups, since they share the
+// velocity. `stale`: groups have replicas of trainable parameters; otherwise all of these are
+// merged.
 inline Momentum momentum_of_groups(Compensation compensation, double tuned, int groups,
                                    bool stale) {
   const double implicit = implicit_of_groups(stale ? groups : 1);

@@ -1,4 +1,5 @@
-// What ranks know that others do not: parameters, running statistics, what updates remember.
+// RankSums::settle() and gather_memory() exchange the state that only some ranks have: parameters,
+// running statistics and optimizer state.
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -17,7 +18,7 @@ Status RankSums::settle() {
       for (const Pieces part : params_of_ranks_[i].parts())
         spread(part, 0, *params_[i]->master, {0, ranks::size()}, {});
   OMNI_CHECK(wait_for_tasks());
-  if (!groups_.on_several_ranks()) return {};  // all have the same running statistics
+  if (!groups_.on_several_ranks()) return {};  // all ranks have the same running statistics
   std::vector<double> values;
   const auto visit = [&](HostAccess::Mode mode, auto use) {
     for (const Param* param : params_)

@@ -34,16 +34,16 @@ void add(TensorPart to, TensorPart from, TaskTag tag) {
                         {accumulate(to), read(from)}, tag);
 }
 
-constexpr int kCrossingPriority = 1 << 19;  // others wait for them, as for updates
+constexpr int kCrossingPriority = 1 << 19;  // other ranks wait for these tasks, as for updates
 
-// Of a parameter that is updated in pieces, the first is counted.
+// If a parameter is updated in pieces, only the first piece counts as an update.
 void step_part(Exchange step, const TensorPart& part, ExchangeOrder order, TaskTag tag) {
   if (part.part > 0 || part.first > 0) step.args.leave_uncounted();
   step.only = part;
   submit_exchanges({&step, 1}, order, tag);
 }
 
-// The sum of senders [first, end), in pairs; where `own` is among them it holds it.
+// Adds up the values of senders [first, end), in pairs. If `own` is among them, it holds the sum.
 TensorPart add_up(std::span<Tensor* const> incoming, TensorPart own, std::size_t first,
                   std::size_t end, TaskTag tag) {
   if (end - first == 1) return incoming[first] != nullptr ? TensorPart(*incoming[first]) : own;
@@ -55,7 +55,7 @@ TensorPart add_up(std::span<Tensor* const> incoming, TensorPart own, std::size_t
   return sum;
 }
 
-// As groups of one process add theirs up; `own` stands at the place of null.
+// Adds up the values one after another, as groups of one process do. `own` takes the place of null.
 void add_in_turn(std::span<Tensor* const> incoming, TensorPart own, TaskTag tag) {
   const auto place = std::ranges::find(incoming, nullptr);
   for (auto each = incoming.begin(); each != place; ++each)
@@ -66,7 +66,7 @@ void add_in_turn(std::span<Tensor* const> incoming, TensorPart own, TaskTag tag)
 
 }  // namespace
 
-// The largest pieces first, each to the rank that owns the fewest values so far.
+// Deals out the largest pieces first, each to the rank that owns the fewest values so far.
 RankSums::RankSums(ComputeGroups& groups)
     : groups_(groups),
       params_(groups.net().params()),
@@ -139,7 +139,7 @@ Status RankSums::allocate() {
   return incoming_.allocate();
 }
 
-// Staleness is measured where the watched parameter is, and told by the first rank.
+// The owner of the watched parameter measures staleness. The first rank reports it.
 void RankSums::deal(Piece& piece, const Param& param, bool watched) {
   const auto deal_to = [count = piece.values.count()](const std::vector<int>& ranks,
                                                       std::vector<std::size_t>& dealt) {
@@ -182,10 +182,11 @@ void RankSums::cross(int group, const BatchSlot& slot, bool guest, bool back) {
                       crossing_tag_ + (group * of_all + slices.first + slice) * 3 + kind};
     };
     const TaskTag tag{.priority = kCrossingPriority, .slice = slice};
-    // Labels with the values, which all mini-batches have in one tensor: so they go in order.
+    // Labels are sent together with the values. All mini-batches have their values in one tensor,
+    // so the transfers stay in order.
     if (!back)
       submit_transfers({transfer(*blob.value[slice], 0), transfer(*slot.labels[slice], 1)}, tag);
-    else if (groups_.watched())  // else nothing before it learns
+    else if (groups_.watched())  // otherwise no layer before the merged phase is trained
       submit_transfers({transfer(*blob.diff[slice], 2)}, tag);
   }
 }

@@ -1,11 +1,11 @@
-// How many mini-batches of one group may be submitted at once, and how many may be decoded ahead.
+// The numbers of mini-batches that may be submitted at once, and decoded ahead.
 #pragma once
 
 namespace omni {
 
-// One that computes, and the beginning of the next.
+// Per group: one mini-batch that is computed, and the beginning of the next.
 inline constexpr int kUnderWay = 2;
-// Decoded mini-batches that wait.
+// Mini-batches that are decoded before they are used.
 inline constexpr int kPrefetched = 2;
 
 }  // namespace omni

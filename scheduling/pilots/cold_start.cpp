@@ -1,5 +1,5 @@
-// The first iterations are in one group: at the beginning parameters change the most, so old
-// gradients do the most harm (Omnivore).
+// This pilot trains the first iterations with one group. Parameters change the most at the
+// beginning, so stale gradients do the most harm there (Omnivore).
 #include "scheduling/pilots/registry.hpp"
 #include "scheduling/training/trainer.hpp"
 
@@ -28,7 +28,7 @@ class ColdStart : public Pilot {
 
  private:
   std::uint64_t iterations_;
-  int groups_;  // afterwards
+  int groups_;  // after the cold start
   bool cold_ = false;
 };
 

@@ -1,18 +1,19 @@
-// Finds the number of groups per device while training (Crossbow's tuner): adds one group to each
-// device while that clearly raises the samples per second. What is known is in the checkpoint.
+// Growing finds the number of groups per device while training (Crossbow's tuner). It adds one
+// group to each device as long as that clearly raises the samples per second. Checkpoints keep its
+// state.
 #pragma once
 
 #include "scheduling/training/trainer.hpp"
 
 namespace omni {
 
-// The rule.
+// The rule by which Growing changes the number of groups.
 struct GroupGrowth {
   int most = 1;            // groups per device
-  double threshold = 0.1;  // by which the throughput must grow
-  int groups = 1;          // per device, now
-  double best = 0;         // throughput with one group less
-  bool settled = false;
+  double threshold = 0.1;  // share by which the throughput must grow
+  int groups = 1;          // current number per device
+  double best = 0;         // samples per second with one group less; 0: not measured
+  bool settled = false;    // the number does not change any more
 
   // Takes a measurement with the current number of groups, and decides the next number.
   void note(double samples_per_second);
@@ -20,7 +21,7 @@ struct GroupGrowth {
 
 class Growing : public Pilot {
  public:
-  // The groups of the training are the largest possible number; `least` or more of them train.
+  // The training's groups are the largest number that may be used. At least `least` of them train.
   Growing(Workers workers, int least)
       : devices_(workers.gpus > 0 ? workers.gpus : workers.all),
         growth_{.groups = (least + devices_ - 1) / devices_} {}
@@ -33,23 +34,23 @@ class Growing : public Pilot {
     return {static_cast<double>(devices_), growth_.best, growth_.settled ? 1.0 : 0.0};
   }
 
-  // Updates of each group: for warm-up, and measured.
+  // Updates of each group for warm-up, and updates of each group that are measured.
   static constexpr std::uint64_t kWarmUp = 10, kMeasured = 30;
 
  private:
   void try_next(Trainer& training);
-  int in_all(Trainer& training) const {  // groups
+  int in_all(Trainer& training) const {  // groups on all devices together
     return std::min(growth_.groups * devices_, training.groups().most());
   }
 
   int devices_;
   GroupGrowth growth_;
-  std::uint64_t next_ = UINT64_MAX;  // iteration behind which warming up, or measuring, ends
+  std::uint64_t next_ = UINT64_MAX;  // iteration after which the warm-up or the measurement ends
   struct Measurement {
-    double begun;  // seconds of the training
-    std::uint64_t samples;
+    double begun;           // seconds of the training at the beginning
+    std::uint64_t samples;  // samples of the training at the beginning
   };
-  std::optional<Measurement> measured_{};  // none: groups warm up
+  std::optional<Measurement> measured_{};  // none: the groups still warm up
 };
 
 }  // namespace omni

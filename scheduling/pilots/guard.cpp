@@ -13,13 +13,14 @@ namespace omni {
 namespace {
 
 constexpr int kSnapshots = 3;
-// Losses that are judged together: of many samples, and of every group.
+// A window of losses, which are judged together, covers at least so many samples and losses.
 constexpr std::uint64_t kSamples = 1024, kLosses = 16;
-// Iterations from one snapshot to the next: of windows, and of the iterations done.
-constexpr std::uint64_t kWindows = 2, kPart = 8, kTrial = 4;
-constexpr int kMostAtFirst = 8;
-constexpr std::uint64_t kProbes = 16;  // mini-batches that tell how good the result is
-// A training that does not become good with it is given up.
+// From one snapshot to the next there are so many windows, or 1 / kPart of the iterations done.
+constexpr std::uint64_t kWindows = 2, kPart = 8;
+constexpr std::uint64_t kTrial = 4;    // stretches that must be left when the share is doubled
+constexpr int kMostAtFirst = 8;        // the first share is 1 / this, or larger
+constexpr std::uint64_t kProbes = 16;  // mini-batches that measure the loss of the result
+// The guard gives a training up when its share of the learning rate is smaller.
 constexpr double kSmallestShare = 1e-4;
 
 std::size_t window_of(const ComputeGroups& groups) {
@@ -105,7 +106,7 @@ Status Guard::rested(Trainer& training) {
   if (watch_->good()) {
     std::swap(sure_, latest_);
     keep(training);
-    // Not at the end, when nothing would show what comes of it.
+    // The share is not doubled near the end, as later losses would not show the effect in time.
     const std::uint64_t end = training.options().iterations;
     const bool lasts = end == 0 || iteration + kTrial * stretch(iteration) < end;
     if (wait_ > 0) --wait_;
@@ -120,7 +121,7 @@ Status Guard::rested(Trainer& training) {
   return {};
 }
 
-// The next doubling waits twice as long as the last.
+// After halving, the guard waits twice as long as before until it doubles the share.
 void Guard::halve() {
   share_ /= 2;
   patience_ *= 2;
@@ -130,7 +131,8 @@ void Guard::halve() {
 Result<bool> Guard::go_back(Trainer& training, const Error& why) {
   if (!watch_ || share_ < kSmallestShare) return false;
   if (returned_ || !latest_->level || is_worse()) {
-    // Its level was measured at a higher rate: it may not be compared with itself.
+    // The level of sure_ was measured at a higher rate, so it is not compared with latest_ any
+    // more.
     sure_->level.reset();
     latest_ = sure_;
   }
@@ -161,8 +163,8 @@ Result<LossMean> Guard::level_now(Trainer& training) const {
   return mean_of(now.losses);
 }
 
-// The last losses tell of older parameters. Over several ranks no rank has all parameters: there
-// the losses are believed.
+// The last losses were computed with older parameters, so the level is measured again. With groups
+// on several ranks no rank has all parameters; there the last losses decide.
 Status Guard::end(Trainer& training) {
   if (!watch_) return {};
   ComputeGroups& groups = training.groups();
@@ -174,12 +176,12 @@ Status Guard::end(Trainer& training) {
     rises = rises || watch_->surely_above(lowest, watch_->recent());
     if (rises) last.take(groups, training.state(), false);
     best = &last;
-    for (const Kept* kept : {&*latest_, &*sure_}) {
+    for (const GoodState* good : {&*latest_, &*sure_}) {
       if (!rises) break;
-      kept->snapshot.restore(groups);
+      good->snapshot.restore(groups);
       OMNI_TRY(const LossMean level, level_now(training));
       if (!watch_->surely_above(lowest, level)) continue;
-      best = &kept->snapshot;
+      best = &good->snapshot;
       lowest = level;
     }
   }

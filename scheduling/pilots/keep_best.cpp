@@ -1,4 +1,5 @@
-// --keep-best: the checkpoint with the best test accuracy stays, beside the newest ones.
+// The pilot of --keep-best keeps the checkpoint with the best test accuracy besides the newest
+// ones.
 #include "scheduling/pilots/registry.hpp"
 #include "scheduling/pilots/saved_numbers.hpp"
 #include "scheduling/training/trainer.hpp"

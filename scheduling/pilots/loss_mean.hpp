@@ -1,4 +1,5 @@
-// The mean of losses, one by one, and its standard error.
+// LossMean computes the mean of losses that are added one by one, and the standard error of the
+// mean.
 #pragma once
 
 #include <cmath>
@@ -6,7 +7,8 @@
 namespace omni {
 
 struct LossMean {
-  double count = 0, mean = 0, squares = 0;  // the last: of the distances from the mean, summed
+  double count = 0, mean = 0;
+  double squares = 0;  // sum of the squared distances from the mean
 
   void add(double loss) { add(LossMean{1, loss, 0}); }
   void add(const LossMean& others) {

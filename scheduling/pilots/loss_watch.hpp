@@ -1,5 +1,5 @@
-// Detects from the losses of mini-batches that a training diverges: their median rises far above
-// the lowest median. A median ignores single bad mini-batches.
+// LossWatch detects from the losses of mini-batches that a training diverges: their median rises
+// far above the lowest median. A median ignores single bad mini-batches.
 #pragma once
 
 #include <algorithm>
@@ -16,28 +16,30 @@ namespace omni {
 
 class LossWatch {
  public:
-  // window: losses in a median. chance: the loss of a net with the same output for every sample.
+  // `window`: number of losses in a median. `chance`: the loss of a net with the same output for
+  // every sample; infinite: not known.
   LossWatch(std::size_t window, double chance) : window_(window), chance_(chance) {}
 
   void note(double loss);
-  // The net forgets most of what it has learned, or gives the same output for every sample. Shorter
-  // rises than a window do not count, unless the loss explodes.
+  // True: the net has forgotten most of what it had learned, or gives the same output for every
+  // sample. Rises that are shorter than a window do not count, unless the loss explodes.
   bool lost() const;
-  // From now on losses should fall: later ones are compared with the next window.
+  // Losses should fall from now on: rises() compares later ones with the next window.
   void expect_falling() { first_.clear(), since_ = 0; }
-  // The window since then, once it is full.
+  // Returns the mean of the first window since expect_falling(), once the window is full.
   std::optional<LossMean> first() const {
     return first_.size() < window_ ? std::nullopt : std::optional(mean_of(first_));
   }
-  // Likewise for smaller rises: by half of the lowest median, for a whole window; or surely above
-  // the first losses since expect_falling().
+  // True for smaller rises than lost() detects. Either the median was above 1.5 times the lowest
+  // for a whole window, or recent losses are surely above the first ones since expect_falling().
   bool rises() const { return risen_ >= window_ || (since_ > 0 && surely_above_first()); }
-  // The loss, over the window or its end, is near the lowest: the parameters are worth keeping.
+  // True: the median is near the lowest one, so the parameters are worth saving.
   bool good() const { return full() && near(window_); }
-  LossMean recent() const { return mean_of(recent_); }  // of a window at most
-  // Whether one mean is above another by more than both their errors and a small share say.
+  LossMean recent() const { return mean_of(recent_); }  // of one window at most
+  // True: `now` exceeds `before` by several standard errors and by a few per cent.
   bool surely_above(const LossMean& now, const LossMean& before) const;
   double lowest() const { return lowest_; }
+  // True: the median of the last few losses is near the lowest one.
   bool ends_well() const { return recent_.size() < kLast || near(kLast); }
 
   void forget_recent() {
@@ -55,12 +57,12 @@ class LossWatch {
 
  private:
   static constexpr std::size_t kLast = 5;
-  // Shares: of what has been learned, and of the loss.
+  // kForgotten and kNear are shares of what was learned (chance - lowest), kNoise of the loss.
   static constexpr double kForgotten = 0.8, kNoise = 0.1, kNear = 0.15;
 
   bool is_above() const;
   bool has_risen() const;
-  bool surely_above_first() const {  // asked once in a window, so that none counts twice
+  bool surely_above_first() const {  // true at most once per window, so that no loss counts twice
     return since_ % window_ == 0 && surely_above(mean_of(recent_), mean_of(first_));
   }
   bool full() const { return recent_.size() == window_; }
@@ -72,12 +74,12 @@ class LossWatch {
 
   std::size_t window_;
   double chance_;
-  double lowest_ = std::numeric_limits<double>::infinity();  // the first loss, then medians
-  std::uint64_t above_ = 0;    // losses for which the median has been far above
-  std::uint64_t risen_ = 0;    // and above what rises() looks for
-  std::vector<double> first_;  // losses since expect_falling(), of a window
-  std::uint64_t since_ = 0;    // losses since then
-  std::deque<double> recent_;
+  double lowest_ = std::numeric_limits<double>::infinity();  // lowest of the first loss and medians
+  std::uint64_t above_ = 0;    // number of losses since the median rose as far as lost() requires
+  std::uint64_t risen_ = 0;    // number of losses since the median rose as far as rises() requires
+  std::vector<double> first_;  // the first window of losses since expect_falling()
+  std::uint64_t since_ = 0;    // number of losses after that window
+  std::deque<double> recent_;  // the last window of losses
 };
 
 }  // namespace omni

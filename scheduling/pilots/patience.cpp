@@ -1,4 +1,4 @@
-// --patience-tests N: a training is complete when the test accuracy has not risen for N tests.
+// The pilot of --patience-tests N ends a training when the test accuracy has not risen for N tests.
 #include <fmt/format.h>
 
 #include "scheduling/pilots/registry.hpp"
@@ -44,7 +44,7 @@ class Patience : public Pilot {
 
   std::uint64_t tests_;
   double best_ = -1;           // accuracy; -1: none yet
-  std::uint64_t in_vain_ = 0;  // tests since then
+  std::uint64_t in_vain_ = 0;  // tests since the best one
 };
 
 constexpr std::string_view kPatienceTests = "--patience-tests";

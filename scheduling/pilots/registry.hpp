@@ -1,5 +1,5 @@
-// The pilots by name. A pilot registers itself in its own file, and says there which options it has
-// and when it is wanted.
+// The registry of pilots. A pilot registers itself in its own file, with its options and a function
+// that makes it if the user wants it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace omni {
 
-// What the user gave for an option that a pilot adds.
+// The value that the user gave for an option that a pilot adds.
 struct OwnOption {
   bool flag = false;
   std::optional<std::uint64_t> number{};
@@ -24,21 +24,21 @@ struct OwnOption {
 };
 using OwnOptions = std::map<std::string, OwnOption, std::less<>>;  // by name
 
-// What a training says about pilots.
+// The settings from which pilots are made.
 struct PilotOptions {
   bool automatic = false;        // --auto
-  bool grows = false;            // the number of groups
-  bool guard = true;             // several groups of one model
+  bool grows = false;            // Growing finds the number of groups
+  bool guard = true;             // Guard watches several groups of one model
   bool strict = false;           // a net that does not learn ends the training
-  bool health = true;            // it is looked after
+  bool health = true;            // HealthCheck watches the training
   std::uint64_t cold_start = 0;  // iterations with one group before there are several
-  int groups = 1;                // at most
+  int groups = 1;                // the largest number that may be used
   int least_groups = 1;
   Workers workers{1, 0};
   Asynchrony asynchrony = Asynchrony::free;
   OwnOptions own{};
 
-  const OwnOption* given(std::string_view name) const {  // null: it is not
+  const OwnOption* given(std::string_view name) const {  // null: the user did not give it
     const auto found = own.find(name);
     return found != own.end() && found->second.given() ? &found->second : nullptr;
   }
@@ -47,7 +47,7 @@ struct PilotOptions {
 // An option that a pilot adds to the command line.
 struct PilotOption {
   std::string_view name;
-  std::string_view value;  // what stands for its number in the help: "N"; "": it is a flag
+  std::string_view value;  // placeholder of its number in the help, as "N"; "": it is a flag
   std::string_view group, help;
   std::uint64_t least = 0;
 };
@@ -55,24 +55,24 @@ struct PilotOption {
 struct PilotType {
   std::string_view name;
   std::vector<PilotOption> options{};
-  // It takes every iteration to be a mini-batch of the net's size.
+  // True: the pilot assumes that every mini-batch has the net's size.
   bool counts_iterations = false;
-  bool needs_tests = false;    // of the training, on a test set
-  bool saves = false;          // checkpoints, so there has to be a folder for them
-  std::string_view without{};  // how to train without the memory that it takes
-  // A warning when a training goes on without it.
+  bool needs_tests = false;    // it needs a test set
+  bool saves = false;          // it saves checkpoints, so it needs a folder for them
+  std::string_view without{};  // how the user can train without the pilot, to save its memory
+  // The warning when a resumed training goes on without the pilot.
   std::string_view left_out{};
-  std::unique_ptr<Pilot> (*make)(const PilotOptions&) = nullptr;  // null: it is not wanted
+  std::unique_ptr<Pilot> (*make)(const PilotOptions&) = nullptr;  // returns null: it is not wanted
 };
 
 struct PilotRegistration {
   explicit PilotRegistration(PilotType type);
 };
 
-const std::vector<PilotType>& pilot_types();  // by name, which is the order in which they are asked
+const std::vector<PilotType>& pilot_types();  // sorted by name; pilots are called in this order
 const PilotType* find_pilot(std::string_view name);  // null: there is none
 
-// Those that are wanted.
+// Makes the pilots that the options ask for.
 std::vector<std::unique_ptr<Pilot>> make_pilots(const PilotOptions& options);
 
 }  // namespace omni

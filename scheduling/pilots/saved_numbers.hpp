@@ -1,5 +1,5 @@
-// Reads the numbers of a pilot from a checkpoint, one after another. What is impossible is
-// remembered as an error, and read as 0.
+// SavedNumbers reads the numbers of a pilot from a checkpoint, one after another. It reads an
+// impossible number as 0, and status() then returns an error.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace omni {
 
 class SavedNumbers {
  public:
-  // Far beyond any training, far below what sums and products can hold.
+  // These bounds exceed the values of any training, but sums and products do not overflow.
   static constexpr double kMostIterations = 1e12, kLargest = 1e30;
 
   explicit SavedNumbers(std::span<const double> numbers) : left_(numbers) {}
@@ -32,7 +32,7 @@ class SavedNumbers {
   }
   std::uint64_t count() { return static_cast<std::uint64_t>(between(0, kMostIterations)); }
 
-  // What append_losses() wrote, up to the end.
+  // Reads what append_losses() wrote; these must be the last numbers.
   LossWatch::State losses() {
     LossWatch::State state;
     state.lowest = between(-kLargest, kLargest);

@@ -1,6 +1,6 @@
-// Forecasts the backlog of a kind of workers. Ready tasks are only its beginning: other tasks
-// depend on them. The forecast uses past ratios of following work to ready work, by sort of task;
-// the graph itself is not known.
+// BacklogForecast forecasts the work of a kind of workers: ready tasks, and tasks that depend on
+// them. The task graph is not known. So the forecast uses past ratios of following work to ready
+// work, by sort of task.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,8 @@ class BacklogForecast {
   // Tasks of one codelet (any number of its own) and one priority are alike.
   using Sort = std::pair<std::uintptr_t, int>;
 
-  // A task became ready; `ready_work` is all ready work, in one unit of time.
+  // Is called when a task becomes ready. `ready_work`: all ready work; all work is in one unit of
+  // time.
   void note(Sort sort, double ready_work) {
     History& history = histories_[sort];
     ++history.notes;
@@ -24,13 +25,13 @@ class BacklogForecast {
     noted_ = true;
   }
 
-  // A task begins.
+  // Is called when a task begins.
   void began(Sort sort, double work) {
     begun_ += work;
     histories_[sort].until = begun_;
   }
 
-  // Nothing is ready.
+  // Is called when no task is ready.
   void ran_empty() {
     if (!noted_) return;
     noted_ = false;
@@ -44,8 +45,9 @@ class BacklogForecast {
     }
   }
 
-  // The work that is expected to come, once a task of this sort is ready; at least `ready_work`.
-  // In proportion to what is ready, but no more than usual: near the end little follows it.
+  // Returns the work that is expected when a task of this sort becomes ready; at least
+  // `ready_work`. It is proportional to the ready work, but not more than usual, as little follows
+  // near the end.
   double expected(Sort sort, double ready_work) const {
     const auto found = histories_.find(sort);
     if (found == histories_.end() || found->second.foreseen == 0) return ready_work;
@@ -55,15 +57,15 @@ class BacklogForecast {
   }
 
  private:
-  static constexpr double kKept = 0.9;  // of what was learnt, each time that nothing is ready
+  static constexpr double kKept = 0.9;  // the factor of older counts each time nothing is ready
 
   struct History {
-    double notes = 0, ready = 0, begun = 0;    // sums at the notes since nothing was ready
-    double until = 0;                          // begun when the last one began
-    double count = 0, foreseen = 0, came = 0;  // before; the longer ago, the less it counts
+    double notes = 0, ready = 0, begun = 0;    // sums over note() calls since nothing was ready
+    double until = 0;                          // begun_ when the last task of this sort began
+    double count = 0, foreseen = 0, came = 0;  // sums from before, of which older ones count less
   };
   std::map<Sort, History> histories_;
-  double begun_ = 0;  // since the start
+  double begun_ = 0;  // work of all tasks that have begun
   bool noted_ = false;
 };
 

@@ -1,5 +1,5 @@
-// The decisions of the policy: which kind of workers gets a ready task, and which task a worker
-// takes. Independent of StarPU, so that scheduling/forecast/ can simulate it.
+// Dispatcher makes the decisions of the policy: which kind of workers gets a ready task, and which
+// task a worker takes. It is independent of StarPU, so that scheduling/forecast/ can simulate it.
 #pragma once
 
 #include <algorithm>
@@ -17,31 +17,31 @@
 
 namespace omni {
 
-// Equal workers: of one type, with one memory. They share one queue, so none idles while another
-// has a backlog, whatever the performance models predict.
+// A kind of equal workers: of one type, with one memory. They share one queue, so no worker is idle
+// while another has a backlog, whatever the performance models predict.
 template <class Task>
 struct WorkerKind {
   unsigned type, node;
   std::vector<unsigned> workers{};
   ReadyQueue<Task> ready{};
-  bool may_help = false;  // another kind has got a task that these would have finished first
-  // Overhead of a task beside its length: on a GPU small tasks take longer to hand out than to run.
-  // Measured when a worker takes its next task before the current one is done.
+  bool may_help = false;  // another kind was given a task that this kind would have finished first
+  // Overhead of a task besides its length: on a GPU small tasks take longer to start than to run.
+  // It is measured when a worker takes its next task before the current one is done.
   double overhead = 0;
-  BacklogForecast backlog_forecast{};  // only where there are several kinds
+  BacklogForecast backlog_forecast{};  // only used if there are several kinds
 };
 
-// `Facts` answers what is asked about tasks, all times in one unit:
+// `Facts` has these members, with all times in one unit:
 //   double kMicrosecond, constant
 //   int priority(Task), BacklogForecast::Sort sort(Task)
-//   bool holds_shared(Task): others wait for data that it holds from the time it is ready
+//   bool holds_shared(Task): it holds data, from when it is ready, for which other tasks wait
 //   bool runs(Task, unsigned worker)
-//   bool is_for(Task, unsigned worker): not bound to others, as those of other groups are
+//   bool is_for(Task, unsigned worker): it is not bound to other workers, as those of other groups
 //   std::optional<double> length(Task, const Kind&): of the best implementation; NaN: not known
 //     yet; nothing: none of these workers can run it
-//   double guess(Task, const Kind&): in its place
-//   double transfer(Task, unsigned node): to bring its data there
-//   double back(Task, unsigned node): to return its updated data to where they were used last
+//   double guess(Task, const Kind&): a length without performance models
+//   double transfer(Task, unsigned node): the time to bring its data to the node
+//   double back(Task, unsigned node): the time to return updated data to where they were used last
 //   void takes(Task, unsigned node): note that workers there use its data now
 template <class Task, class Facts>
 class Dispatcher {
@@ -51,13 +51,13 @@ class Dispatcher {
   struct Place {
     Kind* kind;
     double length;
-    Kind* helper = nullptr;  // may take the task over
-    bool returns = false;    // what it updates is brought back as soon as it is done
+    Kind* helper = nullptr;  // another kind that may run the task; null: none
+    bool returns = false;    // the data that it updates are returned as soon as it is done
   };
 
   Dispatcher(Facts facts, double now) : facts_(std::move(facts)), start_(now) {}
 
-  // No place while there is no other kind: everything is in one queue.
+  // False: there is only one kind, and all tasks are in its queue.
   bool has_choice() const { return kinds_.size() > 1; }
   Place only_place() { return {&kinds_.front(), 0}; }
 
@@ -75,8 +75,8 @@ class Dispatcher {
     return count;
   }
 
-  // From now on only workers for which `stays` is true take tasks. Returns all ready tasks, to be
-  // placed anew: they may wait for workers that take none any more.
+  // From now on only workers for which `stays` is true take tasks. Returns all ready tasks; the
+  // caller places them again, as they may be in queues of workers that take none any more.
   std::vector<Task> regroup(auto stays) {
     std::vector<Task> waiting;
     for (Kind& kind : kinds_) {
@@ -89,8 +89,8 @@ class Dispatcher {
     return waiting;
   }
 
-  // Where several kinds of workers are, it is decided when the task gets ready, so that its data
-  // can travel while it waits.
+  // Chooses the kind of workers when the task becomes ready, so that its data can be transferred
+  // while it waits.
   Place place(const Task& task, double now) {
     if (!has_choice()) return only_place();
     std::vector<Candidate> candidates;
@@ -100,10 +100,12 @@ class Dispatcher {
       const auto length = facts_.length(task, kind);
       if (!length) continue;
       const double transfer = facts_.transfer(task, kind.node);
-      // Beside its data it runs before less urgent tasks; elsewhere it displaces other work.
+      // On workers that have its data the task runs before less urgent ones. On others it would
+      // displace other work, so its wait is that of the least urgent task.
       const int before = transfer > 0 ? kLeastPriority : facts_.priority(task);
       const double ready = wait_for(kind, task, before, now);
-      // Nothing may delay what holds data that others wait for.
+      // A task that holds data for which others wait should start early: it only goes by ready
+      // work.
       const double wait = facts_.holds_shared(task)
                               ? ready
                               : kind.backlog_forecast.expected(facts_.sort(task), ready);
@@ -184,10 +186,10 @@ class Dispatcher {
 
   struct Worker {
     Kind* kind;
-    // Lengths of those taken and not finished; StarPU lets one of a GPU take the next task early.
+    // Lengths of tasks that are taken and not finished; a GPU worker takes its next task early.
     std::deque<double> taken{};
-    double until = 0;                        // when they are expected to be done
-    std::optional<double> in_a_row_since{};  // when one was done and the next one taken already
+    double until = 0;                        // when these tasks are expected to be done
+    std::optional<double> in_a_row_since{};  // when a task was done and the next was already taken
   };
 
   static bool is_among(const std::vector<unsigned>& workers, unsigned worker) {
@@ -207,8 +209,8 @@ class Dispatcher {
     return candidates;
   }
 
-  // Time until a worker of this kind is free for this task, if it had this priority. The ready work
-  // is supposed to be spread evenly over all groups' workers.
+  // Returns the time until a worker of this kind is free for the task, if it had this priority.
+  // Ready work is assumed to be spread evenly over the workers of all groups.
   double wait_for(const Kind& kind, const Task& task, int priority, double now) const {
     double left = 0;
     std::size_t able = 0;
@@ -220,22 +222,22 @@ class Dispatcher {
       if (!worker.taken.empty()) left += std::max(0.0, worker.until - now);
       one_is_free = one_is_free || worker.taken.empty();
     }
-    // One that is free has found nothing of what is ready to be for it.
+    // A free worker has found no ready task that is for it.
     if (one_is_free && (kind.ready.empty() || able < kind.workers.size())) return 0;
     return left / static_cast<double>(able) +
            kind.ready.length_before(priority) / static_cast<double>(kind.workers.size());
   }
 
-  // Others may run a task of a busy kind of workers, when they have fetched its data, run it and
-  // brought the data back before that kind would be done with it. The transfer must not take longer
-  // than the task would take there: else the links become the bottleneck.
+  // Other workers may run a task of a busy kind if they would fetch its data, run it and return the
+  // data before that kind would be done with it. The transfer must not take longer than the task
+  // would take there, or the links become the bottleneck.
   static bool pays_to_help(const Candidate& helper, double length_there, double done_there) {
     return helper.transfer <= length_there && 2 * helper.transfer + helper.length < done_there;
   }
 
-  // A task of another kind of workers that this one will have finished before. An idle worker takes
-  // the one that the others would run last, after all that is ready; a busy one only what is more
-  // urgent than all that waits for its own kind.
+  // Takes a task of another kind of workers that this kind would finish first. An idle worker takes
+  // the task that the others would run last. A busy one only takes a task that is more urgent than
+  // all that wait for its own kind.
   std::optional<Ready> help(Kind& own, unsigned worker, double now, bool idle) {
     for (Kind& busy : kinds_) {
       if (&busy == &own || busy.ready.empty()) continue;

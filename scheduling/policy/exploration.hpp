@@ -1,6 +1,6 @@
-// Chooses the implementation of a task: the fastest by the models. The models learn only from runs,
-// so an implementation that was first measured on a busy machine would never be chosen again. So
-// another one is tried now and then.
+// Exploration chooses the implementation of a task: usually the fastest by the performance models.
+// The models only learn from runs, so an implementation first measured on a busy machine would
+// never be chosen again. Therefore other implementations are tried at intervals.
 #pragma once
 
 #include <algorithm>
@@ -14,20 +14,20 @@ namespace omni {
 
 struct Choice {
   unsigned implementation;
-  double length;  // that is expected; NaN: the model is not sure yet
+  double length;  // expected; NaN: the model has too few measurements
 };
 
 class Exploration {
  public:
-  // Tasks of one model: codelet and footprint, on one type of workers.
+  // Identifies the tasks of one model: codelet and footprint, on one type of workers.
   using Model = std::pair<std::uintptr_t, std::uint64_t>;
 
   struct Chosen {
     Choice choice;
-    bool paid = false;  // a look whose price is known when it has run: to be told took()
+    bool paid = false;  // true: a try whose cost is reported with took() when it has run
   };
 
-  // `known`: all that can run the task, at least one; all lengths in one unit.
+  // `known`: all implementations that can run the task, at least one, with lengths in one unit.
   Chosen choose(const Model& model, std::span<const Choice> known) {
     const Choice& best = *std::ranges::min_element(known, {}, &Choice::length);
     if (known.size() == 1) return {best};
@@ -61,15 +61,15 @@ class Exploration {
   // as slow. With the usual two or three, that costs well below 1 %.
   static constexpr std::uint64_t kOtherChoices = 200;
   static constexpr double kWorthALook = 4;
-  // For the others, all together, this share of what the model's tasks take is saved up. What seems
-  // a hundred times as slow is tried after 10 000 tasks. It pays what it really takes: one of which
-  // too much was believed gets its savings back, so that the ten looks or more that StarPU needs to
-  // forget follow at once.
+  // For slower implementations, together, a budget grows by this share of the time of the model's
+  // tasks. One that seems a hundred times as slow is tried after 10 000 tasks. Only its real time
+  // is subtracted. If it was overestimated, the rest pays for the ten or more runs that StarPU
+  // needs to correct its model.
   static constexpr double kSavedUp = 0.01;
 
   struct History {
     std::uint64_t choices = 0;
-    std::vector<double> saved{};  // time, by implementation: it pays for a try of that one
+    std::vector<double> saved{};  // by implementation: time saved up for a try of it
     double& saved_for(unsigned implementation) {
       if (saved.size() <= implementation) saved.resize(implementation + 1);
       return saved[implementation];

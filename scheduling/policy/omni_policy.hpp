@@ -7,7 +7,7 @@ struct starpu_sched_policy;
 
 namespace omni {
 
-// For Session; named "omni".
+// Returns the policy "omni" for Session.
 starpu_sched_policy& omni_policy();
 
 }  // namespace omni

@@ -1,5 +1,5 @@
-// Chooses the kind of workers for a ready task: the one predicted to finish it first. Kinds whose
-// models are missing or may be wrong are tried now and then, within a budget.
+// Placement chooses the kind of workers for a ready task: the one that is predicted to finish it
+// first. Kinds whose models are missing or may be wrong are tried at intervals, within a budget.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,21 @@ namespace omni {
 
 // A kind of workers that could run the task; all times in microseconds.
 struct Candidate {
-  double wait = 0;      // until one of them is free for it, also of what is still to come
-  double ready = 0;     // of that, for what is ready already
-  double transfer = 0;  // of the data that is elsewhere
-  double back = 0;      // of its updated data, to where they were used last
+  double wait = 0;      // until a worker is free, for ready work and work that is forecast
+  double ready = 0;     // the part of `wait` for ready work
+  double transfer = 0;  // of data that are in other memories
+  double back = 0;      // to return updated data to where they were used last
   double length = 0;    // of the best implementation; NaN: not known yet
-  double guess = 0;     // in its place, from operations and bytes alone
+  double guess = 0;     // a length from operations and bytes alone
 };
 
-// The candidate would finish the task and return its updated data before the other kind could
-// begin.
+// True: the candidate would finish the task and return its updated data before the other kind could
+// begin it.
 bool is_back_before(const Candidate& candidate, const Candidate& other);
 
 class Placement {
  public:
-  // The index of a candidate; there is at least one. `now`: since the start.
+  // Returns the index of the chosen candidate; there must be one. `now`: time since the start.
   std::size_t choose(std::span<const Candidate> candidates, double now);
 
  private:

@@ -1,5 +1,5 @@
-// Tasks that may run: the highest priority first; among equals the one whose input the asking
-// worker has just made, then the oldest.
+// ReadyQueue holds the tasks that may run. The task with the highest priority comes first. Of
+// several, a worker gets the one whose input it has just computed, otherwise the oldest.
 #pragma once
 
 #include <deque>
@@ -13,8 +13,8 @@ namespace omni {
 template <class Task>
 struct ReadyTask {
   Task task;
-  int made_ready_by;  // the worker whose task was the last one it waited for; -1: none
-  double length = 0;  // that it is expected to run, in any unit
+  int made_ready_by;  // the worker that ran the last task it waited for; -1: none
+  double length = 0;  // expected, in any unit
 };
 
 template <class Task>
@@ -29,9 +29,9 @@ class ReadyQueue {
   }
 
   bool empty() const { return queues_.empty(); }
-  int highest_priority() const { return queues_.begin()->first; }  // of one that is not empty
+  int highest_priority() const { return queues_.begin()->first; }  // the queue must not be empty
 
-  // The summed length of all tasks that would run before a new one of this priority.
+  // Returns the summed length of all tasks that would run before a new one of this priority.
   double length_before(int priority) const {
     double length = 0;
     for (auto queue = queues_.begin(); queue != queues_.end() && queue->first >= priority; ++queue)
@@ -40,8 +40,8 @@ class ReadyQueue {
   }
   double length() const { return length_before(std::numeric_limits<int>::min()); }
 
-  // Nothing when `runs` refuses all. Looks for an own task only among the oldest few: the search
-  // must stay cheap.
+  // Returns nothing if `runs` refuses all tasks. A task that the worker made ready is only searched
+  // among the oldest few, so that the search stays cheap.
   std::optional<Ready> pop(int worker, auto runs) {
     constexpr std::size_t kConsidered = 8;
     for (auto queue = queues_.begin(); queue != queues_.end(); ++queue) {
@@ -91,9 +91,9 @@ class ReadyQueue {
   }
 
  private:
-  static constexpr std::size_t kForOthers = 8;  // are considered
+  static constexpr std::size_t kForOthers = 8;  // tasks that are considered for other kinds
 
-  struct Equals {  // of one priority
+  struct Equals {  // tasks of one priority
     std::deque<Ready> tasks;
     double length = 0;
   };
@@ -103,7 +103,7 @@ class ReadyQueue {
     const Ready ready = *found;
     queue->second.length -= ready.length;
     queue->second.tasks.erase(found);
-    if (queue->second.tasks.empty()) queues_.erase(queue);  // and what rounding left of its length
+    if (queue->second.tasks.empty()) queues_.erase(queue);  // this also drops rounding errors
     return ready;
   }
 

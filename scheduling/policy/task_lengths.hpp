@@ -1,5 +1,5 @@
-// What the policy asks about one task. Predictions of StarPU's models: its length, its best
-// implementation, the time of its transfers. All times in microseconds.
+// Predictions for a task by StarPU's performance models: its length, its best implementation, and
+// the time of its transfers. All times are in microseconds.
 #pragma once
 
 #include <starpu.h>
@@ -16,31 +16,32 @@ namespace omni {
 
 using Choices = std::array<Choice, STARPU_MAXIMPLEMENTATIONS>;
 
-// The implementations with which the worker may run the task, in `room`. If the model does not know
-// one yet, only that one is returned, so that it is measured.
+// Returns the implementations with which the worker may run the task, stored in `room`. If the
+// model does not know one of them yet, only that one is returned, so that it is measured.
 std::span<const Choice> known_implementations(starpu_task* task, unsigned worker, Choices& room);
-// The model that predicts the task there.
+// Returns the model that predicts the task on the worker.
 Exploration::Model model_of(starpu_task* task, unsigned worker);
 
-// The expected length of the best implementation, a guess where there is no model; NaN: not known
-// for all of them yet. Nothing when none of these workers, which are equals, may run the task.
+// Returns the expected length of the best implementation, or a guess if there is no model. NaN: an
+// implementation is not measured yet. Nothing: none of the workers, which are equal, may run the
+// task.
 std::optional<double> best_length(starpu_task* task, std::span<const unsigned> workers);
 
 // Requests the transfers of TaskFacts::back(); each starts when the task releases the data.
 void return_updates(const starpu_task& task, unsigned node);
 
-// The workers that a task names, copied before it is pushed: then it may be run and gone at any
-// time. The masks themselves outlive it (WorkerSet).
+// The workers to which a task is bound. They are copied before the task is pushed, as it may run
+// and be destroyed at any time after. The masks outlive the task (WorkerSet).
 struct NamedWorkers {
   explicit NamedWorkers(const starpu_task& task) : bits(task.workerids, task.workerids_len) {}
   bool contains(int worker) const {
     const std::size_t number = worker;
     return bits.empty() || (number / 32 < bits.size() && ((bits[number / 32] >> number % 32) & 1));
   }
-  std::span<const std::uint32_t> bits;  // none: all workers
+  std::span<const std::uint32_t> bits;  // empty: all workers
 };
 
-// For Dispatcher.
+// The `Facts` of Dispatcher.
 struct TaskFacts {
   using Kind = WorkerKind<starpu_task*>;
   static constexpr double kMicrosecond = 1;
@@ -48,7 +49,7 @@ struct TaskFacts {
   BacklogForecast::Sort sort(const starpu_task* task) const {
     return {reinterpret_cast<std::uintptr_t>(task->cl), task->priority};
   }
-  // StarPU lets a commuting task hold its data from before it is ready.
+  // True for commuting tasks: with StarPU they hold their data from before they are ready.
   bool holds_shared(const starpu_task* task) const;
   bool runs(starpu_task* task, unsigned worker) const {
     return starpu_worker_can_execute_task_impl(worker, task, nullptr) != 0;
@@ -59,13 +60,14 @@ struct TaskFacts {
   std::optional<double> length(starpu_task* task, const Kind& kind) const {
     return best_length(task, kind.workers);
   }
-  // By flops, bytes, and the usual rates of a core or of a GPU.
+  // Estimates the length from flops, bytes, and the usual rates of a core or of a GPU.
   double guess(const starpu_task* task, const Kind& kind) const;
-  // Time to move all data of a task there, including data that it only writes: later tasks expect
-  // them where they were. So a slice stays in place unless moving pays.
+  // Returns the time to move all data of a task to `node`. That includes data that it only writes,
+  // as later tasks expect them where they were. So a slice stays in place unless moving it is
+  // faster.
   double transfer(const starpu_task* task, unsigned node) const;
-  // Data that a task updates are used again where they were used before: parameters in the next
-  // pass. Time to return them there from `node`:
+  // Returns the time to return updated data from `node` to where they were used before. There they
+  // are used again, as parameters in the next pass.
   double back(const starpu_task* task, unsigned node) const;
   void takes(const starpu_task* task, unsigned node) const;
 };

@@ -7,7 +7,7 @@ namespace omni {
 Async::Async(ComputeGroups& groups, const SolverOptions& solver, Asynchrony asynchrony,
              Momentum momentum)
     : Strategy(groups, solver),
-      // Mini-batches of one iteration follow each other in the data, so their order is fixed.
+      // With subdivisions the passes of an update must follow each other in the data.
       in_order_(groups.count() == 1 || asynchrony == Asynchrony::reproducible ||
                 !groups.has_replicated_phase() || groups.net().options().subdivisions > 1),
       momentum_(momentum),
@@ -31,7 +31,7 @@ ExchangeArgs Async::step(const GroupUpdate& update, std::size_t number) {
   ExchangeArgs args = Strategy::step(update, number);
   const int group = update.batch.group;
   const bool merged = groups_.net(group).is_merged(*params(group)[number]);
-  // What is merged is never stale and keeps the momentum that was tuned.
+  // Gradients of merged parameters are never stale, so their momentum is not compensated.
   if (merged) args.momentum = static_cast<float>(update.rule.momentum.tuned);
   args.reports = merged               ? Staleness::merged
                  : watched_ == number ? Staleness::replicated

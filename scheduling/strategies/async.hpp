@@ -1,5 +1,5 @@
-// Asynchronous groups: each applies its gradient to the shared model as soon as it is complete. One
-// group is plain synchronous training.
+// The strategy of asynchronous groups: each applies its gradient to the shared model as soon as the
+// gradient is complete. With one group this is plain synchronous training.
 #pragma once
 
 #include <deque>
@@ -9,10 +9,10 @@
 
 namespace omni {
 
-// How several groups share the master copies.
+// The order in which several groups update the master copies.
 enum class Asynchrony {
-  reproducible,  // in order: with turns, every gradient is exactly groups - 1 updates old
-  free,          // as they arrive
+  reproducible,  // in a fixed order: in turn, every gradient is exactly groups - 1 updates old
+  free,          // as gradients arrive
 };
 
 class Async : public Strategy {
@@ -29,7 +29,8 @@ class Async : public Strategy {
   ExchangeArgs step(const GroupUpdate& update, std::size_t param) override;
 
  protected:
-  // Ages: updates of the first replicated parameter by others since each group read it.
+  // By group: the number of updates that other groups made to the first replicated parameter since
+  // the group read it.
   std::vector<double> numbers() const override;
   void take(std::span<const double> ages) override;
 
@@ -41,7 +42,7 @@ class Async : public Strategy {
   std::vector<std::deque<SeenVersion>> seen_;  // by group and parameter
 };
 
-// The momentum is the solver's, compensated for the groups' asynchrony.
+// Makes the strategy with the solver's momentum, compensated for the groups' asynchrony.
 MakeStrategy async(Asynchrony asynchrony = Asynchrony::free,
                    Compensation compensation = Compensation::off);
 

@@ -16,7 +16,7 @@ bool is_drop(double from, double to) {
 
 namespace {
 
-// Policies that lower the rate now and then; others change it with every mini-batch.
+// True: the policy lowers the rate at some iterations; others change it with every mini-batch.
 bool drops_by_steps(const SolverOptions& solver) {
   return solver.policy == RatePolicy::step || solver.policy == RatePolicy::steps;
 }
@@ -53,15 +53,16 @@ void Averaging::contribute(int group, std::span<const std::size_t> numbers) {
                            {.priority = kUpdatePriority});
 }
 
-// Where models are pulled, the average has followed them already, unless they never met.
+// With SMA the average has already followed the models, unless they never met.
 void Averaging::conclude() {
   const bool open =
-      std::ranges::any_of(progress_, [](const Progress& each) { return each.since_meeting > 0; });
+      std::ranges::any_of(progress_, [](const Progress& group) { return group.since_meeting > 0; });
   if (!open || (options_.pulls && meetings_ > 0)) return;
   std::vector<std::size_t> all(params(0).size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   for (int group = 0; group < count(); ++group)
-    if (groups_.is_here(group) && may_begin(group)) contribute(group, all);  // else it has
+    if (groups_.is_here(group) && may_begin(group))  // otherwise it has contributed already
+      contribute(group, all);
   meet();
 }
 
@@ -72,8 +73,9 @@ void Averaging::end(const GroupUpdate& update) {
   const auto rate = static_cast<double>(update.rule.learning_rate);
   restarts_ = restarts_ || (options_.restarts && is_drop(rate_, rate));
   rate_ = rate;
-  if (std::ranges::none_of(
-          progress_, [this](const Progress& each) { return each.since_meeting < options_.every; }))
+  if (std::ranges::none_of(progress_, [this](const Progress& group) {
+        return group.since_meeting < options_.every;
+      }))
     meet();
 }
 
@@ -94,13 +96,13 @@ void Averaging::meet() {
   restarts_ = false;
   record_meeting(meetings_);
   ++meetings_;
-  for (Progress& each : progress_) each.since_meeting = 0;
+  for (Progress& group : progress_) group.since_meeting = 0;
 }
 
 std::vector<double> Averaging::numbers() const {
   std::vector<double> all{meetings_, rate_, restarts_ ? 1.0 : 0.0, at_start_ ? 1.0 : 0.0,
                           static_cast<double>(options_.every)};
-  for (const Progress& each : progress_) all.insert(all.end(), {each.since_meeting, each.steps});
+  for (const Progress& group : progress_) all.insert(all.end(), {group.since_meeting, group.steps});
   return all;
 }
 
@@ -111,11 +113,11 @@ void Averaging::take(std::span<const double> numbers) {
   at_start_ = numbers[3] != 0;
   for (std::size_t group = 0; group < progress_.size(); ++group)
     progress_[group] = {numbers[5 + 2 * group], numbers[6 + 2 * group]};
-  // Meetings of another interval than now: the groups begin a new one.
+  // If the interval between meetings has changed, the groups begin a new interval.
   if (numbers[4] == options_.every) return;
-  for (Progress& each : progress_) each.since_meeting = 0;
+  for (Progress& group : progress_) group.since_meeting = 0;
   if (options_.pulls) return;
-  // Groups that have contributed their models will do so again.
+  // Groups that have contributed their models will do so again, so contributions are cleared.
   for (const Param* param : params(0))
     if (param->change != nullptr)
       std::ranges::fill(HostAccess(*param->change, HostAccess::Mode::write).f32(), 0.0f);

@@ -1,7 +1,7 @@
-// Groups with models of their own that meet every few mini-batches, all together, and average.
-// Synchronous model averaging (SMA, Crossbow) pulls every model towards the average, which moves by
-// the sum of the pulls. Local SGD (and DiLoCo) replaces every model by the average, which moves by
-// an outer step. Meetings are tasks: the host waits for none.
+// Strategies of groups with models of their own, which are averaged every few mini-batches: all
+// groups meet. Synchronous model averaging (SMA, Crossbow) pulls every model towards the average,
+// which moves by the sum of the pulls. Local SGD (and DiLoCo) replaces every model by the average,
+// which moves by an outer step. Meetings are tasks, for which the host does not wait.
 #pragma once
 
 #include "scheduling/strategies/strategy.hpp"
@@ -9,12 +9,12 @@
 namespace omni {
 
 struct AveragingOptions {
-  bool pulls = false;    // SMA
-  bool restarts = true;  // where the learning rate drops
+  bool pulls = false;    // true: SMA; false: local SGD
+  bool restarts = true;  // the average forgets its momentum when the learning rate drops
   int every = 1;         // mini-batches of each group from one meeting to the next
   double pull = 0;       // SMA: alpha
-  double rate = 1;       // local: of the outer step
-  double momentum = 0;   // of the average; local: Nesterov's
+  double rate = 1;       // local SGD: rate of the outer step
+  double momentum = 0;   // of the average; with local SGD it is Nesterov's
 };
 
 class Averaging final : public Strategy {
@@ -59,11 +59,11 @@ class Averaging final : public Strategy {
   std::vector<Progress> progress_;  // by group
   double meetings_ = 0;
   double rate_ = 0;        // learning rate of the last mini-batch
-  bool restarts_ = false;  // at the next meeting: the rate dropped
+  bool restarts_ = false;  // the rate dropped: the next meeting is a restart
   bool at_start_ = true;   // the average has no momentum yet
 };
 
-// All models then start again from the average, which forgets its momentum.
+// True: the learning rate drops so far that all models start again from the average.
 bool is_drop(double from, double to);
 
 }  // namespace omni

@@ -11,7 +11,7 @@ namespace omni {
 namespace {
 
 bool all_equal(std::span<const double> values) {
-  return std::ranges::all_of(values, [&](double each) { return each == values.front(); });
+  return std::ranges::all_of(values, [&](double value) { return value == values.front(); });
 }
 
 }  // namespace
@@ -21,8 +21,8 @@ std::vector<double> merge_weights(std::span<const double> updates, std::span<con
   const std::span<const double> by = all_equal(updates) ? batches : updates;
   const double sum = std::accumulate(by.begin(), by.end(), 0.0);
   std::vector<double> weights;
-  for (const double each : by) weights.push_back(each / sum);
-  if (!all_equal(by)) {  // else there is none to favour
+  for (const double number : by) weights.push_back(number / sum);
+  if (!all_equal(by)) {  // otherwise no group is the largest
     *std::ranges::max_element(weights) *= 1 + perturbation;
     *std::ranges::min_element(weights) *= 1 - perturbation;
   }
@@ -43,7 +43,7 @@ Elastic::Elastic(ComputeGroups& groups, const SolverOptions& solver, bool in_ord
   members_.resize(groups.count(), {.batch = most});
 }
 
-// The rate is proportional to the mini-batch.
+// The rate is proportional to the size of the mini-batch.
 UpdateRule Elastic::rule(const MiniBatch& batch, float learning_rate) const {
   const Member& own = members_[batch.group];
   return {learning_rate * static_cast<float>(own.batch / scaling_.most), own_momentum()};
@@ -81,11 +81,11 @@ double Elastic::norm_per_parameter(int group) const {
 
 void Elastic::meet_at_rest() {
   std::vector<double> updates, batches;
-  for (const Member& each : members_) {
-    updates.push_back(each.updates);
-    batches.push_back(each.batch);
+  for (const Member& member : members_) {
+    updates.push_back(member.updates);
+    batches.push_back(member.batch);
   }
-  double large = 0;  // models, of all ranks
+  double large = 0;  // number of models on all ranks whose norm is too large for a perturbation
   for (const int group : groups_.here())
     large += norm_per_parameter(group) < options_.most_norm ? 0 : 1;
   ranks::sum({&large, 1});
@@ -103,22 +103,23 @@ void Elastic::meet_at_rest() {
       submit_publish(*shared.master, *params(group)[i]->replica);
   }
   const double mean = std::accumulate(updates.begin(), updates.end(), 0.0) / count();
-  for (Member& each : members_) {
-    each.batch = scaling_.next(each.batch, each.updates - mean);
-    each.updates = 0;
+  for (Member& member : members_) {
+    member.batch = scaling_.next(member.batch, member.updates - mean);
+    member.updates = 0;
   }
   record_meeting(meetings_);
   ++meetings_;
 }
 
 void Elastic::conclude() {
-  if (std::ranges::any_of(members_, [](const Member& each) { return each.updates > 0; }))
+  if (std::ranges::any_of(members_, [](const Member& member) { return member.updates > 0; }))
     meet_at_rest();
 }
 
 std::vector<double> Elastic::numbers() const {
   std::vector<double> all{meetings_};
-  for (const Member& each : members_) all.insert(all.end(), {each.batch, each.updates, each.steps});
+  for (const Member& member : members_)
+    all.insert(all.end(), {member.batch, member.updates, member.steps});
   return all;
 }
 
@@ -131,7 +132,7 @@ void Elastic::take(std::span<const double> numbers) {
 
 namespace {
 
-// Sixteen steps from nothing to the whole mini-batch, or as many as divide it.
+// Returns a sixteenth of the mini-batch, or the next smaller size that divides it.
 int elastic_pass(int batch) {
   int pass = std::max(1, batch / 16);
   while (batch % pass != 0) --pass;

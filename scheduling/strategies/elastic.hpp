@@ -1,6 +1,6 @@
-// Elastic averaging over mega-batches: groups with models of their own take mini-batches as they
-// are free, until a fixed number of samples is used up. Then the models are merged, weighted by
-// their updates, and mini-batches become larger for fast groups and smaller for slow ones.
+// Elastic averaging over mega-batches. Groups with models of their own take mini-batches when they
+// are free, until a fixed number of samples is used up. Then the models are averaged, weighted by
+// their updates. Mini-batches become larger for fast groups and smaller for slow ones.
 #pragma once
 
 #include "scheduling/strategies/registry.hpp"
@@ -13,12 +13,13 @@ struct ElasticOptions {
   double momentum = 0.9;
 };
 
-// The share of each group's model in the merged one: by updates, or where those are equal, by
-// mini-batch size. `perturbation` favours the group with the most.
+// Returns the weight of each group's model in the average: by updates, or by mini-batch size if all
+// have the same number of updates. `perturbation` is a share: the largest weight grows by it, and
+// the smallest shrinks by it.
 std::vector<double> merge_weights(std::span<const double> updates, std::span<const double> batches,
                                   double perturbation);
-// How mini-batches grow: by `step` samples for every update that a group is ahead of the mean, in
-// whole units, which a net computes at once.
+// The rule by which mini-batches grow: by `step` samples for every update that a group is ahead of
+// the mean. Sizes are multiples of `unit`, the number of samples that a net computes at once.
 struct BatchScaling {
   double least = 1, most = 1, step = 1, unit = 1;
   double next(double batch, double updates_ahead) const;
@@ -34,7 +35,7 @@ class Elastic final : public Strategy {
   std::uint64_t next_batch(int group) override {
     return static_cast<std::uint64_t>(members_[group].batch);
   }
-  Sends sends(int) const override { return Sends::nothing; }  // at rest only
+  Sends sends(int) const override { return Sends::nothing; }  // models are only sent at rest
   UpdateRule rule(const MiniBatch& batch, float learning_rate) const override;
   ExchangeArgs step(const GroupUpdate& update, std::size_t param) override;
   ExchangeTensors stepped(const GroupUpdate& update, std::size_t param) override;

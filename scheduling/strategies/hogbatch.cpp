@@ -11,7 +11,7 @@ namespace omni {
 std::uint64_t BatchRule::next(std::uint64_t batch, double own, double least, double most,
                               const GroupBatch& bounds, std::uint64_t unit) const {
   const auto now = static_cast<double>(batch), one = static_cast<double>(unit);
-  // In whole units, and by one at least.
+  // Sizes change in whole units, and by at least one unit.
   const double step = factor > 1 ? one : 0;
   double wanted = now;
   if (own < least)
@@ -62,14 +62,14 @@ UpdateRule Hogbatch::rule(const MiniBatch& batch, float learning_rate) const {
 
 void Hogbatch::end(const GroupUpdate& update) {
   const Kind& smallest =
-      *std::ranges::min_element(kinds_, {}, [](const Kind& each) { return each.bounds.start; });
+      *std::ranges::min_element(kinds_, {}, [](const Kind& kind) { return kind.bounds.start; });
   Kind& own = kind(update.batch.group);
   own.updates += rule_ && &own == &smallest ? rule_->weight : 1;
 }
 
 std::vector<StrategyFigure> Hogbatch::figures(int group) const {
   double all = 0;
-  for (const Kind& each : kinds_) all += each.updates;
+  for (const Kind& any : kinds_) all += any.updates;
   const Kind& own = kind(group);
   return {{"kind", static_cast<double>(kind_of_[group])},
           {"update_share", all > 0 ? own.updates / all : 0}};
@@ -77,8 +77,8 @@ std::vector<StrategyFigure> Hogbatch::figures(int group) const {
 
 std::vector<double> Hogbatch::numbers() const {
   std::vector<double> all = Async::numbers();
-  for (const Kind& each : kinds_)
-    all.insert(all.end(), {static_cast<double>(each.batch), each.updates});
+  for (const Kind& kind : kinds_)
+    all.insert(all.end(), {static_cast<double>(kind.batch), kind.updates});
   return all;
 }
 
@@ -86,7 +86,7 @@ void Hogbatch::take(std::span<const double> numbers) {
   const std::size_t ages = numbers.size() - 2 * kinds_.size();
   Async::take(numbers.first(ages));
   for (std::size_t i = 0; i < kinds_.size(); ++i) {
-    // Sizes of other bounds than now start afresh.
+    // A saved size that is outside the present bounds is not used.
     const auto saved = static_cast<std::uint64_t>(numbers[ages + 2 * i]);
     Kind& kind = kinds_[i];
     const bool fits = saved >= static_cast<std::uint64_t>(kind.bounds.least) &&
@@ -99,9 +99,9 @@ void Hogbatch::take(std::span<const double> numbers) {
 
 namespace {
 
-constexpr double kBatchRate = 0.5;  // the noise of a gradient falls with the root of its samples
+constexpr double kBatchRate = 0.5;  // a gradient's noise falls with the square root of its samples
 
-// Small mini-batches on cores, large ones on GPUs.
+// The default sizes: small mini-batches on cores, large ones on GPUs.
 std::vector<GroupBatch> usual_batches(int batch, const std::vector<bool>& on_gpu) {
   const bool both = std::ranges::count(on_gpu, true) % std::ssize(on_gpu) != 0;
   const int small = both ? std::max(1, batch / 64) : batch;
@@ -112,14 +112,14 @@ std::vector<GroupBatch> usual_batches(int batch, const std::vector<bool>& on_gpu
   return batches;
 }
 
-// A pass divides all sizes of its group. The smallest divides all others, or an epoch could not
-// end.
+// The size of a group's passes divides all its mini-batch sizes. The smallest pass must divide all
+// others; otherwise an epoch could not end.
 Result<GroupSizes> hogbatch_sizes(std::vector<GroupBatch> wanted, int batch,
                                   const std::vector<bool>& on_gpu) {
   GroupSizes chosen{wanted.empty() ? usual_batches(batch, on_gpu) : std::move(wanted)};
-  for (const GroupBatch& each : chosen.batches)
+  for (const GroupBatch& sizes : chosen.batches)
     chosen.images_per_pass.push_back(
-        std::gcd(std::gcd(each.start, each.least), std::gcd(each.most, batch)));
+        std::gcd(std::gcd(sizes.start, sizes.least), std::gcd(sizes.most, batch)));
   const int smallest = std::ranges::min(chosen.images_per_pass);
   for (const int pass : chosen.images_per_pass)
     if (pass % smallest != 0)

@@ -1,28 +1,29 @@
-// Hogbatch: every group adds its change to the shared model as soon as it has one. Groups of cores
-// take small mini-batches, GPUs large ones; adaptive sizes balance the numbers of updates. The
-// authors' program copies a GPU's whole model over the shared one; here no update is lost.
+// Hogbatch: every group adds its change to the shared model as soon as the change is complete.
+// Groups of cores take small mini-batches, GPUs large ones. Adaptive sizes balance the numbers of
+// updates. The authors' program copies a GPU's whole model over the shared one; here no update is
+// lost.
 #pragma once
 
 #include "scheduling/strategies/registry.hpp"
 
 namespace omni {
 
-// The rule of adaptive batches, when a kind of device asks for work.
+// The rule by which the mini-batches of a kind of group adapt. See Hogbatch::Kind.
 struct BatchRule {
   double factor = 2;  // alpha
-  double weight = 1;  // beta: what an update of a group of small mini-batches counts
+  double weight = 1;  // beta: the weight of an update of the groups with the smallest mini-batches
 
-  // `own`: updates of the kind; `least`, `most`: of the other kinds. A kind with fewer updates gets
-  // smaller mini-batches, one with more gets larger ones, within the bounds.
+  // `own`: updates of the kind; `least`, `most`: the fewest and most updates of the other kinds. A
+  // kind with fewer updates gets smaller mini-batches, one with more gets larger ones, within the
+  // bounds.
   std::uint64_t next(std::uint64_t batch, double own, double least, double most,
                      const GroupBatch& bounds, std::uint64_t unit) const;
 };
 
 class Hogbatch final : public Async {
  public:
-  // `batches`: by group. rate_power: the learning rate of a mini-batch is the given one times
-  // (its size / the largest size) to this power. `unit` of a group's mini-batch: what its net
-  // computes at once.
+  // `batches`: by group. `rate_power`: the learning rate of a mini-batch is the given one times
+  // (its size / the largest size) to this power.
   Hogbatch(ComputeGroups& groups, const SolverOptions& solver, bool in_order,
            std::vector<GroupBatch> batches, double rate_power, std::optional<BatchRule> rule);
 
@@ -41,7 +42,7 @@ class Hogbatch final : public Async {
   // Groups whose mini-batches have the same bounds: the paper's "worker".
   struct Kind {
     GroupBatch bounds;
-    std::uint64_t unit = 1;  // what the groups' nets compute at once
+    std::uint64_t unit = 1;  // samples that the groups' nets compute at once
     std::uint64_t batch = 0;
     double updates = 0;
   };
@@ -49,7 +50,7 @@ class Hogbatch final : public Async {
   const Kind& kind(int group) const { return kinds_[kind_of_[group]]; }
 
   bool one_after_another_;
-  double rate_power_, largest_ = 1;  // mini-batch, of all groups
+  double rate_power_, largest_ = 1;  // largest_: size of the largest mini-batch of all groups
   std::optional<BatchRule> rule_;
   std::vector<std::size_t> kind_of_;  // by group
   std::vector<Kind> kinds_;

@@ -1,5 +1,5 @@
-// The strategies by name, with the options that each of them uses. A strategy registers itself in
-// its own file.
+// The registry of strategies, with the options that each of them uses. A strategy registers itself
+// in its own file.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace omni {
 
-// Samples of a group's mini-batch: at the start, and where it adapts, the bounds.
+// The size of a group's mini-batch in samples, at the start, and the bounds if it adapts.
 struct GroupBatch {
   int start = 0, least = 0, most = 0;
   bool operator==(const GroupBatch&) const = default;
@@ -30,27 +30,30 @@ struct StrategyOptions {
   std::vector<std::string_view> given() const;  // "--alpha"
 };
 
-// The model with which a group computes: the shared one (with several groups: a copy of it), or one
-// of its own.
-enum class GroupModels { one, replicated, own };
+// The model with which a group computes.
+enum class GroupModels {
+  one,         // the shared model; several groups have replicas of layers that are not merged
+  replicated,  // the shared model; several groups have replicas of all layers
+  own          // a model of the group's own
+};
 
-// What groups compute at once, where that is not the net's mini-batch.
+// Sizes of mini-batches and passes where they are not the net's.
 struct GroupSizes {
-  std::vector<GroupBatch> batches{};   // by group; none: all have the net's
-  std::vector<int> images_per_pass{};  // by group; none: the whole mini-batch
+  std::vector<GroupBatch> batches{};   // by group; empty: all have the net's
+  std::vector<int> images_per_pass{};  // by group; empty: the whole mini-batch
 };
 
 struct StrategyType {
   std::string_view name, summary;
   std::vector<std::string_view> uses{};  // options: "--alpha"
   GroupModels models = GroupModels::one;
-  int least_groups = 1;  // fewer train as sync does
+  int least_groups = 1;  // fewer groups train as `sync` does
   int most_groups = kMostGroups;
   Meetings meetings{};          // by default
-  bool grows = false;           // --groups auto finds their number while training
-  std::string_view saved_as{};  // in checkpoints; "": by its name
-  // The sizes for groups of these kinds, of a net with such mini-batches. `wanted`: by group, as
-  // the user wants them; none: as they suit. Null: all groups take the net's mini-batch at once.
+  bool grows = false;           // --groups auto finds the number of groups while training
+  std::string_view saved_as{};  // name in checkpoints; "": `name`
+  // Returns the sizes for groups on these devices; `batch` is the net's mini-batch. `wanted`: by
+  // group, from the user; empty: the strategy chooses. Null: all groups take the net's mini-batch.
   Result<GroupSizes> (*sizes)(std::vector<GroupBatch> wanted, int batch,
                               const std::vector<bool>& on_gpu) = nullptr;
   MakeStrategy (*make)(const StrategyOptions& options) = nullptr;
@@ -60,8 +63,8 @@ struct StrategyRegistration {
   explicit StrategyRegistration(StrategyType type);
 };
 
-const std::vector<StrategyType>& strategy_types();  // by name
+const std::vector<StrategyType>& strategy_types();  // sorted by name
 Result<const StrategyType*> find_strategy(std::string_view name);
-const StrategyType& usual_strategy(bool several_groups);  // where none is named
+const StrategyType& usual_strategy(bool several_groups);  // the default
 
 }  // namespace omni

@@ -1,24 +1,24 @@
-// What strategies send, and when, as the cost model sees it.
+// What strategies send between groups, and when, for the cost model.
 #pragma once
 
 namespace omni {
 
-// At the end of a group's mini-batch.
+// What a group sends at the end of its mini-batch.
 enum class Sends {
   nothing,
-  update,        // gradients or changes to their owners, who send new values
-  contribution,  // the same for a meeting: values come when all groups have contributed
+  update,        // gradients or changes to the ranks that own them, which send new values
+  contribution,  // changes for a meeting; new values come when all groups have contributed
 };
 
 // When groups send their models.
 struct Meetings {
   enum class Kind {
-    none,      // each group sends updates, every mini-batch
-    together,  // all contribute after so many mini-batches of each
-    at_rest,   // all stop after so many mini-batches of each, in the mean, and meet
+    none,      // there are no meetings: each group sends an update after every mini-batch
+    together,  // all groups contribute after `every` mini-batches of each
+    at_rest,   // all groups stop and meet after `every` mini-batches of each, on average
   };
   Kind kind = Kind::none;
-  int every = 1;
+  int every = 1;  // mini-batches
   bool operator==(const Meetings&) const = default;
 };
 

@@ -1,6 +1,6 @@
-// A strategy: how the groups of a training share what they learn. It decides the size of each
-// group's next mini-batch, what a group's step changes, and when and how groups meet. The trainer
-// knows no strategy by name.
+// A Strategy defines how the groups of a training combine their updates. It decides the size of
+// each group's next mini-batch, which parameters a group's step changes, and when and how groups
+// meet. In a meeting the models of all groups are averaged. The trainer knows no strategy by name.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace omni {
 // A mini-batch of one group: a range of the training's samples.
 struct MiniBatch {
   int group = 0;
-  std::uint64_t number = 0;  // over all groups, from 0
+  std::uint64_t number = 0;  // counted over all groups, from 0
   std::uint64_t first = 0, count = 0;
 
   std::uint64_t end() const { return first + count; }
@@ -34,20 +34,20 @@ struct UpdateRule {
   Momentum momentum;
 };
 
-// How a mini-batch's gradients are used.
+// A mini-batch, and the rule by which its gradients update parameters.
 struct GroupUpdate {
   MiniBatch batch;
   UpdateRule rule;
   UpdateReport* report = nullptr;
 };
 
-// What a checkpoint keeps of a strategy besides tensors.
+// The state of a strategy that a checkpoint keeps besides tensors.
 struct StrategyState {
   std::string name;
   std::vector<double> numbers;
 };
 
-// A figure of a strategy's own, for the metrics.
+// A figure that a strategy adds to the metrics.
 struct StrategyFigure {
   const char* name;
   double value;
@@ -62,20 +62,21 @@ class Strategy {
 
   virtual std::string name() const = 0;
   // True: groups begin in turn, or in the order of a virtual clock, and updates happen in that
-  // order. False: each begins when it is free, and updates happen as gradients arrive.
+  // order. False: each group begins when it is free, and updates happen as gradients arrive.
   virtual bool in_order() const { return true; }
 
-  // Size of the group's next mini-batch in samples; called before it begins.
+  // Returns the size of the group's next mini-batch in samples; called before it begins.
   virtual std::uint64_t next_batch(int group) { return groups_.net(group).options().batch; }
   // False: the group waits for a meeting.
   virtual bool may_begin(int /*group*/) const { return true; }
-  // What the group sends at the end of its next mini-batch.
+  // Returns what the group sends at the end of its next mini-batch.
   virtual Sends sends(int /*group*/) const { return Sends::update; }
   virtual UpdateRule rule(const MiniBatch& batch, float learning_rate) const = 0;
 
   // Called before the first task that reads parameters which all groups share.
   virtual void begin(const GroupUpdate& /*update*/) {}
-  // The step that a parameter's complete gradient takes, by the parameter's number in the net.
+  // step() returns the arguments, stepped() the tensors, of the step that applies a complete
+  // gradient. `param` is the parameter's number in the net.
   virtual ExchangeArgs step(const GroupUpdate& update, std::size_t param);
   virtual ExchangeTensors stepped(const GroupUpdate& update, std::size_t param);
   // Called after the steps of some parameters: submits further tasks on them.
@@ -84,15 +85,16 @@ class Strategy {
   // Called when all tasks of a mini-batch are submitted: may submit a meeting of all groups.
   virtual void end(const GroupUpdate& /*update*/) {}
 
-  // Number of samples after which all groups stop for meet_at_rest(); UINT64_MAX: never.
+  // Returns the next sample, after `samples`, at which all groups stop for meet_at_rest();
+  // UINT64_MAX: never.
   virtual std::uint64_t next_rest(std::uint64_t /*samples*/) const { return UINT64_MAX; }
   virtual void meet_at_rest() {}
-  // Called after the last checkpoint: merges what groups learned since the last meeting into the
+  // Called after the last checkpoint: merges the groups' changes since the last meeting into the
   // model that is tested.
   virtual void conclude() {}
 
   StrategyState state() const { return {name(), numbers()}; }
-  // For a checkpoint of another strategy or number of groups: everything is reset.
+  // Ignores the state if it is of another strategy or another number of groups.
   void restore(const StrategyState& state) {
     if (state.name == name() && state.numbers.size() == numbers().size()) take(state.numbers);
   }
@@ -103,16 +105,17 @@ class Strategy {
   virtual void take(std::span<const double> /*as many as numbers() gives*/) {}
 
   int count() const { return groups_.count(); }
-  // Of a group's steps by itself: the solver's.
+  // Returns the solver's momentum, for the steps of a group on a model of its own.
   Momentum own_momentum() const {
     const auto tuned = static_cast<double>(solver_.momentum);
     return {tuned, tuned, 0};
   }
-  // What the group has learned since it had the master, for the next meeting.
+  // Submits a task that adds the group's change since it last read the master, times `weight`, to
+  // the contributions for the next meeting.
   void contribute(float weight, int group, std::size_t param, TaskTag tag = {}) const;
-  // The parameter's master takes a step by what all groups contributed.
+  // Submits a task that moves the parameter's master by the contributions of all groups.
   void move_centre(const MoveCentreArgs& move, std::size_t param, TaskTag tag = {}) const;
-  // In the trace; the meeting's number counts from 0.
+  // Records a meeting in the trace; its number counts from 0.
   void record_meeting(double number) const;
   const std::vector<Param*>& params(int group) const { return params_[group]; }
 
@@ -123,7 +126,8 @@ class Strategy {
   std::vector<std::vector<Param*>> params_;  // by group
 };
 
-// Updates precede forward and backward tasks, because the next mini-batch waits for them.
+// Updates have a higher priority than forward and backward tasks, as the next mini-batch waits for
+// them.
 inline constexpr int kUpdatePriority = 1 << 20;
 
 using MakeStrategy =

@@ -26,10 +26,10 @@ void Tally::add(const Tally& other) {
 
 namespace {
 
-// A pass over a test set. `begin(slot)` submits what is computed with a mini-batch; when `ahead`
-// others were begun, `end(slot)` reads what came of it. The ranks that share a mini-batch take
-// turns with others; after the last one there are no images. Where mini-batches or these ranks'
-// numbers differ, the first ones take all.
+// Runs one pass over a test set. `begin(slot)` submits the tasks of a mini-batch. `end(slot)` reads
+// their results after `ahead` more mini-batches were begun. Ranks that share a mini-batch form a
+// set, and the sets take turns. Mini-batches behind the end of the test set have no images. If the
+// size of mini-batches or of sets differs between ranks, the first set computes all.
 Status pass_over(DataFeed& test, const Slices& slices, std::uint64_t ahead, const auto& begin,
                  const auto& end) {
   const auto alike = [](int own) {

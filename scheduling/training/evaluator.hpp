@@ -10,7 +10,7 @@
 
 namespace omni {
 
-// Sums over images; read back from the loss layer's per-slice metrics, in slice order.
+// Sums over images, added up from the loss layer's metrics in the order of the slices.
 struct Tally {
   double loss = 0, top1 = 0, top5 = 0, images = 0;
 
@@ -21,13 +21,14 @@ struct Tally {
   double top5_accuracy() const { return images > 0 ? top5 / images : 0; }
 };
 
-// `use(index, outputs)`, if any, is called for each image in order; its error ends the pass. Images
-// are still decoded ahead, but no mini-batch is computed ahead.
+// Receives the outputs of one image. An error ends the evaluation.
 using UseOutputs = std::function<Status(std::size_t index, std::span<const float> outputs)>;
+// Computes the test set's loss and accuracy. With `use`, which gets the images in order, no
+// mini-batch is computed ahead; images are still decoded ahead.
 Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use = {});
 
-// Reads and decodes what an evaluation would, and computes nothing. `on_batch` is called after each
-// mini-batch of this rank.
+// Reads and decodes the images of an evaluation without computing it. It calls `on_batch` after
+// each mini-batch of this rank.
 Status read_all(DataFeed& test, const Slices& slices, const std::function<void()>& on_batch);
 
 }  // namespace omni

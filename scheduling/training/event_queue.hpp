@@ -1,5 +1,4 @@
-// Events from workers to the training loop: a group's mini-batch reached the merged phase, or its
-// update is done. With several ranks: an update was reported to all of them.
+// Events for the training loop, pushed by workers and by messages of other ranks.
 #pragma once
 
 #include <chrono>
@@ -18,18 +17,22 @@
 
 namespace omni {
 
-// What came out of an update, of all ranks of the group or of one.
+// The result of an update: of one rank, or added up over all ranks of the group.
 struct GroupOutcome {
-  std::uint64_t number = 0;  // of its mini-batch
+  std::uint64_t number = 0;  // the mini-batch's, see MiniBatch::number
   Tally tally;
   std::int64_t staleness = 0, fc_staleness = 0;
   bool stops = false;  // a rank was asked to stop
 };
 
 struct GroupEvent {
-  enum class Kind { arrived, updated, reported } kind;
+  enum class Kind {
+    arrived,   // the mini-batch reached the merged phase, or its next passes can be submitted
+    updated,   // this rank's part of the update is done
+    reported,  // another rank sent the outcome
+  } kind;
   int group;
-  GroupOutcome outcome{};  // once an update was read
+  GroupOutcome outcome{};  // empty until the update is read
 };
 
 class EventQueue {
@@ -40,7 +43,7 @@ class EventQueue {
     arrived_.notify_one();
   }
 
-  // Nothing after `patience`, so that the caller can check for errors and stop requests.
+  // Returns nothing after `patience`, so that the caller can check for errors and stop requests.
   std::optional<GroupEvent> wait(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     arrived_.wait_for(lock, patience, [this] { return !events_.empty(); });
@@ -56,9 +59,9 @@ class EventQueue {
   std::deque<GroupEvent> events_;
 };
 
-// Groups on several ranks report their updates to the first rank. It joins the reports of the ranks
-// of a group, puts them in one order, and hands them to all ranks. The training loops of all ranks
-// go by them alone, so they decide alike: who begins next, with which samples, and when to stop.
+// Groups on several ranks report their updates to the first rank. It adds up the reports of a
+// group's ranks, puts the sums in one order, and sends them to all ranks. The training loops of all
+// ranks follow only these reports. So they agree on the next group, its samples, and when to stop.
 class RankEvents {
  public:
   explicit RankEvents(EventQueue& queue) : queue_(queue) {
@@ -67,15 +70,15 @@ class RankEvents {
         channels_.emplace_back().peer = peer;
   }
 
-  // A group of these ranks begins a mini-batch, so reports will come.
+  // Prepares to receive the reports of a mini-batch that a group of these ranks begins.
   void expect(RankRange ranks) {
     if (!ranks::first()) return await(channels_.front());
     for (Channel& channel : channels_)
       if (ranks.has(channel.peer)) await(channel);
   }
 
-  // On the first rank: whether so many ranks of the group have reported the update. The event then
-  // has what came out of all.
+  // The first rank adds the event's outcome to those that other ranks reported for the update.
+  // Returns true once `ranks` ranks have reported it; the event then holds the sum.
   bool complete(GroupEvent& event, int ranks) {
     const auto found = partial_.try_emplace(event.outcome.number).first;
     auto& [all, reported] = found->second;
@@ -90,7 +93,7 @@ class RankEvents {
     return true;
   }
 
-  // From the first rank to all others, from others to the first.
+  // The first rank sends the event to all others; every other rank sends it to the first.
   void send(GroupEvent& event) {
     event.outcome.stops = event.outcome.stops || stop_requested();
     const auto copy = std::make_shared<GroupEvent>(event);
@@ -104,10 +107,10 @@ class RankEvents {
   struct Channel {
     std::mutex mutex;
     int peer;
-    int awaited = 0;
+    int awaited = 0;  // messages
     GroupEvent arriving{};
   };
-  // Receives one after the other, so that they keep their order.
+  // Posts one receive at a time, so that messages keep their order.
   void await(Channel& channel) {
     const std::lock_guard lock(channel.mutex);
     if (channel.awaited++ == 0) receive(channel);
@@ -124,17 +127,17 @@ class RankEvents {
             if (--channel.awaited > 0) receive(channel);
           }
           event.kind = GroupEvent::Kind::reported;
-          queue_.push(event);  // the last: whoever waits for it may end this object
+          queue_.push(event);  // comes last, as the waiting thread may then destroy this object
         });
   }
 
   EventQueue& queue_;
-  std::deque<Channel> channels_;  // of the first rank, to all others; else to the first
+  std::deque<Channel> channels_;  // on the first rank: to all others; elsewhere: to the first
   struct Partial {
     GroupOutcome outcome;
-    int ranks = 0;
+    int ranks = 0;  // that have reported
   };
-  std::map<std::uint64_t, Partial> partial_;  // by mini-batch
+  std::map<std::uint64_t, Partial> partial_;  // by number of the mini-batch
 };
 
 }  // namespace omni

@@ -1,4 +1,4 @@
-// How images are decoded for a net.
+// The options with which a DataFeed decodes images for a net.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace omni {
 
-// Mini-batches of an evaluation under way.
+// An evaluation has at most so many mini-batches under way.
 inline constexpr int kEvaluationSlots = 3;
 
-// Needs a running Session, which decides what computes.
+// Needs a running Session, which decides whether GPUs compute.
 inline FeedOptions feed_options(const Net& net, const AugmentOptions& augment, std::uint64_t seed,
                                 bool training, int slots) {
   return {.training = training,

@@ -31,12 +31,12 @@ GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQu
       leaves_net_(across_ && here_ && (guest_ != nullptr || !ranks::first()) &&
                   net_.has(Net::Phase::merged)),
       merges_(guest_ != nullptr || (here_ && !leaves_net_)),
-      // Else passes follow each other, or groups go through the merged phase as they arrive.
-      whole_(across_ &&
-             !(here_ &&
-               groups.images_per_pass(group) < static_cast<std::uint64_t>(net_.options().batch)) &&
-             !(merges_ && net_.has(Net::Phase::merged))),
-      alone_(groups.count() == 1 && sums_ == nullptr) {}
+      // Otherwise a pass waits for an earlier one, or the merged phase waits for the group.
+      completes_at_begin_(across_ &&
+                          !(here_ && groups.images_per_pass(group) <
+                                         static_cast<std::uint64_t>(net_.options().batch)) &&
+                          !(merges_ && net_.has(Net::Phase::merged))),
+      only_group_(groups.count() == 1 && sums_ == nullptr) {}
 
 Submission GroupRun::submission(const Update& update, const WorkerSet* workers) const {
   return {.iteration = traced_ ? static_cast<std::int64_t>(update.update.batch.number) : -1,
@@ -58,7 +58,7 @@ void GroupRun::begin(const MiniBatch& batch, bool announced, double simulated) {
   if (begun_ - completed_ == 1) start(update);
 }
 
-// Its first pass, as far as nobody else has a say.
+// Submits the mini-batch's first pass up to the merged phase.
 void GroupRun::start(Update& update) {
   const MiniBatch& batch = update.update.batch;
   if (guest_ != nullptr) {
@@ -76,8 +76,9 @@ void GroupRun::start(Update& update) {
 
 void GroupRun::start_pass(Update& update) {
   const SubmissionScope scope(submission(update, &workers_));
-  // Without what is decoded ahead, for which it would wait.
-  if (alone_ && update.passes == 1 && strategy_.in_order())
+  // The chain begins behind next_step(): a chain with the tasks that decode ahead would wait for
+  // them.
+  if (only_group_ && update.passes == 1 && strategy_.in_order())
     chain_.emplace(true, TaskChain::kWholeIteration);
   net_.forward(update.first, Net::Phase::replicated);
   if (leaves_net_) sums_->cross(group_, *update.first.slot, false, false);
@@ -87,7 +88,7 @@ void GroupRun::announce(std::span<Tensor* const> when) {
   when_ready(when, [this] { events_.push({GroupEvent::Kind::arrived, group_}); });
 }
 
-// Decodes ahead, for whichever group: any worker may.
+// Any worker may decode, as images that are decoded ahead may go to any group.
 Step GroupRun::next_step(const Update& update, std::uint64_t pass) {
   const SubmissionScope scope(submission(update, nullptr));
   return feed_.step(first_of(update, pass), update.update.batch.end());
@@ -113,7 +114,8 @@ void GroupRun::end_submission() {
 Result<bool> GroupRun::advance(const UpdateRule& rule) {
   Update& update = of(completed_);
   update.update.rule = rule;
-  // At its first arrival no pass is done; at each later one, the oldest of those that are held.
+  // At the mini-batch's first event `arrived` no pass is done. At each later one the oldest of the
+  // held passes is done.
   if (update.submitted >= update.tallied + kHeld) OMNI_CHECK(tally_next(update));
   while (update.submitted < update.passes && update.submitted < update.tallied + kHeld)
     submit_pass(update);
@@ -125,12 +127,12 @@ Result<bool> GroupRun::advance(const UpdateRule& rule) {
   return true;
 }
 
-// The rest of the next pass: the first has begun already.
+// Submits the next pass. Of the first pass, start() has submitted the part before the merged phase.
 void GroupRun::submit_pass(Update& update) {
   const std::uint64_t pass = update.submitted++;
   const bool last = update.submitted == update.passes;
   const Submission own = submission(update, &workers_);
-  const Submission any = submission(update, nullptr);  // whoever is free serves the merged phase
+  const Submission any = submission(update, nullptr);  // any worker may compute the merged phase
   if (pass == 0) {
     const SubmissionScope scope(any);
     begin_updates(update);
@@ -160,12 +162,12 @@ void GroupRun::submit_pass(Update& update) {
   net_.backward(step, Net::Phase::replicated);
   if (!last) return;
   submit_updates(update.update, Net::Phase::replicated);
-  if (!counts_when_told()) strategy_.end(update.update);
+  if (!counts_when_collected()) strategy_.end(update.update);
 }
 
-// Before the mini-batch's first task that reads merged parameters.
+// Is called before the mini-batch's first task that reads merged parameters is submitted.
 void GroupRun::begin_updates(Update& update) {
-  // Nobody here waits for a group elsewhere: its rank reports.
+  // The update of a group elsewhere is never reported from here: its own ranks report it.
   int awaited = here_ ? 0 : INT_MAX;
   for (std::size_t i = 0; i < params_.size(); ++i)
     if (const Param& param = *params_[i];
@@ -185,7 +187,7 @@ void GroupRun::begin_updates(Update& update) {
 }
 
 void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
-  // Groups meet at the master copies of single parameters.
+  // With several groups, tasks of different groups update the same master copy: no chain then.
   const ChainScope chain(!net_.has_replicas() && sums_ == nullptr);
   const bool merged = phase == Net::Phase::merged;
   const ExchangeOrder order = merged ? ExchangeOrder::submission : exchange_order();
@@ -219,7 +221,7 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
   submit();
 }
 
-// The rest of a mini-batch of a group elsewhere.
+// Submits what this rank does for a mini-batch of a group elsewhere.
 void GroupRun::serve(Update& update) {
   if (guest_ == nullptr) begin_updates(update);
   const SubmissionScope scope(submission(update, nullptr));
@@ -227,7 +229,7 @@ void GroupRun::serve(Update& update) {
     if (params_[i]->trainable)
       sums_->serve(i, group_, strategy_.step(update.update, i), exchange_order(),
                    {.priority = kUpdatePriority});
-  if (!counts_when_told()) strategy_.end(update.update);
+  if (!counts_when_collected()) strategy_.end(update.update);
 }
 
 Status GroupRun::tally_next(Update& update) {
@@ -237,12 +239,12 @@ Status GroupRun::tally_next(Update& update) {
   return task_status();
 }
 
-Result<GroupOutcome> GroupRun::read_outcome(const GroupOutcome& told) {
+Result<GroupOutcome> GroupRun::read_outcome(const GroupOutcome& reported) {
   Update& update = of(read_++);
   while ((here_ || merges_) && update.tallied < update.passes) OMNI_CHECK(tally_next(update));
   GroupOutcome all{update.update.batch.number, update.tally, update.report.staleness,
-                   update.report.fc_staleness, told.stops};
-  all.tally.add(told.tally);
+                   update.report.fc_staleness, reported.stops};
+  all.tally.add(reported.tally);
   return all;
 }
 
@@ -251,7 +253,7 @@ FinishedUpdate GroupRun::collect(const GroupOutcome& outcome) {
   if (leads_ && traced_ && recording::on())
     recording::write(trace::Exchange{static_cast<std::int64_t>(update.update.batch.number), group_,
                                      outcome.staleness, recording::now()});
-  if (counts_when_told()) strategy_.end(update.update);
+  if (counts_when_collected()) strategy_.end(update.update);
   return {.batch = update.update.batch,
           .rule = update.update.rule,
           .outcome = outcome,

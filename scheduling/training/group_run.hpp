@@ -1,4 +1,4 @@
-// The mini-batches of one compute group: submits their tasks and collects their results. For a
+// GroupRun submits the tasks of one compute group's mini-batches and collects their results. For a
 // group of another rank it submits the tasks that this rank does for that group.
 #pragma once
 
@@ -30,48 +30,50 @@ struct FinishedUpdate {
 
 class GroupRun {
  public:
-  // Passes of one mini-batch whose images may be held at once.
+  // The images of at most so many passes of one mini-batch are held at once.
   static constexpr int kHeld = 2;
 
-  // `traced`: tasks belong to an iteration of the trace; else to none.
+  // `traced`: tasks carry the number of their mini-batch in the trace.
   GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
            Strategy& strategy, bool traced);
   GroupRun(const GroupRun&) = delete;
   GroupRun& operator=(const GroupRun&) = delete;
 
-  // Submits a new mini-batch up to the merged phase of its first pass. An event tells when it
-  // arrives there, if wanted. Submission waits until the mini-batch before is complete.
+  // Submits a new mini-batch up to the merged phase of its first pass, once the previous one is
+  // submitted completely. `announce`: an event `arrived` is pushed when it gets there.
   void begin(const MiniBatch& batch, bool announce, double simulated = 0);
-  // The oldest mini-batch that is not submitted completely.
+  // Returns the oldest mini-batch that is not submitted completely.
   const MiniBatch& next_to_complete() const {
     return updates_[completed_ % kUnderWay].update.batch;
   }
-  // Submits the rest of that mini-batch. An event tells when its update is done.
+  // Submits the rest of that mini-batch. An event `updated` is pushed when its update is done.
   Status complete(const UpdateRule& rule);
-  // Likewise, for as many passes as may hold images; the rest follows later. True: nothing is left.
+  // Submits as many passes of that mini-batch as kHeld allows. True: the mini-batch is submitted
+  // completely. False: another event `arrived` is pushed when the next pass can be submitted.
   Result<bool> advance(const UpdateRule& rule);
-  // Results of the oldest mini-batch whose update is done, each once: as far as this rank has them,
-  // beside what other ranks `told`.
-  Result<GroupOutcome> read_outcome(const GroupOutcome& told = {});
-  // The oldest mini-batch, with these results.
+  // Reads the outcome of the oldest mini-batch that was not read yet; its update must be done. Adds
+  // the tally of this rank to what other ranks have `reported`.
+  Result<GroupOutcome> read_outcome(const GroupOutcome& reported = {});
+  // Ends the oldest mini-batch, whose outcome over all ranks is `outcome`.
   FinishedUpdate collect(const GroupOutcome& outcome);
 
   bool may_begin() const {
     return (across_ || completed_ == begun_) && begun_ - collected_ < kUnderWay;
   }
-  // Whether mini-batches that arrive freely are completed when they begin.
-  bool is_whole() const { return whole_; }
+  // True: where groups update as they arrive, this rank submits a mini-batch completely when it
+  // begins, as it need not wait for an event `arrived`.
+  bool completes_at_begin() const { return completes_at_begin_; }
 
  private:
   struct Update {
     GroupUpdate update;
     UpdateReport report;
-    Step first;                                // its first pass, of this rank's images
-    Step merged;                               // of a guest: of all images
+    Step first;                                // the first pass, with this rank's images
+    Step merged;                               // the merged phase on guest_, with all images
     std::uint64_t passes = 1;                  // through the net
-    std::uint64_t submitted = 0, tallied = 0;  // of them
+    std::uint64_t submitted = 0, tallied = 0;  // passes
     Tally tally;
-    double simulated = 0;
+    double simulated = 0;  // seconds, by the virtual clock
     bool announced = false;
   };
   Update& of(std::uint64_t count) { return updates_[count % kUnderWay]; }
@@ -83,9 +85,9 @@ class GroupRun {
   void start(Update& update);
   void start_pass(Update& update);
   void end_submission();
-  // The strategy counts updates as they are submitted. What arrives freely on several ranks it
-  // counts as it is told: all ranks at the same place.
-  bool counts_when_told() const { return across_ && !strategy_.in_order(); }
+  // Usually the strategy counts an update when it is submitted. Where groups on several ranks
+  // update as they arrive, it counts in collect(), which all ranks call in the same order.
+  bool counts_when_collected() const { return across_ && !strategy_.in_order(); }
   void begin_updates(Update& update);
   void submit_pass(Update& update);
   void submit_updates(const GroupUpdate& update, Net::Phase phase);
@@ -94,10 +96,10 @@ class GroupRun {
     return strategy_.in_order() ? ExchangeOrder::submission : ExchangeOrder::arrival;
   }
   void announce(std::span<Tensor* const> when);
-  Status tally_next(Update& update);  // reads the metrics of its next pass
+  Status tally_next(Update& update);  // adds the metrics of the next pass to update.tally
 
   Net& net_;
-  Net* const guest_;  // has the merged phase, if this rank computes it but net_ lacks it; else null
+  Net* const guest_;  // the net of the merged phase, if this rank computes it outside net_; or null
   const std::vector<Param*> params_;
   const WorkerSet& workers_;
   int group_;
@@ -106,15 +108,16 @@ class GroupRun {
   Strategy& strategy_;
   bool traced_;
   RankSums* sums_;   // null: there is one rank
-  bool here_;        // this rank is of the group
+  bool here_;        // this rank belongs to the group
   bool across_;      // groups are on several ranks
-  bool leads_;       // this rank tells the trace of the group's updates
-  bool leaves_net_;  // the group is here, and its merged phase is not in net_
-  bool merges_;      // its merged phase, if there is one, is here
-  bool whole_;
-  bool alone_;                       // then a mini-batch of one pass can be one chain
+  bool leads_;       // this rank writes the group's updates to the trace
+  bool leaves_net_;  // the group is here, but another net computes its merged phase
+  bool merges_;      // this rank computes the group's merged phase, if the net has one
+  bool completes_at_begin_;
+  bool only_group_;  // one group, one rank: a mini-batch of one pass can be one chain
   std::optional<ChainScope> chain_;  // from begin() to the end of complete()
   std::array<Update, kUnderWay> updates_;
+  // Mini-batches that were begun, submitted completely, read, and collected so far.
   std::uint64_t begun_ = 0, completed_ = 0, read_ = 0, collected_ = 0;
 };
 

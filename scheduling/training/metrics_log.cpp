@@ -14,7 +14,7 @@
 namespace omni {
 namespace {
 
-// JSON has no NaN; a missing number must not break the reader of the whole file.
+// JSON has no NaN: null stands for a number that is not finite, so that readers can parse the file.
 nlohmann::json number(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
 }
@@ -33,7 +33,8 @@ Error no_metrics(const std::filesystem::path& path) {
           "name another file with --metrics"};
 }
 
-// The iteration of the last evaluation that stays; 0: none does.
+// Drops the lines of iterations after `iteration`. Returns the iteration of the last evaluation
+// that is left; 0: none is.
 Result<std::uint64_t> drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
   OMNI_TRY(LineSource lines, open_lines(path));
   OMNI_TRY(AtomicFile kept, AtomicFile::create(path));
@@ -64,13 +65,13 @@ Status require_metrics(const std::filesystem::path& path) {
   }
 }
 
-// Pipes and devices have no size and take what comes.
+// Returns 0 for pipes and devices, which have no size and can always be written.
 std::uintmax_t bytes_in(const std::filesystem::path& path) {
   std::error_code none;
   return std::filesystem::is_regular_file(path, none) ? std::filesystem::file_size(path, none) : 0;
 }
 
-// What an earlier start wrote, of which there is no checkpoint, may be all that is left of it.
+// Renames the metrics file. An earlier run without a checkpoint may have left no other trace.
 Status set_aside(const std::filesystem::path& path) {
   std::error_code none;
   const std::string file = std::filesystem::canonical(path, none);  // a link stays
@@ -88,7 +89,7 @@ nlohmann::json metrics_number(double value) { return number(shown_single(value))
 
 std::optional<nlohmann::json> metrics_object(const LineSource::Line& line, bool first) {
   constexpr std::string_view kBeginning = "{\"iteration\":";
-  // Without its end line.text has what the file system had written, and zeros for the rest.
+  // After a crash, a line without its end can hold zeros in place of what was not yet written.
   const std::string_view text =
       line.ended ? line.text : line.text.substr(0, line.text.find_last_not_of('\0') + 1);
   if (!line.ended && text.empty() && !first) return nlohmann::json();

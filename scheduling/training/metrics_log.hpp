@@ -1,4 +1,4 @@
-// The metrics file: one JSON object per line, flushed as it is written.
+// The metrics file has one JSON object per line. Each line is flushed as it is written.
 #pragma once
 
 #include <cstdint>
@@ -15,37 +15,38 @@
 
 namespace omni {
 
-// What a line of a metrics file holds: an object with its iteration; null: the beginning of one, as
-// a crash leaves it, or after other lines zeros alone. Nothing: no metrics file has such a line.
+// Parses a line of a metrics file. It returns an object with an iteration, or null for a line that
+// a crash cut short. Nothing: a metrics file cannot have such a line. `first`: it is the first
+// line.
 std::optional<nlohmann::json> metrics_object(const LineSource::Line& line, bool first);
 
-// With the digits of a float, as more would say nothing. null: it is not finite.
+// Rounds to the digits of a float, as more digits are not significant. null: it is not finite.
 nlohmann::json metrics_number(double value);
 
 class MetricsLog {
  public:
-  // What open() would refuse is refused. Changes nothing.
+  // Refuses what open() would refuse, and changes nothing.
   static Status check(const std::filesystem::path& path, bool resumes);
 
-  // A file with something in it is refused, unless it holds metrics and the run resumes: then lines
-  // of iterations that will be done again are dropped, so that no iteration appears twice, and
-  // others are appended. At iteration 0 the file is renamed instead.
+  // Refuses a file that is not empty, unless it holds metrics and the run resumes. Lines of
+  // iterations that will be done again are dropped, so that no iteration appears twice. New lines
+  // are appended. If the run resumes at iteration 0, the old file is renamed instead.
   static Result<MetricsLog> open(const std::filesystem::path& path,
                                  std::optional<std::uint64_t> resumed_iteration);
 
-  // One line, which has the iteration first.
+  // Writes a line, whose first key must be the iteration.
   Status record(const nlohmann::ordered_json& line);
-  // The Slurm job that continues after `iteration`.
+  // Writes which Slurm job continues after `iteration`.
   Status job(std::uint64_t iteration);
   Status step(const StepReport& report);
-  // Once for an iteration: what an earlier start wrote is not written again.
+  // Writes an evaluation, unless the file has one of this iteration from before a resume.
   Status evaluation(const EvaluationReport& report);
   bool has_evaluation(std::uint64_t iteration) const {
     return iteration > 0 && tested_ == iteration;
   }
-  // A number of groups that --groups auto had to choose from, before `iteration`.
+  // Writes a row of the plan from which --groups auto chose the number of groups.
   Status planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration);
-  // An image of the training or the test set that cannot be read.
+  // Writes an image that cannot be read. `training`: it is of the training set, else the test set.
   Status damaged(const DamagedImage& image, bool training, std::uint64_t iteration);
 
   const std::filesystem::path& path() const { return path_; }

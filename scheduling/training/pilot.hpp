@@ -1,6 +1,6 @@
-// A pilot steers a training. It says where the groups come to rest, what changes before they go on,
-// and what a loss or a test means. The trainer knows no pilot by name. Several pilots can steer one
-// training.
+// A pilot steers a training. It decides where the groups come to rest and which settings change
+// before they go on, and it judges losses and tests. Groups rest when none of their tasks is under
+// way. The trainer knows no pilot by name. Several pilots can steer one training.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,22 @@ namespace omni {
 
 class Trainer;
 
-// What changes before groups go on.
+// The settings that a pilot changes while groups rest.
 struct Steering {
   int groups = 0;                                     // in use; 0: as many as before
-  double share = 1;                                   // of the learning rate
-  std::optional<double> momentum{}, learning_rate{};  // in place of the solver's
-  // Between these two iterations the rate falls in equal steps, to almost 0.
+  double share = 1;                                   // factor of the learning rate
+  std::optional<double> momentum{}, learning_rate{};  // replace the solver's; none: its own
+  // Between these two iterations the rate falls in equal steps to almost 0.
   std::uint64_t cool_from = UINT64_MAX, cool_until = UINT64_MAX;
 };
 
-// What a loss means for the training. The strongest advice of all pilots counts.
+// A pilot's advice after an update. The strongest advice of all pilots counts; later values are
+// stronger.
 enum class Advice {
   go_on,
-  rest,     // groups finish what is under way, then pilots are asked
-  end,      // likewise, and the training is complete
-  go_back,  // the parameters are spoiled
+  rest,     // groups finish the mini-batches under way, then rested() of all pilots is called
+  end,      // groups finish the mini-batches under way, and the training is complete
+  go_back,  // the training has diverged: go_back() of the pilots is called
 };
 
 class Pilot {
@@ -39,32 +40,35 @@ class Pilot {
   virtual ~Pilot() = default;
 
   virtual std::string_view name() const = 0;
-  // Memory for copies of parameters that it holds while it steers these groups.
+  // Returns the bytes of the copies of parameters that the pilot holds while it steers `groups`.
   virtual std::size_t bytes(ComputeGroups& /*groups*/) const { return 0; }
   virtual Steering steering() const { return {}; }
-  // The next iteration behind which all groups come to rest for rested().
+  // Returns the next iteration after which all groups rest and rested() is called.
   virtual std::uint64_t next_rest() const { return UINT64_MAX; }
 
   // Called after every update.
   virtual Advice judge(const StepReport& /*at*/) { return Advice::go_on; }
 
-  // The following are called while no task is under way. They may change what Trainer lets pilots
-  // change. An error ends the training; after ErrorKind::interrupted it is saved first.
-  // Called once, before the first mini-batch. `saved`: numbers() of a checkpoint, or none.
+  // The following functions are called while no task is under way. They may call the functions of
+  // Trainer that are for pilots. An error ends the training; after ErrorKind::interrupted the
+  // training is saved first.
+
+  // Called once, before the first mini-batch. `saved`: numbers() from a checkpoint; empty: none.
   virtual Status begin(Trainer& /*training*/, std::span<const double> /*saved*/) { return {}; }
   virtual Status rested(Trainer& /*training*/) { return {}; }
   // Called after every test, also that of the result. Parameters may not change here.
   virtual Status tested(Trainer& /*training*/, const EvaluationReport& /*of*/) { return {}; }
-  // Called when the training has diverged. True: earlier parameters are restored, and it goes on.
+  // Called when the training has diverged. True: the pilot has restored earlier parameters, and the
+  // training goes on.
   virtual Result<bool> go_back(Trainer& /*training*/, const Error& /*why*/) { return false; }
-  // Called once, when the training is complete. An error says that it has failed.
+  // Called once, when the training is complete. An error means that the training has failed.
   virtual Status end(Trainer& /*training*/) { return {}; }
 
-  // What a checkpoint keeps of the pilot.
+  // Returns the state that a checkpoint keeps of the pilot.
   virtual std::vector<double> numbers() const { return {}; }
 };
 
-// All of them together: shares multiply, of other settings the last one counts.
+// Combines the settings of all pilots: shares multiply; of other settings the last pilot's counts.
 Steering combined(std::span<Pilot* const> pilots);
 
 }  // namespace omni

@@ -14,8 +14,8 @@ namespace omni {
 
 namespace {
 
-// From learning_rate down to its minimum along half a cosine, again and again, each time slower.
-// The last batch of a cycle has the minimum.
+// The rate falls from learning_rate to its minimum along half a cosine, in cycles that get longer.
+// The last mini-batch of a cycle has the minimum.
 double cosine_with_restarts(const SolverOptions& solver, double batch) {
   double length = solver.cycle != 0 ? solver.cycle : solver.max_batches, start = 0;
   if (solver.cycle_factor == 1) start = std::fmax(0.0, std::ceil(batch / length) - 1) * length;
@@ -45,7 +45,7 @@ float learning_rate(const SolverOptions& solver, std::uint64_t seed, std::uint64
       break;
     case RatePolicy::exp: rate *= std::pow(solver.gamma, batch); break;
     case RatePolicy::poly:
-      // Past the end (a longer run than the policy was made for) the rate stays at zero.
+      // After max_batches, in a training that is longer, the rate stays at zero.
       rate *= std::pow(std::fmax(0.0, 1 - batch / solver.max_batches), solver.power);
       break;
     case RatePolicy::sigmoid: rate /= 1 + std::exp(solver.gamma * (batch - solver.step)); break;
@@ -76,7 +76,7 @@ std::optional<std::uint64_t> vanishes_at(const SolverOptions& solver, std::uint6
                 high = iterations - std::min(iterations, std::uint64_t{1});
   const auto vanished = [&](std::uint64_t at) { return learning_rate(solver, seed, at) < least; };
   if (!may_fall || has_vanished(solver.learning_rate) || low > high || !vanished(high)) return {};
-  while (low < high) {  // what has vanished stays so
+  while (low < high) {  // bisection: a rate that has vanished stays so
     const std::uint64_t middle = low + (high - low) / 2;
     if (vanished(middle))
       high = middle;
@@ -96,7 +96,7 @@ std::vector<UnsuitedKey> unsuited_keys(const SolverOptions& solver, std::uint64_
   const auto add = [&](const char* key, std::span<const int> values, bool always) {
     const auto beyond = [&](int value) { return static_cast<std::uint64_t>(value) >= iterations; };
     const bool late = std::ranges::any_of(values, beyond);
-    // Half of the training, or more, comes after what the schedule was made for.
+    // True if half of the training or more comes after the designed length.
     const bool early = !always && designed != 0 && iterations / 2 >= designed;
     if (!late && !early) return;
     UnsuitedKey each{.key = key, .late = late};

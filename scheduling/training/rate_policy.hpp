@@ -12,31 +12,31 @@
 
 namespace omni {
 
-// `iteration` counts from 1: like Darknet, the first update already sees one batch.
+// `iteration` counts from 1: as in Darknet, one mini-batch is already seen at the first update.
 float learning_rate(const SolverOptions& solver, std::uint64_t seed, std::uint64_t iteration);
 
-// Nothing is learned at a rate below: 0, or too small for normal numbers. Next to nothing at such a
-// share of learning_rate, as rounding swallows the steps.
+// Below kLeastRate a rate is 0 or denormal, and nothing is learned. Below kLeastShare of
+// learning_rate almost nothing is learned, as steps are lost in rounding.
 inline constexpr float kLeastRate = std::numeric_limits<float>::min(), kLeastShare = 1e-8f;
 inline bool has_vanished(float rate) { return rate < kLeastRate; }
 
-// The same solver in a training of so many iterations. poly, and sgdr without sgdr_cycle, end with
-// the training.
+// Returns the solver for a training of so many iterations. The policies poly, and sgdr without
+// sgdr_cycle, then end with the training.
 SolverOptions for_length(SolverOptions solver, std::uint64_t iterations);
 bool follows_length(const SolverOptions& solver);
 
-// The iteration from which on the rate is below `least`, before the training's last one. None where
-// it is to be 0 from the start, and where it follows the length.
+// Returns the first iteration before the training's last from which on the rate is below `least`.
+// None: the rate does not fall so low, is 0 from the start, or follows the training's length.
 std::optional<std::uint64_t> vanishes_at(const SolverOptions& solver, std::uint64_t seed,
                                          std::uint64_t iterations, float least = kLeastRate);
 
-// A key of [net] that counts iterations, and was meant for another length.
+// A key of [net] that counts iterations and does not suit the length of the training.
 struct UnsuitedKey {
   std::string key, value{};
-  bool late = false;     // the training ends before, at least of one of several
-  std::string better{};  // value in the same share of the training; "": not known
+  bool late = false;     // the training ends before one of the key's iterations
+  std::string better{};  // the value scaled to the training's length; "": not known
 };
-// `designed`: the length that the net itself says; 0: none.
+// `designed`: the length in iterations that the net file states; 0: it states none.
 std::vector<UnsuitedKey> unsuited_keys(const SolverOptions& solver, std::uint64_t iterations,
                                        std::uint64_t designed);
 

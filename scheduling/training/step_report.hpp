@@ -1,4 +1,4 @@
-// What a training tells of an update, and of an evaluation behind it.
+// The figures that a training reports after an update and after an evaluation.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,21 @@
 namespace omni {
 
 struct StepReport {
-  std::uint64_t iteration = 0, iterations = 0;  // of how many; 0: no end
-  std::uint64_t began = 0;  // of those before it; groups finish in another order
+  std::uint64_t iteration = 0;   // number of this update, from 1
+  std::uint64_t iterations = 0;  // length of the training; 0: no end, or not known
+  std::uint64_t began = 0;       // how many mini-batches began before this one
   double epoch = 0;
-  std::uint64_t images = 0;
+  std::uint64_t images = 0;  // of the whole training so far
   double loss = 0, average_loss = 0, accuracy = 0, average_accuracy = 0;
   float learning_rate = 0;
   Momentum momentum;
-  bool adam = false;  // whose B1 is the explicit momentum, to which asynchrony adds none
+  bool adam = false;  // its B1 is the explicit momentum, to which asynchrony adds none
   int group = 0;
-  std::int64_t staleness = 0;                    // of this update
-  std::optional<std::int64_t> fc_staleness = 0;  // likewise; none: groups share no layer
+  std::int64_t staleness = 0;                    // of this update, in updates
+  std::optional<std::int64_t> fc_staleness = 0;  // of merged layers; none: groups share no layer
   double mean_staleness = 0;                     // of the updates since the last report
   double images_per_second = 0;                  // since the last report
-  double seconds = 0;  // of the whole training; evaluation and saving left out
+  double seconds = 0;  // of the whole training, without evaluation and saving
   double seconds_per_iteration = 0;
   std::optional<double> simulated_seconds{};  // by a virtual clock, of the whole training
   std::uint64_t group_samples = 0;            // of the group's mini-batch

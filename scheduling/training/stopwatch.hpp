@@ -1,4 +1,4 @@
-// Wall time that can be paused.
+// A Stopwatch measures wall time and can be paused.
 #pragma once
 
 #include <chrono>

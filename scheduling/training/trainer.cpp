@@ -98,7 +98,8 @@ Status Trainer::train() {
     const auto due = [this](std::uint64_t every) {
       return every != 0 && state_.samples % samples_of(every) == 0;
     };
-    // What is saved before an evaluation says that it is to come. The last one is the caller's.
+    // A checkpoint that is saved before an evaluation records that the evaluation is due. The
+    // caller does the last evaluation.
     const bool at_end = state_.samples == samples_of(options_.iterations);
     state_.owes_evaluation = test_ != nullptr && (due(options_.evaluate_every) || at_end);
     if (due(options_.checkpoint_every) && !at_end) save_in_passing();
@@ -173,7 +174,7 @@ Status Trainer::ask_pilots(const std::function<Status(Pilot&)>& what) {
   return state_.iteration != before ? catch_up(before) : Status();
 }
 
-// What was due in iterations that a pilot trained.
+// Saves and evaluates once if that was due in iterations that a pilot trained.
 Status Trainer::catch_up(std::uint64_t before) {
   const auto missed = [&](std::uint64_t every) {
     return every != 0 && before / every != state_.iteration / every;
@@ -209,7 +210,7 @@ void Trainer::report(const FinishedUpdate& finished) {
   const std::uint64_t done = state_.iteration;
   report_ = {
       .iteration = done,
-      // Where groups take mini-batches of other sizes, nobody knows how many it will be.
+      // Where the size of mini-batches varies, the number of iterations is not known.
       .iterations = options_.feeds.empty() ? options_.iterations : 0,
       .began = finished.batch.number,
       .epoch = epochs_of(state_.samples),
@@ -276,7 +277,7 @@ Status Trainer::keep_as_best() {
   return events_.keep_best();
 }
 
-// A full disk may have room again later; only a last save that fails ends the run.
+// A full disk may have room again later, so only a failure of the last save ends the run.
 void Trainer::save_in_passing() {
   if (Status saved = save(); !saved && ranks::first())
     log::warn("{}; going on", saved.error().message());

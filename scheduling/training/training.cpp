@@ -69,7 +69,7 @@ Training::Training(TrainingPlan plan, ComputeGroups groups)
   if (images.empty()) {
     feeds_.push_back(feed(*plan_.data->train, groups_.net(), true, Trainer::slots(groups_)));
   } else {
-    std::map<int, std::vector<int>> groups_of;  // by images per pass
+    std::map<int, std::vector<int>> groups_of;  // key: images per pass
     for (const int group : groups_.here()) groups_of[images[group]].push_back(group);
     feed_of_group_.resize(images.size());
     for (const auto& [count, members] : groups_of) {

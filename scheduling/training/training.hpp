@@ -1,6 +1,5 @@
-// A training as its plan says. Several may live in one process, one after another or side by side:
-// they share StarPU's session, its performance models, the stop request and the trace, which belong
-// to the process.
+// A Training is made from a TrainingPlan. A process may have several, one after another or at the
+// same time. They share StarPU's session, its performance models, the stop request and the trace.
 #pragma once
 
 #include <memory>
@@ -19,17 +18,18 @@ Result<ComputeGroups> make_groups(const NetDescription& net, const BuildOptions&
 
 class Training {
  public:
-  // Ready to run, with parameters from the seed.
+  // Makes a training that is ready to run, with parameters initialised from the seed.
   static Result<std::unique_ptr<Training>> make(TrainingPlan plan, const Session& session);
 
-  // In steps, for callers who look at the plan before memory is taken: the groups are those of the
-  // plan, with workers assigned.
+  // The constructor and allocate() are for callers who inspect the groups before memory is
+  // allocated. `groups` must be those of the plan, with workers assigned.
   Training(TrainingPlan plan, ComputeGroups groups);
   Training(const Training&) = delete;
   Training& operator=(const Training&) = delete;
   Status allocate();
 
-  // From there to the end, and the evaluation of the result. What they return is as Trainer's.
+  // Trains from a state to the end; evaluate() then evaluates the result. Both return what
+  // Trainer's functions return.
   Status run(TrainingState from);
   Status run() { return run({.seed = plan_.seed}); }
   Status evaluate() { return trainer_->evaluate_now(); }
@@ -41,15 +41,15 @@ class Training {
   const std::vector<std::unique_ptr<DataFeed>>& feeds() const { return feeds_; }
   DataFeed* test() { return test_ ? &*test_ : nullptr; }  // null: there is no test set
   const std::vector<std::unique_ptr<Pilot>>& pilots() const { return pilots_; }
-  // Once it runs.
+  // May be called once run() was called.
   const Trainer& trainer() const { return *trainer_; }
 
  private:
   TrainingPlan plan_;
   ComputeGroups groups_;
-  std::optional<RankSums> sums_;                  // of several ranks
+  std::optional<RankSums> sums_;                  // none: there is one rank
   std::vector<std::unique_ptr<DataFeed>> feeds_;  // one for each number of images per pass
-  std::vector<DataFeed*> feed_of_group_;          // none: all groups have the first
+  std::vector<DataFeed*> feed_of_group_;          // empty: all groups use the first feed
   std::optional<DataFeed> test_;
   std::vector<std::unique_ptr<Pilot>> pilots_;
   std::optional<Trainer> trainer_;

@@ -1,4 +1,5 @@
-// The mini-batches of a training, identified by their first samples and decoded ahead.
+// TrainingFeed decodes the mini-batches of a training ahead of their use. A mini-batch is
+// identified by its first sample.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,10 @@ namespace omni {
 
 class TrainingFeed {
  public:
-  // Samples from `first` to `end`, beyond which nothing is decoded. in_sequence: passes take the
-  // mini-batches one after another; else a pass of an update is decoded together with the one
-  // before. `turns`: which of so many mini-batches in a row this rank takes; empty: all.
+  // Decodes samples from `first` to `end`. `in_sequence`: step() is called for consecutive
+  // mini-batches, and kPrefetched of them are decoded ahead. Otherwise step() decodes its pass and
+  // the next pass of the same update. `turns`, repeated over all mini-batches: which of them this
+  // rank takes; empty: all.
   TrainingFeed(DataFeed& feed, std::uint64_t seed, std::uint64_t first, std::uint64_t end,
                bool in_sequence = true, std::vector<bool> turns = {})
       : feed_(feed),
@@ -25,7 +27,7 @@ class TrainingFeed {
         submitted_(first),
         decoded_before_(feed.decoded()) {}
 
-  // What layers need to know about a pass, whose update ends at `update_end`.
+  // Returns the Step of a pass. The update that the pass belongs to ends at sample `update_end`.
   Step step(std::uint64_t first_sample, std::uint64_t update_end) {
     if (in_sequence_) {
       for (; waiting_ <= kPrefetched && submitted_ < end_; submitted_ += batch()) {
@@ -36,8 +38,8 @@ class TrainingFeed {
       --waiting_;
       if (recording::on()) record(first_sample);
     } else {
-      for (const std::uint64_t each : {first_sample, first_sample + batch()})
-        if (each < update_end && !feed_.holds(each)) feed_.submit(each);
+      for (const std::uint64_t pass : {first_sample, first_sample + batch()})
+        if (pass < update_end && !feed_.holds(pass)) feed_.submit(pass);
     }
     return {.training = true,
             .seed = seed_,
@@ -48,7 +50,7 @@ class TrainingFeed {
   const BatchSlot& slot(std::uint64_t first_sample) { return feed_.slot(first_sample); }
   void release(std::uint64_t first_sample) { feed_.release(first_sample); }
 
-  // All that wait, when the training stops there.
+  // Releases what was decoded ahead, when the training stops before `sample`.
   void release_from(std::uint64_t sample) {
     for (; in_sequence_ && submitted_ > sample; submitted_ -= batch())
       if (is_taken(submitted_ - batch())) {
@@ -57,7 +59,8 @@ class TrainingFeed {
       }
   }
 
-  // For use of the feed by others while no task is under way.
+  // Passes the feed to `use` while no task is under way. The records in the trace leave out what
+  // `use` decodes.
   template <class Use>
   Status lend(const Use& use) {
     const std::uint64_t before = feed_.decoded();
@@ -75,7 +78,7 @@ class TrainingFeed {
     return turns_.empty() || turns_[(sample - first_) / batch() % turns_.size()];
   }
 
-  // How far the data are ahead of the mini-batch that is submitted next.
+  // Records in the trace how many mini-batches are decoded, and submitted to decode, ahead.
   void record(std::uint64_t first_sample) {
     const std::uint64_t taken = (first_sample - first_) / batch();
     const std::uint64_t decoded = feed_.decoded() - decoded_before_;
@@ -90,9 +93,9 @@ class TrainingFeed {
   std::uint64_t seed_, first_, end_;
   bool in_sequence_;
   std::vector<bool> turns_;
-  std::uint64_t submitted_;       // samples whose decode is submitted
-  std::uint64_t waiting_ = 0;     // mini-batches of them that no step was asked for
-  std::uint64_t decoded_before_;  // mini-batches, by the feed, for others
+  std::uint64_t submitted_;       // decoding is submitted up to this sample
+  std::uint64_t waiting_ = 0;     // mini-batches that are submitted to decode but not yet used
+  std::uint64_t decoded_before_;  // mini-batches that the feed decoded for other users
 };
 
 }  // namespace omni

@@ -23,8 +23,8 @@ SolverOptions steered(SolverOptions solver, const Steering& by) {
   return solver;
 }
 
-// Every group that is under way by the clock, or has finished by it, has samples, for whole passes;
-// no other has.
+// True: exactly the groups that are under way on the clock, or have finished on it, have samples,
+// and in whole passes.
 bool are_sound(const ArrivalState& arrivals, const VirtualClock& clock, const ComputeGroups& of) {
   const std::size_t groups = of.count();
   if (arrivals.samples.size() != groups || arrivals.finished >= of.count()) return false;
@@ -58,7 +58,7 @@ TrainingLoop::TrainingLoop(ComputeGroups& groups, DataFeed& train, TrainingState
   strategy_ = options_.strategy(groups, options_.solver);
   strategy_->restore(state_.strategy);
   if (groups.on_several_ranks()) reports_.emplace(queue_);
-  // Of several ranks: as groups begin, unless they take turns.
+  // Decoding in sequence requires that this rank's mini-batches are known in advance.
   const bool in_sequence = options_.feeds.empty() && (!reports_ || strategy_->in_order());
   const std::uint64_t count = groups.count();
   std::vector<bool> turns;
@@ -150,14 +150,14 @@ bool TrainingLoop::begin(int group, std::uint64_t limit, bool announce) {
   return true;
 }
 
-// A group's mini-batch enters the merged phase when it gets there. Its next one is submitted
-// behind it at once, so that its workers need not wait for this thread. Of several ranks, only
-// reports say who begins.
+// When a group's mini-batch arrives at the merged phase, the loop submits the rest of it. It also
+// submits the group's next mini-batch at once, so that workers do not wait for this thread. Where
+// groups are on several ranks, a group begins its next mini-batch only after a report.
 Status TrainingLoop::run_freely(std::uint64_t limit) {
   const auto begin_next = [&](int group) -> Status {
     GroupRun& run = run_of(group);
-    while (run.may_begin() && may_begin(limit) && begin(group, limit, !run.is_whole()))
-      if (run.is_whole()) OMNI_CHECK(run.complete(update_rule(run)));
+    while (run.may_begin() && may_begin(limit) && begin(group, limit, !run.completes_at_begin()))
+      if (run.completes_at_begin()) OMNI_CHECK(run.complete(update_rule(run)));
     return {};
   };
   for (int group = 0; group < groups_.count(); ++group) OMNI_CHECK(begin_next(group));
@@ -236,7 +236,8 @@ Status TrainingLoop::finish_one(const GroupEvent& event) {
   return {};
 }
 
-// Of another strategy or number of groups, or without a clock before: all begin now.
+// Restores the virtual clock and its mini-batches from the training's state. If that state does not
+// fit the strategy, the groups or the clock, all groups begin a mini-batch now.
 void TrainingLoop::take_arrivals() {
   const std::size_t count = groups_.count();
   arrivals_.samples.resize(count);
@@ -252,8 +253,8 @@ void TrainingLoop::take_arrivals() {
   begin_on_clock();
 }
 
-// By the clock, a mini-batch is submitted when it is done: nobody changes the group's replica
-// before.
+// Begins a mini-batch on the virtual clock for every idle group that may begin. Its tasks are only
+// submitted when the clock finishes it: nothing changes the group's replica in between.
 void TrainingLoop::begin_on_clock() {
   for (int group = 0; group < groups_.count(); ++group) {
     std::uint64_t& samples = arrivals_.samples[group];
@@ -272,7 +273,7 @@ int TrainingLoop::next_in_order(std::uint64_t turn) {
 Status TrainingLoop::run_in_order(std::uint64_t limit) {
   const auto most = static_cast<std::uint64_t>(groups_.count()) + 1;
   std::uint64_t turn = begun_;
-  std::set<int> cannot_begin;  // too few samples are left for what they take at once
+  std::set<int> cannot_begin;  // groups: fewer samples are left than they take in one pass
   while (true) {
     const std::uint64_t under_way = begun_ - state_.iteration;
     if (may_begin(limit) && under_way < most) {
@@ -303,7 +304,7 @@ Status TrainingLoop::run_in_order(std::uint64_t limit) {
   }
 }
 
-// The sizes of all groups' passes divide each other, so this is a fault of what was restored.
+// The sizes of the groups' passes divide each other, so only a restored state can cause this error.
 Error TrainingLoop::nobody_can_begin(std::uint64_t limit) const {
   return {ErrorKind::usage, "",
           fmt::format("{} samples are left before sample {}: fewer than any group takes at once",
@@ -311,7 +312,7 @@ Error TrainingLoop::nobody_can_begin(std::uint64_t limit) const {
           "start without --resume, or with the mini-batches of before"};
 }
 
-// Updates are told in the order in which they were submitted, whichever task ends first.
+// Finishes updates in the order in which they were submitted, whichever task ends first.
 Status TrainingLoop::finish_in_order() {
   while (!order_.empty()) {
     std::deque<GroupOutcome>& done = outcomes_[order_.front()];
@@ -325,7 +326,7 @@ Status TrainingLoop::finish_in_order() {
 
 Error TrainingLoop::diverged() const {
   std::string culprit = "the parameters are still finite";
-  // Where groups have models of their own, theirs become infinite first.
+  // Groups with models of their own are searched too, as these become infinite first.
   for (const int group : groups_.here())
     for (const Param* param : groups_.net(group).params()) {
       const HostAccess access(*param->value, HostAccess::Mode::read);

@@ -1,6 +1,6 @@
-// The updates of a training for as long as nothing but its parameters changes: a bounded number of
-// mini-batches is under way. Groups finish in turn, in the order of a virtual clock, or as they
-// arrive. A strategy says what groups do with their mini-batches.
+// TrainingLoop runs the updates of a training while groups, solver and strategy stay the same. It
+// keeps a bounded number of mini-batches under way. Updates happen in turn, in the order of a
+// virtual clock, or as gradients arrive. A Strategy decides how groups use their gradients.
 #pragma once
 
 #include <cstdint>
@@ -24,38 +24,38 @@ struct LoopOptions {
   MakeStrategy strategy = async();
   std::vector<DataFeed*> feeds{};          // by group, where they take mini-batches of other sizes
   VirtualClock* clock = nullptr;           // decides the order of groups; null: real time does
-  std::uint64_t last_sample = UINT64_MAX;  // beyond which nothing is decoded
+  std::uint64_t last_sample = UINT64_MAX;  // no sample from here on is decoded
   bool traced = true;                      // tasks belong to iterations of the trace
-  // Called after every update, when the state includes it. None: always go on.
+  // Called after every update, when the state includes it. Empty: the training always goes on.
   std::function<Advice(const FinishedUpdate&)> judge{};
   std::function<bool()> must_stop = stop_requested;  // true: no more mini-batches begin
 };
 
-// A training that was asked to stop ends with this.
+// Returns the error with which a training ends after a stop request.
 Error stopped_after(std::uint64_t iteration);
 
 class TrainingLoop {
  public:
-  // Changes `state` as updates end.
+  // The loop changes `state` as updates end.
   TrainingLoop(ComputeGroups& groups, DataFeed& train, TrainingState& state, LoopOptions options);
   ~TrainingLoop();  // waits, and releases what is decoded
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
-  // Trains up to a sample, or to where groups rest before: because the strategy, a judgement or a
-  // stop wants it. ErrorKind::diverged: a loss was not finite, or judged so. No task is under way
+  // Trains up to `sample`, or to an earlier rest for the strategy, the judge or a stop request.
+  // ErrorKind::diverged: a loss was not finite, or the judge said go_back. No task is under way
   // afterwards.
   Status train_until(std::uint64_t sample);
-  // Up to that sample, over all rests of the strategy; less after a judgement. A stop before is
-  // ErrorKind::interrupted.
+  // Trains up to `sample` and past all rests of the strategy. It returns early if the judge wants a
+  // rest. ErrorKind::interrupted: a stop request came before `sample`.
   Status train_to(std::uint64_t sample);
-  // Brings the strategy and the arrivals in the state up to date.
+  // Copies the state of the strategy and of the virtual clock to the training's state.
   void note();
-  Status conclude();  // see Strategy
+  Status conclude();  // see Strategy::conclude()
 
   const Strategy& strategy() const { return *strategy_; }
   const SolverOptions& solver() const { return options_.solver; }
-  // Groups use parameters that they have no copies of.
+  // True: groups update parameters in common, of which they have no copies.
   bool shares_layers() const { return shares_layers_; }
 
  private:
@@ -64,7 +64,7 @@ class TrainingLoop {
   bool may_begin(std::uint64_t limit) const {
     return cursor_ < limit && !divergence_ && !rests_ && !options_.must_stop();
   }
-  void agree(GroupOutcome& outcome);  // of a group over several ranks: what came out of all
+  void agree(GroupOutcome& outcome);  // adds up a group's outcome where all ranks are in the group
   bool begin(int group, std::uint64_t limit, bool announce);  // false: too few samples are left
   int next_in_order(std::uint64_t turn);
   void take_arrivals();
@@ -72,7 +72,7 @@ class TrainingLoop {
   Result<GroupEvent> next_event();
   UpdateRule update_rule(const GroupRun& run) const;
   Status finish_in_order();
-  Status finish_one(const GroupEvent& event);  // the group's oldest mini-batch
+  Status finish_one(const GroupEvent& event);  // ends the group's oldest mini-batch
   Error diverged() const;
   Error nobody_can_begin(std::uint64_t limit) const;
   GroupRun& run_of(int group) { return *runs_[group]; }
@@ -80,21 +80,21 @@ class TrainingLoop {
   ComputeGroups& groups_;
   const std::uint64_t batch_;  // samples of an iteration
   TrainingState& state_;
-  LoopOptions options_;  // its solver is as steered
+  LoopOptions options_;  // its solver includes the pilots' Steering
   std::unique_ptr<Strategy> strategy_;
-  std::uint64_t begun_;   // mini-batches; state_.iteration are finished
-  std::uint64_t cursor_;  // samples in them
+  std::uint64_t begun_;   // mini-batches, of which state_.iteration are finished
+  std::uint64_t cursor_;  // samples in the mini-batches that were begun
 
   bool shares_layers_;
   std::deque<TrainingFeed> feeds_;  // one for each DataFeed
   EventQueue queue_;
-  std::optional<RankEvents> reports_;               // of groups on several ranks
+  std::optional<RankEvents> reports_;               // none: all groups are on all ranks
   std::vector<std::unique_ptr<GroupRun>> runs_;     // by group
-  ArrivalState arrivals_;                           // its clock is options_.clock's
+  ArrivalState arrivals_;                           // its `clock` is only filled by note()
   std::deque<int> order_;                           // groups of the updates under way, as submitted
-  std::vector<std::deque<GroupOutcome>> outcomes_;  // by group, of those that are done
+  std::vector<std::deque<GroupOutcome>> outcomes_;  // by group, of updates that are done
   std::optional<Error> divergence_;
-  bool rests_ = false;  // as soon as nothing is under way
+  bool rests_ = false;  // no mini-batch begins any more, as the judge wants a rest
 };
 
 }  // namespace omni

@@ -1,5 +1,5 @@
-// What a training is, as plain data: the net, the solver beside it, the data, the groups, the
-// strategy, the pilots and the outputs.
+// A TrainingPlan describes a training as plain data: the net with its solver, the data, the groups,
+// the strategy, the pilots and the outputs.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,26 @@
 
 namespace omni {
 
-// Which compute groups there are, and what they compute with.
+// The compute groups of a training, their models and their ranks.
 struct GroupsPlan {
   int count = 1;
   GroupModels models = GroupModels::one;
   FullyConnected fully_connected = FullyConnected::merged;  // of groups with one model
-  std::vector<int> images_per_pass{};                       // by group; none: the whole mini-batch
-  std::vector<RankRange> ranks{};  // of each group; none: all ranks share all mini-batches
-  int sharing = 0;  // groups that divide the workers of a rank among them; 0: all on it
+  std::vector<int> images_per_pass{};                       // by group; empty: the whole mini-batch
+  std::vector<RankRange> ranks{};  // by group; empty: all ranks share all mini-batches
+  int sharing = 0;  // number of groups among which a rank's workers are divided; 0: all on the rank
 };
 
 struct TrainingPlan {
   TrainableNet net;
-  BuildOptions build{};  // for all workers of this rank; groups divide them
+  BuildOptions build{};  // with all workers of this rank, which groups divide among them
   GroupsPlan groups{};
-  DatasetPair* data = nullptr;  // which outlives the training; without test set, nothing is tested
+  DatasetPair* data = nullptr;  // must outlive the training; without a test set nothing is tested
   std::uint64_t seed = 1;
   MakeStrategy strategy = async();
   PilotOptions pilots{};
-  TrainerOptions length{};  // and intervals; what else it has follows from the plan
+  TrainerOptions
+      length{};  // only its length and intervals are used; the rest follows from the plan
   TrainerEvents events{};
 };
 

@@ -1,4 +1,4 @@
-// The state of a training between two iterations, as checkpoints have it.
+// The state of a training between two iterations, which checkpoints save.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,30 @@
 
 namespace omni {
 
-// State of a virtual clock, and its running mini-batches.
+// State of a virtual clock and of the mini-batches that run on it.
 struct ArrivalState {
   VirtualClock::State clock;
   std::vector<std::uint64_t> samples;  // by group, of the mini-batch under way; 0: none
-  int finished = -1;                   // the group that has finished, but is not submitted yet
-  std::string machine{};               // its name
+  int finished = -1;      // the group that has finished on the clock but is not submitted; -1: none
+  std::string machine{};  // name of the simulated machine
 };
 
-// State of a training, saved in checkpoints; all randomness and the data order follow from it.
+// All randomness and the order of the data follow from this state.
 struct TrainingState {
   std::uint64_t seed = 0;
   std::uint64_t iteration = 0;  // updates done
-  std::uint64_t samples = 0;    // that went into them: the cursor in the data
-  double average_loss = 0;      // Darknet's: 0.9 old + 0.1 new, the first loss to start with
-  std::optional<double> average_accuracy{};  // likewise; none: of no mini-batch yet
+  std::uint64_t samples = 0;    // used in these updates: the position in the data
+  double average_loss = 0;      // Darknet's: 0.9 old + 0.1 new, starting from the first loss
+  std::optional<double> average_accuracy{};  // averaged in the same way; none: no update yet
   double seconds = 0;                        // of training, by all processes
-  bool owes_evaluation = false;              // of this iteration: what was due is not done
+  bool owes_evaluation = false;              // the evaluation due at this iteration is not done
   StrategyState strategy{};
   std::optional<ArrivalState> arrivals{};
-  double simulated_before = 0;  // seconds by virtual clocks before that of the arrivals
-  std::map<std::string, std::vector<double>, std::less<>> pilots{};  // numbers of each, by name
+  double simulated_before = 0;  // seconds by virtual clocks before the one in `arrivals`
+  std::map<std::string, std::vector<double>, std::less<>> pilots{};  // Pilot::numbers(), by name
   std::vector<std::uint64_t> damaged{};  // training images that could not be read, ascending
-  // Iteration of the last checkpoint of this process; never saved itself. None: there is more to
-  // save than that.
+  // Iteration of this process's last checkpoint; not part of checkpoints. None: a checkpoint must
+  // be saved in any case.
   std::optional<std::uint64_t> saved_at{};
 };
 

@@ -1,5 +1,5 @@
-// What a training does about images that cannot be read: those of the test set show before it
-// begins, all are named and counted, and several ranks count together.
+// These functions handle images that cannot be read. The test set is checked before the training
+// begins. All damaged images are named and counted, over all ranks together.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 
 namespace omni {
 
-// Training images show when it is their turn; only those that an earlier start could not read are
-// tried here.
+// Checks all test images. Of the training images it only tries those that an earlier run could not
+// read; others are found when they are decoded.
 Status TrainCommand::check_images() {
   if (DamagedImages* const found = data_.train->damaged(); found != nullptr) {
     Image image;
     for (const std::uint64_t index : start_.damaged)
       if (index < data_.train->size()) OMNI_CHECK(data_.train->read(index, {}, image));
-    if (!ranks::first()) (void)found->take_new();  // all ranks found the same; the first names them
+    if (!ranks::first()) (void)found->take_new();  // all ranks found the same; only the first warns
     (void)found->take_text();
   }
   if (training_->test() == nullptr || !data_.test->has_all_sizes()) return {};
@@ -48,25 +48,27 @@ std::vector<DamagedImages*> TrainCommand::damaged_sets() const {
   return sets;
 }
 
-// In the log when they are found. The metrics keep those that an earlier start has found.
+// Writes new damaged images to the log and to the metrics. The metrics leave out those that an
+// earlier run has written.
 void TrainCommand::name_damaged(std::uint64_t iteration, Finder finder) {
   for (DamagedImages* const found : damaged_sets()) {
     const bool training = found == data_.train->damaged();
-    for (const DamagedImage& each : found->take_new()) {
+    for (const DamagedImage& image : found->take_new()) {
       if (finder == Finder::this_rank) {
         progress_.finish_line();
-        log::warn("skipped: {}", each.error.message());
+        log::warn("skipped: {}", image.error.message());
       }
-      if (!training || !std::ranges::binary_search(start_.damaged, each.index))
-        unrecorded_.push_back({each, training});
+      if (!training || !std::ranges::binary_search(start_.damaged, image.index))
+        unrecorded_.push_back({image, training});
     }
   }
-  if (!metrics_ || is_finished()) return;  // which adds no line
+  if (!metrics_ || is_finished()) return;  // a training that was already finished adds no lines
   for (const auto& [image, training] : std::exchange(unrecorded_, {}))
     record(&MetricsLog::damaged, image, training, iteration);
 }
 
-// All ranks call it at the same place. If these are too many together, the training ends.
+// All ranks call it at the same iteration. If there are too many damaged images together, the
+// training ends.
 void TrainCommand::share_damaged(std::uint64_t iteration) {
   name_damaged(iteration, Finder::this_rank);
   if (!ranks::several()) return;

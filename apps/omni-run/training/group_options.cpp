@@ -55,8 +55,8 @@ Status check_adam(const GroupArguments& groups, const StrategyType& strategy,
        {groups.planned, "--groups auto",
         "it needs a momentum that can be compensated, which Adam does not have",
         "give a number, or --set adam=0"},
-       {groups.count.value_or(1) > 1 && groups.how.compensation != Compensation::off, "--groups",
-        "Adam has no momentum that could be compensated for the groups' asynchrony",
+       {groups.count.value_or(1) > 1 && groups.strategy_options.compensation != Compensation::off,
+        "--groups", "Adam has no momentum that could be compensated for the groups' asynchrony",
         "--momentum-compensation off lets it be, --set adam=0 trains with momentum"}});
 }
 
@@ -64,7 +64,7 @@ Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels mo
                                  Workers workers, int most) {
   const bool laid_out = !arguments.layout.empty();
   const int count = arguments.count.value_or(1);
-  // One group with one model is on all ranks.
+  // A single group with the shared model is on all ranks, without a layout.
   const int ranks = count > 1 || models != GroupModels::one ? ranks::size() : 1;
   if (!laid_out)
     return ranks > 1 ? spread_over_ranks(count, workers, ranks)
@@ -95,7 +95,7 @@ BuildOptions build_options(const TrainableNet& spec, const NetArguments& net) {
 
 void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& arguments,
                          double tuned) {
-  if (arguments.how.compensation == Compensation::off || !groups.watched()) return;
+  if (arguments.strategy_options.compensation == Compensation::off || !groups.watched()) return;
   const Momentum momentum = compensate(tuned, implicit_of_groups(groups.count()));
   if (!is_kept(momentum))
     log::warn(
@@ -113,7 +113,7 @@ Result<ComputeGroups> open_groups(const TrainableNet& spec, const NetArguments& 
   plan.count = arguments.count.value_or(1);
   plan.fully_connected = arguments.fully_connected;
   plan.ranks = std::move(places.ranks);
-  // Who also trains with one group has all workers to share its mini-batches.
+  // A training that also uses a single group needs nets for all workers of the rank.
   plan.sharing = arguments.automatic || arguments.cold_start > 0 ? 1 : 0;
   return make_groups(spec, build_options(spec, net), plan);
 }
@@ -139,7 +139,7 @@ Result<ComputeGroups> open_most_groups(const TrainableNet& spec, const TrainArgu
 }
 
 Status require_group_scheduler(const std::string& scheduler) {
-  // Seen to wait for ever when tasks are bound to workers (StarPU 1.4.10).
+  // These schedulers hang when tasks are bound to workers (observed with StarPU 1.4.10).
   if (scheduler.starts_with("modular-") || scheduler == "heteroprio")
     return Error{ErrorKind::usage, "--sched " + scheduler, "cannot keep tasks to a group's workers",
                  "omni, dmdas, prio, eager, random and lws can, for example"};
@@ -150,10 +150,10 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments, Gr
                       const Session& session) {
   if (groups.count() > 1 || !arguments.layout.empty())
     OMNI_CHECK(require_group_scheduler(session.scheduler()));
-  if (arguments.automatic) return {};  // the training does
+  if (arguments.automatic) return {};  // the pilot `tuned` assigns workers
   const Workers workers = workers_of(session);
   OMNI_TRY(const GroupPlaces places, place_groups(arguments, models, workers, workers.all));
-  // StarPU counts GPUs' workers first. A group that was given cores alone computes on them.
+  // StarPU numbers GPU workers first. If the layout gives a group only cores, cores compute too.
   for (const int group : groups.here())
     if (!arguments.layout.empty() && std::ranges::min(places.workers[group]) >= workers.gpus)
       let_cores_compute();
@@ -168,10 +168,10 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
                        const SolverOptions& solver, std::uint64_t iterations) {
   if (arguments.automatic) return;
   if (groups.count() == 1) {
-    if (arguments.planned) return;  // they were for the case that there are more
+    if (arguments.planned) return;  // the options were meant for several groups
     std::vector<std::string_view> useless;
-    if (arguments.how.asynchrony) useless.push_back("--async");
-    if (arguments.how.compensation) useless.push_back("--momentum-compensation");
+    if (arguments.strategy_options.asynchrony) useless.push_back("--async");
+    if (arguments.strategy_options.compensation) useless.push_back("--momentum-compensation");
     if (arguments.cold_start > 0) useless.push_back("--cold-start");
     if (arguments.guard) useless.push_back("--guard");
     if (arguments.fully_connected != FullyConnected::merged) useless.push_back("--fc");
@@ -189,7 +189,8 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
     log::warn(
         "all layers are fully connected and merged: groups take turns and gain nothing "
         "(--fc replicated gives each group a copy)");
-  if (arguments.how.asynchrony == Asynchrony::free && groups.net().options().subdivisions > 1)
+  if (arguments.strategy_options.asynchrony == Asynchrony::free &&
+      groups.net().options().subdivisions > 1)
     log::warn("--async free: with subdivisions groups still take turns");
   if (arguments.cold_start > 0 && iterations > 0 && arguments.cold_start >= iterations)
     log::warn("--cold-start {}: all {} iterations are in one group", arguments.cold_start,
@@ -199,8 +200,8 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
 }
 
 Result<Asynchrony> chosen_asynchrony(const GroupArguments& arguments, bool deterministic) {
-  if (!deterministic) return arguments.how.asynchrony.value_or(Asynchrony::free);
-  if (arguments.how.asynchrony == Asynchrony::free && arguments.count.value_or(1) > 1)
+  if (!deterministic) return arguments.strategy_options.asynchrony.value_or(Asynchrony::free);
+  if (arguments.strategy_options.asynchrony == Asynchrony::free && arguments.count.value_or(1) > 1)
     return Error{ErrorKind::usage, "--async free", "the order of arrival is never the same twice",
                  "leave it out, or leave out --deterministic"};
   return Asynchrony::reproducible;

@@ -1,5 +1,5 @@
-// From --groups, --strategy and their companions to the compute groups of a training, and to what
-// the trainer and the groups' nets need.
+// These functions read --groups, --strategy and related options. They make the compute groups and
+// the options of the trainer and of the groups' nets.
 #pragma once
 
 #include <initializer_list>
@@ -12,7 +12,7 @@
 
 namespace omni {
 
-// A usage error, where it `applies`.
+// A usage error, which counts if it `applies`.
 struct Refusal {
   bool applies;
   std::string option;
@@ -20,37 +20,38 @@ struct Refusal {
 };
 Status first_of(std::initializer_list<Refusal> refusals);
 
-// Refuses what --auto cannot be combined with.
+// Refuses options that cannot be combined with --auto.
 Status check_automatic(const TrainArguments& arguments, const SolverOptions& solver);
 
-// Refuses what --groups auto cannot be combined with.
+// Refuses options that cannot be combined with --groups auto.
 Status check_planned(const TrainArguments& arguments);
 
-// Refuses what counts on a momentum, with Adam.
+// With Adam, refuses options that need a momentum.
 Status check_adam(const GroupArguments& groups, const StrategyType& strategy,
                   const SolverOptions& solver);
 
-// Each group's workers, and its rank where groups are on several; at most `most` on each.
+// Returns each group's workers, and its ranks if groups are on several ranks. Each rank has at most
+// `most` workers.
 Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels models,
                                  Workers workers, int most);
 
 Result<ComputeGroups> open_groups(const TrainableNet& spec, const NetArguments& net,
                                   const GroupArguments& arguments, const GroupsPlan& shape = {});
-// Images per task of such groups' nets.
+// Returns the images per task in the nets of this number of groups.
 Result<int> slice_of_groups(const TrainableNet& spec, const NetArguments& net, int groups);
-// As many as --groups says, else one per worker, in at most half of the memory.
-// devices: of a simulated machine; 0: the cores of this one.
+// Opens as many groups as --groups says, or else one per worker, in at most half of the memory.
+// `devices`: of a simulated machine; 0: the cores of this machine.
 Result<ComputeGroups> open_most_groups(const TrainableNet& spec, const TrainArguments& arguments,
                                        int devices = 0);
 
-// Refuses a scheduler that cannot keep tasks to workers.
+// Refuses a scheduler that cannot bind tasks to workers.
 Status require_group_scheduler(const std::string& scheduler);
 
-// What was asked for and cannot be, or has no effect.
+// Warns of options that cannot be satisfied or have no effect.
 void warn_about_groups(const ComputeGroups& groups, const GroupArguments& arguments,
                        const SolverOptions& solver, std::uint64_t iterations);
 
-// Gives every group its workers and prints which.
+// Assigns workers to every group and prints them.
 Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments, GroupModels models,
                       const Session& session);
 
@@ -59,17 +60,17 @@ Result<Asynchrony> chosen_asynchrony(const GroupArguments& arguments, bool deter
 struct StrategyChoice {
   const StrategyType* type = nullptr;
   StrategyOptions options;
-  bool grows = false;  // the number of groups, while it trains; GroupArguments has the most
-  std::string_view state_name() const;  // of StrategyState
+  bool grows = false;  // the number of groups grows while training, up to GroupArguments::count
+  std::string_view state_name() const;  // see StrategyState::name
   MakeStrategy make() const { return type->make(options); }
 };
 
-// Refuses what does not go together; sets the number of groups where the strategy needs several and
-// none was given. `workers`: that compute.
+// Chooses the strategy and refuses options that cannot be combined. Sets the number of groups if
+// the strategy needs several and the user gave none. `workers`: the number of workers that compute.
 Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers);
 
-// What the groups' nets look like. Mini-batches of several sizes: as --group-batches says, else by
-// the groups' devices; `options.group_batches` then has one for each.
+// Returns the plan of the groups' nets. If mini-batches differ, --group-batches or the groups'
+// devices decide their sizes; `options.group_batches` then has one entry per group.
 Result<GroupsPlan> shape_groups(StrategyChoice& choice, const GroupArguments& groups, int batch,
                                 const std::vector<bool>& on_gpu);
 

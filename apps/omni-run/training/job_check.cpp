@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Perhaps on the own disk of the job's node. A relative path is one of the folder in which the job
-// starts: this one.
+// True: the path does not exist here and may be on a disk of the job's node. A relative path is
+// never elsewhere, as the job starts in the current folder.
 bool is_elsewhere(const fs::path& path) {
   std::error_code none;
   return path.is_absolute() && !fs::exists(path, none);
@@ -36,7 +36,7 @@ bool is_elsewhere(const DataArguments& data) {
   request.test = data.test;
   request.hold_out = data.hold_out;
   const DataFormat* const format = format_of(request);
-  if (format != nullptr && format->installed) {  // refused whatever the net takes?
+  if (format != nullptr && format->installed) {  // are the data refused for any net?
     const auto opened = open_dataset(request);
     return !opened && opened.error().kind == ErrorKind::usage;
   }
@@ -50,7 +50,7 @@ void leave_to_the_job(const char* option, std::string& path) {
   path.clear();
 }
 
-// How many GPUs of a node will compute.
+// Returns how many GPUs of a node will compute.
 Result<int> gpus_of(const MachineArguments& machine, const ExpectedJob& job) {
   OMNI_TRY(const std::vector<int> numbers, gpu_numbers(machine.gpus));
   const bool asked = job.gpus > 0, named = !numbers.empty();
@@ -101,7 +101,7 @@ Status TrainCommand::check_for_job(const ExpectedJob& job) {
     leave_to_the_job("--resume", arguments_.resume);
     arguments_.resume = "none";
   }
-  // Otherwise the job's script names one that nobody else has.
+  // Without --out the job's script names a new folder, in which there is nothing to resume.
   if (arguments_.out.empty() && arguments_.resume == "auto") arguments_.resume = "none";
   OMNI_CHECK(find_origin());
   if (!arguments_.out.empty() && !is_elsewhere(arguments_.out))
@@ -123,7 +123,7 @@ Status check_for_job(TrainArguments arguments, const ExpectedJob& job) {
   OMNI_TRY(const int gpus, gpus_of(arguments.machine, job));
   fit_to_workers(arguments.machine, arguments.net, gpus);
   const log::Level level = log::level();
-  log::set_level(log::Level::quiet);  // what the job itself will say
+  log::set_level(log::Level::quiet);  // the job itself will print these messages
   Status status = ranks::suppose(job.ranks);
   if (status) status = TrainCommand(std::move(arguments)).check_for_job(job);
   log::set_level(level);

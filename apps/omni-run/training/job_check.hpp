@@ -1,5 +1,5 @@
-// Whether a training would be refused once it starts as a job, as far as that can be told before,
-// on a machine that may not be the job's.
+// Checks, before a Slurm job is submitted, whether the training would be refused when it starts. It
+// may run on a machine that is not the job's, so it cannot find every problem.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace omni {
 
 struct ExpectedJob {
   int ranks = 1;
-  int gpus = 0;              // on each node; 0: none were asked for
-  std::int64_t seconds = 0;  // 0: without an end
+  int gpus = 0;              // on each node; 0: the job asks for none
+  std::int64_t seconds = 0;  // time limit; 0: none
 };
 
 Status check_for_job(TrainArguments arguments, const ExpectedJob& job);

@@ -1,4 +1,4 @@
-// What happens while a training trains, and at its end.
+// The steps of TrainCommand while the training runs, and at its end.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -21,7 +21,7 @@
 namespace omni {
 namespace {
 
-// As these ranks were started, but for the names of hosts.
+// Returns the command that started these ranks, without the names of hosts.
 std::string launcher() {
   if (!ranks::several()) return "";
   const auto launch = ranks::read_launch([](const char* name) { return std::getenv(name); });
@@ -34,7 +34,7 @@ std::string launcher() {
 Status train_command(const TrainArguments& arguments) {
   TrainCommand command(arguments);
   Status status = command.run();
-  // What all ranks agreed on they end with in order.
+  // After these two errors all ranks end in order, as all have got the same error.
   if (!status && status.error().kind != ErrorKind::interrupted &&
       status.error().kind != ErrorKind::diverged)
     ranks::leave_for(status.error());
@@ -50,7 +50,7 @@ Status TrainCommand::open_metrics() {
     OMNI_TRY(metrics_, MetricsLog::open(file, resumed));
     if (!slurm::job().empty() && !is_finished()) OMNI_CHECK(metrics_->job(start_.iteration));
   }
-  // A process that was killed may have evaluated what it had saved before.
+  // A process that was killed may have done the evaluation after it saved the checkpoint.
   if (ranks::any(metrics_ && metrics_->has_evaluation(start_.iteration)))
     start_.owes_evaluation = false;
   return {};
@@ -67,7 +67,7 @@ TrainerOptions TrainCommand::lengths() {
           .use_groups = [this, all = groups().count()](int count) {
             groups().use(count, workers_of(*session_));
             if (arguments_.groups.automatic || strategy_.grows || count != all) return;
-            progress_.finish_line();  // it succeeded before
+            progress_.finish_line();  // assign_workers() cannot fail here: it succeeded before
             (void)assign_workers(groups(), arguments_.groups, strategy_.type->models, *session_);
           }};
 }
@@ -159,7 +159,7 @@ Status TrainCommand::train() {
   const Trainer& trainer = training_->trainer();
   name_damaged(trainer.state().iteration, Finder::this_rank);
   OMNI_CHECK(ended(trained));
-  // The weights before the evaluation: nothing that fails later may cost them.
+  // The weights are saved before the evaluation, so that a later failure does not lose them.
   if (const std::string& file = arguments_.save_weights; !file.empty()) {
     OMNI_CHECK(save_darknet_weights(net(), file, trainer.state().samples));
     std::error_code ignored;

@@ -1,4 +1,4 @@
-// What a training will hold is planned, refused if it does not fit, told, and allocated.
+// The memory of a training is estimated, refused if it does not fit, printed, and allocated.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,8 +29,8 @@ Status TrainCommand::check_memory() {
       snapshots += bytes;
       without = find_pilot(pilot->name())->without;
     }
-  // The program's own memory is measured, on whatever machine. Every worker makes plans as this
-  // thread does, and all but one take buffers of libraries of their own.
+  // The program's own memory is measured. Every worker plans as this thread does, and all but one
+  // worker need their own buffers of libraries.
   const auto since = [](std::size_t before) { return std::max(resident_data(), before) - before; };
   const std::size_t start = resident_data(), workers = cpu_workers(*session_);
   if (!only_gpus_compute()) load_library_code();

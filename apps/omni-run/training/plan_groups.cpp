@@ -24,7 +24,7 @@
 namespace omni {
 namespace {
 
-// Of nets in slices of so many images, from training two groups in turn.
+// Measures a model of nets with this slice size by training two groups in turn.
 Result<IterationModel> model_of(const TrainableNet& spec, const PlanArguments& arguments, int slice,
                                 Workers workers, const Dataset& images, Progress& progress) {
   NetArguments net = arguments.net;
@@ -60,7 +60,7 @@ Result<double> timed(const TrainableNet& spec, const PlanArguments& arguments, i
   return training->seconds_per_iteration(arguments.iterations + 4 * groups, asynchrony);
 }
 
-// As measured, else by theory.
+// Sets the row's penalty: the measured one, or else that of the theory.
 void add_updates(GroupPlan::Row& row, const PlanArguments& arguments, double tuned_momentum) {
   row.momentum = momentum_of_groups(arguments.compensation, tuned_momentum, row.groups, true);
   row.penalty = statistical_penalty(row.momentum);
@@ -70,7 +70,7 @@ void add_updates(GroupPlan::Row& row, const PlanArguments& arguments, double tun
   row.penalty_error = known->error;
 }
 
-// For the devices of a machine file. `net`: of several groups.
+// Plans groups for the devices of a machine file. `net`: built for several groups.
 GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& arguments,
                          double tuned_momentum) {
   GroupPlan plan;
@@ -86,7 +86,8 @@ GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& 
   return plan;
 }
 
-// Of this machine as one of several, by the row of one group. `net`: of several groups.
+// Returns the costs of this machine as one of several nodes. `one`: the row of one group; `net`:
+// built for several groups.
 NodeCosts node_costs(const GroupPlan::Row& one, Net& net, int cores) {
   NodeCosts node{.net = net_costs(net), .seconds = one.predicted, .cores = std::max(cores, 1)};
   const double all = one.work.groups + one.work.merged + one.work.exchanges;
@@ -94,9 +95,9 @@ NodeCosts node_costs(const GroupPlan::Row& one, Net& net, int cores) {
   return node;
 }
 
-constexpr std::uint64_t kLongest = 4;  // times the iterations of one group
+constexpr std::uint64_t kLongest = 4;  // several groups train at most this factor longer than one
 
-// The losses of mini-batches in their order, until a target is reached.
+// Collects the losses of mini-batches in their order, and ends the training at a target loss.
 class LossTarget : public Pilot {
  public:
   LossTarget(std::uint64_t iterations, std::size_t window, double target)
@@ -119,7 +120,8 @@ class LossTarget : public Pilot {
   std::ptrdiff_t done_ = 0;
 };
 
-// At most so many losses, as --groups trains by default. A training that diverges has those before.
+// Trains and returns at most so many losses. If the training diverges, the losses before are
+// returned.
 Result<std::vector<double>> losses_of(ComputeGroups& groups, DataFeed& feed,
                                       const TrainingState& state, const SolverOptions& solver,
                                       std::uint64_t iterations, Compensation compensation,
@@ -161,7 +163,7 @@ Result<GroupPlan> plan_groups(const TrainableNet& spec, const PlanArguments& arg
   const bool in_turn =
       arguments.asynchrony == Asynchrony::reproducible || groups.net().options().subdivisions > 1;
   Progress progress(arguments.common.quiet);
-  std::map<int, IterationModel> models;  // by slice: the GPUs of a group decide how many it has
+  std::map<int, IterationModel> models;  // by slice size, which depends on a group's number of GPUs
   GroupPlan plan;
   for (const int count : planned_groups(arguments.most_groups)) {
     GroupPlan::Row& row = plan.rows.emplace_back(
@@ -190,8 +192,8 @@ Result<GroupPlan> plan_groups(const TrainableNet& spec, const PlanArguments& arg
     one.predicted = model.seconds_per_iteration(one.layout, true);
     plan.node = node_costs(one, groups.net(), arguments.node_cores);
   }
-  // A machine is not always as fast as when it was measured for the model: so what the model was
-  // fitted to is measured again beside everything.
+  // The machine may be faster or slower than when the model was measured. So the two groups of the
+  // model are measured again in every round, as a reference.
   for (int round = 0; round < arguments.measured_rounds; ++round) {
     std::vector<std::string> told;
     for (GroupPlan::Row& row : plan.rows) {
@@ -234,8 +236,9 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
   wanted.common = arguments.common;
   wanted.machine = arguments.machine;
   wanted.fully_connected = arguments.groups.fully_connected;
-  wanted.asynchrony = arguments.groups.how.asynchrony.value_or(wanted.asynchrony);
-  wanted.compensation = arguments.groups.how.compensation.value_or(wanted.compensation);
+  wanted.asynchrony = arguments.groups.strategy_options.asynchrony.value_or(wanted.asynchrony);
+  wanted.compensation =
+      arguments.groups.strategy_options.compensation.value_or(wanted.compensation);
   wanted.most_groups = most.count();
   wanted.counts =
       update_ratios_of(spec, most.net().options().batch, data, arguments.machine).read();

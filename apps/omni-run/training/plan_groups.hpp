@@ -1,4 +1,4 @@
-// Plans compute groups for this machine: one iteration's tasks are measured, then simulated.
+// Plans the number of compute groups: the tasks of one iteration are measured, then simulated.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,12 @@
 
 namespace omni {
 
-// What is measured for comparison is scaled to the speed that the machine had for the model.
+// Plans groups for this machine. Times that are measured for comparison are scaled to the speed
+// that the machine had when the model was measured.
 Result<GroupPlan> plan_groups(const TrainableNet& spec, const PlanArguments& arguments,
                               const Session& session, const Dataset& images);
 
-// Of a net with such mini-batches, on data that have this name.
+// Returns the stored update ratios of a net, its size of mini-batches, and the data with this name.
 UpdateRatios update_ratios_of(const TrainableNet& spec, int batch, const std::string& data,
                               const MachineArguments& machine);
 
@@ -27,15 +28,15 @@ UpdateRatios update_ratios_of(const TrainableNet& spec, int batch, const std::st
 Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
                                                  const Session& session, const Dataset& images);
 
-// For --groups auto.
+// The number of groups that --groups auto uses.
 struct ChosenGroups {
   int count;
   std::string reason;
   GroupPlan plan;  // no rows: there was nothing to plan
 };
-// What the checkpoint had; else the best of as many as have workers, or devices of the simulated
-// machine, in at most half of the memory. `data`: their name, for updates that were measured on
-// them.
+// Chooses the number in the checkpoint, if there is one. Otherwise it plans: at most one group per
+// worker, or per device of the simulated machine, in at most half of the memory. `data`: the name
+// by which measured update ratios are found.
 Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
                                    const std::optional<Checkpoint>& checkpoint,
                                    const Session& session, const Dataset& images,

@@ -1,5 +1,5 @@
-// What a training over several ranks does besides: what is refused, what all ranks must have in
-// common, and what the first rank does for all.
+// The steps of TrainCommand for several ranks. They refuse options, compare the arguments of all
+// ranks, and let the first rank do work for all.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,14 +37,15 @@ std::string contents(const DatasetPair& data) {
 }
 
 Status require_same(const std::vector<Fact>& facts) {
-  for (Fact each : facts) {  // other programs may know other facts: theirs differ first
-    std::ranges::replace(each.value, '\n', ' ');
-    const std::vector<std::string> all = ranks::gather(each.value);
+  // compare_ranks() names the program first, as another program may know other facts.
+  for (Fact fact : facts) {
+    std::ranges::replace(fact.value, '\n', ' ');
+    const std::vector<std::string> all = ranks::gather(fact.value);
     for (int rank = 1; rank < ranks::size(); ++rank)
       if (all[rank] != all[0])
         return Error{
             ErrorKind::usage, ranks::name(rank),
-            fmt::format("{} is {}, and {} on the first rank", each.what, all[rank], all[0]),
+            fmt::format("{} is {}, and {} on the first rank", fact.what, all[rank], all[0]),
             "all ranks must have the same"};
   }
   return {};
@@ -132,7 +133,7 @@ Status TrainCommand::compare_weights() {
   return require_same({{"the checksum of --weights", checksum_text(all.value())}});
 }
 
-// What the first rank alone does; it fails on all.
+// Only the first rank does the work; if it fails, all ranks return an error.
 Status TrainCommand::on_first_rank(const std::function<Status()>& work) {
   if (!ranks::several()) return work();
   const Status done = ranks::first() ? work() : Status();
@@ -145,7 +146,7 @@ Status TrainCommand::on_first_rank(const std::function<Status()>& work) {
 
 Status TrainCommand::save(const TrainingState& state) {
   if (RankSums* sums = training_->sums()) OMNI_CHECK(sums->gather_memory());
-  constexpr std::size_t kMostNoted = 500'000;  // a checkpoint's header has a bound
+  constexpr std::size_t kMostNoted = 500'000;  // as the size of a checkpoint's header is bounded
   share_damaged(state.iteration);
   TrainingState noted = state;
   if (const DamagedImages* const found = data_.train->damaged(); found != nullptr)

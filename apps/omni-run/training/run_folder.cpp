@@ -66,7 +66,7 @@ Status RunFolder::open() {
 Status RunFolder::open_unused() {
   if (store_) return {};
   const std::string wished = path_.string();
-  int refused = 0;  // others hold these, or something is wrong with the disk
+  int refused = 0;  // folders that other runs hold, or that the disk refuses
   for (int number = 2;; ++number) {
     Status opened = open();
     OMNI_TRY(const auto there, list_checkpoints(path_));

@@ -1,4 +1,4 @@
-// Where a run keeps its checkpoints, and where it starts from.
+// RunFolder is the folder in which a run saves its checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@ namespace omni {
 
 class RunFolder {
  public:
-  // Refuses a place where no checkpoint of `bytes` can be saved. `wanted`: checkpoints were asked
-  // for, so this is the folder; otherwise one is made only if the run is interrupted, and another
-  // where this one is in use then. Checkpoints that are in it already belong to this run only when
-  // it is `continuing`.
+  // Refuses a place where no checkpoint of `bytes` can be saved. `wanted`: the user asked for
+  // checkpoints, so the folder is made now. Otherwise open_unused() makes one if the run is
+  // interrupted. A wanted folder that has checkpoints is refused unless the run is `continuing`.
   static Result<RunFolder> prepare(std::filesystem::path path, bool wanted, bool continuing,
                                    int keep, std::uint64_t bytes);
-  // The same refusals, before the folder is made.
+  // Refuses what prepare() would refuse, without making the folder.
   static Status check(const std::filesystem::path& path, bool continuing, std::uint64_t bytes);
   static std::filesystem::path place(const std::string& out, const std::string& net);
 
-  // Nobody asked for checkpoints: the one that an interruption needs must not displace others, also
-  // not of a run that began after this one.
+  // Opens a folder for the checkpoint of an interrupted run whose user did not ask for checkpoints.
+  // If this folder is in use or has checkpoints, another name is tried, so that no others are
+  // deleted.
   Status open_unused();
   CheckpointStore& store() { return *store_; }
-  // This process's command line, going on from the newest checkpoint.
+  // Returns the command line that resumes this run from the newest checkpoint.
   std::string resume_command() const;
 
  private:

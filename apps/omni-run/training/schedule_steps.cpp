@@ -1,4 +1,4 @@
-// How long a training is, and whether the schedule of its learning rate suits that.
+// The steps of TrainCommand that decide the length of the training and check its learning rate.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace omni {
 
-// How many updates to do in all: --epochs if given, else what the net says.
+// Returns the number of updates: by --epochs if given, otherwise the net's max_batches.
 std::uint64_t TrainCommand::planned_iterations() const {
   const std::uint64_t max_batches = spec_.solver.max_batches;
   if (!arguments_.epochs) return max_batches;
@@ -38,23 +38,25 @@ Status TrainCommand::check_schedule() const {
                                          "training goes on",
                                          *from - 1)
                            : "--policy poly falls as the training goes on"};
-  constexpr std::uint64_t kTail = 20;  // of so many parts the last may be lost
+  constexpr std::uint64_t kTail = 20;  // in the last 1 / kTail of the training the rate may vanish
   if (const auto from = vanishes_at(solver, seed_, iterations_, kLeastShare * solver.learning_rate);
       from && iterations_ - *from > iterations_ / kTail)
     log::warn(
         "{}: from iteration {} of {} on the learning rate is less than {:g} of learning_rate, so "
         "next to nothing is learned (--max-batches {} ends before)",
         spec_.place_of("policy"), *from, iterations_, kLeastShare, *from - 1);
-  for (const UnsuitedKey& each : unsuited_keys(solver, iterations_, spec_.designed_length)) {
+  for (const UnsuitedKey& unsuited : unsuited_keys(solver, iterations_, spec_.designed_length)) {
     const std::string text = fmt::format(
-        "{}: {}={} {} {} iterations{}", spec_.place_of(each.key), each.key, each.value,
-        each.late ? "goes beyond this training of" : "is early in this training of", iterations_,
-        each.better.empty() ? ""
-                            : fmt::format(" (--set {}={} would be the same share of it as in the "
-                                          "net)",
-                                          each.key, each.better));
-    // Who gives a number of updates knows that others are such numbers, too.
-    if (each.late && arguments_.epochs)
+        "{}: {}={} {} {} iterations{}", spec_.place_of(unsuited.key), unsuited.key, unsuited.value,
+        unsuited.late ? "goes beyond this training of" : "is early in this training of",
+        iterations_,
+        unsuited.better.empty()
+            ? ""
+            : fmt::format(" (--set {}={} would be the same share of it as in the "
+                          "net)",
+                          unsuited.key, unsuited.better));
+    // Only --epochs makes this a warning: a user who sets max_batches knows the other keys.
+    if (unsuited.late && arguments_.epochs)
       log::warn("{}", text);
     else
       log::info("{}", text);
@@ -64,7 +66,7 @@ Status TrainCommand::check_schedule() const {
 
 void TrainCommand::warn_about_new_length(std::uint64_t resumed_at) const {
   std::uint64_t before = saved_length(*checkpoint_);
-  if (before == 0) before = spec_.designed_length;  // as older versions took it
+  if (before == 0) before = spec_.designed_length;  // older versions used it for the schedule
   if (before == 0 || before == iterations_ || !follows_length(spec_.solver)) return;
   log::warn(
       "the schedule of the learning rate now ends at iteration {}; up to {} it was that of a "

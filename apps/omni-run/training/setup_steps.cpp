@@ -1,4 +1,4 @@
-// What comes before a training's first mini-batch: everything that can be refused is.
+// The steps of TrainCommand before the first mini-batch. Errors that can be found are found here.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@
 namespace omni {
 namespace {
 
-// Iterations that no training has.
+// An interval that is longer than any training, in iterations.
 constexpr std::uint64_t kOnlyAtTheEnd = 1'000'000'000'000;
 
 bool is_weights_file(const std::filesystem::path& path) {
@@ -104,7 +104,7 @@ Status TrainCommand::open_nets() {
   }
   OMNI_TRY(shape_, shape_groups(strategy_, groups, spec_.options.batch, on_gpu));
   OMNI_CHECK(open_groups_again());
-  // As many as half of the memory holds.
+  // The number of groups is lowered until the groups fit into half of the memory.
   while (strategy_.grows && *groups.count > std::max(devices, strategy_.type->least_groups) &&
          this->groups().tensor_bytes() > physical_memory() / 2) {
     arguments_.groups.count = *groups.count - devices;
@@ -134,7 +134,7 @@ Status TrainCommand::check() {
 Status TrainCommand::try_places() {
   // Darknet's shipped cfgs have batch=1 for testing, and users forget to switch.
   if (net().options().batch == 1) log::warn("training with batch=1; set --batch (128, say)");
-  if (!arguments_.save_weights.empty()) {  // rather now than after hours of training
+  if (!arguments_.save_weights.empty()) {  // an error now is better than after hours of training
     OMNI_CHECK(check_output({.option = "--save-weights",
                              .path = arguments_.save_weights,
                              .read = {arguments_.net.net, arguments_.data.source},
@@ -225,8 +225,8 @@ Status TrainCommand::stage() {
   std::string place = "/tmp";
   for (const char* name : {"TMPDIR", "SLURM_TMPDIR"})
     if (const std::string named = slurm::variable(name); !named.empty()) place = named;
-  for (Dataset* each : {data_.train.get(), data_.test.get()})
-    if (each != nullptr) OMNI_CHECK(each->stage(place));
+  for (Dataset* set : {data_.train.get(), data_.test.get()})
+    if (set != nullptr) OMNI_CHECK(set->stage(place));
   return {};
 }
 
@@ -279,7 +279,7 @@ const PilotOption* TrainCommand::option_given(const PilotType& type) const {
   return given == type.options.end() ? nullptr : &*given;
 }
 
-// Of the simulated devices.
+// Warns of simulated devices that have nothing to do.
 bool TrainCommand::warn_of_idle(VirtualClock clock) {
   std::size_t idle = 0;
   const std::size_t groups = clock.placement().devices.size();
@@ -310,8 +310,8 @@ Status TrainCommand::make_clock() {
   return {};
 }
 
-// Where groups took smaller mini-batches before, the next one begins with some of the same samples.
-// A clock of another machine starts afresh.
+// Rounds the position in the data down to whole passes, so after smaller mini-batches some samples
+// may be used again. The state of a virtual clock of another machine is dropped.
 void TrainCommand::align(TrainingState& state) const {
   const std::uint64_t unit = shape_.images_per_pass.empty()
                                  ? groups().net().options().batch

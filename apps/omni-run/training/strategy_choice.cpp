@@ -1,4 +1,4 @@
-// From --strategy and its options to what the trainer and the groups' nets need.
+// Reads --strategy and its options.
 #include "apps/omni-run/training/group_options.hpp"
 
 #include <fmt/format.h>
@@ -17,9 +17,9 @@ Error refusal(std::string_view option, std::string what, std::string todo) {
   return {ErrorKind::usage, std::string(option), std::move(what), std::move(todo)};
 }
 
-// Options that belong to other strategies.
+// Refuses options that belong to other strategies.
 Status check_options(const StrategyType& type, const GroupArguments& groups) {
-  std::vector<std::string_view> given = groups.how.given();
+  std::vector<std::string_view> given = groups.strategy_options.given();
   if (!groups.batches.empty()) given.push_back("--group-batches");
   if (groups.cold_start > 0) given.push_back("--cold-start");
   if (groups.guard) given.push_back("--guard");
@@ -53,7 +53,7 @@ Status check_combination(const StrategyType& type, const TrainArguments& argumen
 
 std::optional<int> number(std::string_view text) { return count_in(text, kMostImages); }
 
-// "4" or "4:1-16".
+// Parses "4" or "4:1-16".
 std::optional<GroupBatch> group_batch(std::string_view text) {
   const std::size_t colon = text.find(':');
   const auto start = number(text.substr(0, colon));
@@ -67,7 +67,7 @@ std::optional<GroupBatch> group_batch(std::string_view text) {
   return GroupBatch{*start, *least, *most};
 }
 
-// "3x4:1-16,64" as one entry per group; one entry stands for all.
+// Parses a list like "3x4:1-16,64" into one entry per group. A single entry stands for all groups.
 Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int groups) {
   const auto refuse = [&](std::string what) {
     return refusal(
@@ -75,14 +75,14 @@ Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int g
         fmt::format("{} in all, as in '4,64', '3x4,64' or '3x4:1-16,64:16-256'", groups));
   };
   std::vector<GroupBatch> batches;
-  for (const std::string_view each : split(text, ',')) {
-    std::string_view entry = each;
+  for (const std::string_view item : split(text, ',')) {
+    std::string_view entry = item;
     const std::size_t cross = entry.find('x');
     const auto times = cross == std::string_view::npos ? 1 : number(entry.substr(0, cross));
     if (cross != std::string_view::npos) entry.remove_prefix(cross + 1);
     const auto batch = group_batch(entry);
     if (!times || !batch || *times > kMostGroups)
-      return refuse(fmt::format("{} is no number of samples", shown_name(each)));
+      return refuse(fmt::format("{} is no number of samples", shown_name(item)));
     batches.insert(batches.end(), *times, *batch);
   }
   if (batches.size() == 1) batches.resize(groups, batches.front());
@@ -116,7 +116,7 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
   if (chosen) {
     OMNI_TRY(choice.type, find_strategy(groups.strategy));
   }
-  // Without --strategy, options of several groups have no effect on one group, which is said.
+  // Without --strategy, options of several groups are allowed; with one group a warning follows.
   OMNI_CHECK(check_options(chosen ? *choice.type : usual_strategy(true), groups));
   OMNI_CHECK(check_combination(*choice.type, arguments));
   if (choice.type->grows && groups.planned) {
@@ -135,10 +135,10 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
     log::info("--strategy {} with one group is plain training: sync", choice.type->name);
     choice.type = &usual_strategy(false);
   }
-  choice.options = groups.how;
+  choice.options = groups.strategy_options;
   choice.options.in_order = arguments.machine.session.deterministic ||
                             arguments.arrivals.simulated ||
-                            groups.how.asynchrony == Asynchrony::reproducible;
+                            groups.strategy_options.asynchrony == Asynchrony::reproducible;
   if (arguments.arrivals.simulated) choice.options.asynchrony = Asynchrony::reproducible;
   return choice;
 }

@@ -16,7 +16,7 @@ namespace omni {
 Status TimeLimit::start(std::uint64_t bytes) {
   end_ = std::atoll(slurm::variable("SLURM_JOB_END_TIME").c_str());
   const double left = static_cast<double>(end_ - std::time(nullptr));
-  if (left <= 0) end_ = 0;  // a clock that differs, or a limit that is not enforced
+  if (left <= 0) end_ = 0;  // the node's clock differs, or the limit is not enforced
   if (end_ == 0) return {};
   OMNI_CHECK(require("SLURM_JOB_END_TIME", left, bytes));
   log::info(
@@ -28,7 +28,7 @@ Status TimeLimit::start(std::uint64_t bytes) {
 }
 
 Status TimeLimit::require(const std::string& where, double left, std::uint64_t bytes) {
-  save_ = static_cast<double>(bytes) / 20e6;  // on a slow disk, until one is measured
+  save_ = static_cast<double>(bytes) / 20e6;  // a slow disk, until a save is measured
   if (left > needed()) return {};
   return Error{ErrorKind::usage, where,
                fmt::format("the job ends in {:.0f} s, and {:.0f} s before its end a checkpoint is "

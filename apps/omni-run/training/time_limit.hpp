@@ -1,5 +1,5 @@
-// The end of a Slurm job's time, as SLURM_JOB_END_TIME says it: early enough before it the training
-// is asked to stop, so that a checkpoint is saved. Without a job there is no end.
+// TimeLimit stops the training before the time of its Slurm job ends (SLURM_JOB_END_TIME), early
+// enough to save a checkpoint. Without a job there is no limit.
 #pragma once
 
 #include <chrono>
@@ -12,11 +12,12 @@ namespace omni {
 
 class TimeLimit {
  public:
-  Status start(std::uint64_t bytes);  // of a checkpoint; refuses a time in which none can be saved
-  // Refuses a time of so many seconds, which `where` says, for the same reason.
+  // Refuses a limit that leaves no time to save a checkpoint of `bytes`.
+  Status start(std::uint64_t bytes);
+  // Refuses a limit of `left` seconds for the same reason. `where`: the option that gave the limit.
   Status require(const std::string& where, double left, std::uint64_t bytes);
-  void note_iteration();        // one has ended
-  void pause() { last_ = {}; }  // what follows is no part of an iteration
+  void note_iteration();        // an iteration has ended
+  void pause() { last_ = {}; }  // the time until the next note_iteration() does not count
   void note_save(double seconds);
 
  private:
@@ -24,9 +25,9 @@ class TimeLimit {
   void set_alarm() const;
 
   std::int64_t end_ = 0;                          // seconds since 1970; 0: there is none
-  double save_ = 0, iteration_ = 0;               // the longest, in seconds
-  bool measured_ = false;                         // a save
-  std::chrono::steady_clock::time_point last_{};  // end of an iteration; at 0: of none
+  double save_ = 0, iteration_ = 0;               // the longest save and iteration, in seconds
+  bool measured_ = false;                         // a save was measured
+  std::chrono::steady_clock::time_point last_{};  // end of the last iteration; 0: none
 };
 
 }  // namespace omni

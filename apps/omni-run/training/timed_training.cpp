@@ -13,12 +13,12 @@ namespace omni {
 namespace {
 
 constexpr std::size_t kHeldBatches = 2;
-// The models want ten runs of each of up to seven implementations; a slice is a run of each task.
+// The models need ten runs of each of up to seven implementations; a slice is one run of each task.
 constexpr int kSlicesToSettle = 70;
-constexpr double kLeastSeconds = 0.5;  // of a run whose mean says something
+constexpr double kLeastSeconds = 0.5;  // shortest run whose mean is precise enough
 
-// The first ones, decoded once: whoever times training pays for turning bytes into floats, and not
-// for computing or reading the images. Their labels have a byte.
+// Decodes the first images once and keeps them in memory. So timings include the conversion of
+// bytes to floats, but not reading or decoding files. Labels are stored as bytes.
 Result<MemoryDataset> hold(const Dataset& source, std::size_t most) {
   ImageSet set{.extent = source.extent(), .classes = source.classes()};
   Image image;
@@ -84,7 +84,7 @@ Result<double> TimedTraining::mean_seconds() {
   OMNI_CHECK(seconds((kSlicesToSettle + slices - 1) / slices, Asynchrony::reproducible));
   OMNI_TRY(const double first, seconds(2, Asynchrony::reproducible));
   const int iterations = static_cast<int>(std::ceil(2 * kLeastSeconds / first));
-  // Of the whole run: what overlaps at its ends is a large part of few iterations.
+  // The whole run is divided by its iterations: their overlap at both ends matters in short runs.
   OMNI_TRY(const double whole, seconds(iterations, Asynchrony::reproducible));
   return whole / iterations;
 }

@@ -1,5 +1,5 @@
-// Trains on a few images in memory, to see how long iterations take: with a learning rate of 0,
-// whose updates take as long, so that no net diverges.
+// TimedTraining measures how long iterations take, on a few images in memory. The learning rate is
+// 0, so that no net diverges; updates take as long as with any other rate.
 #pragma once
 
 #include <functional>
@@ -14,21 +14,22 @@ namespace omni {
 
 class TimedTraining {
  public:
-  static NetArguments without_learning(NetArguments net);  // what the user sets still wins
+  // Sets the learning rate to 0, unless the user sets one.
+  static NetArguments without_learning(NetArguments net);
 
-  // Needs a running Session. `images` are all of one size.
+  // Needs a running Session. All `images` must have the same size.
   static Result<std::unique_ptr<TimedTraining>> make(ComputeGroups groups, const TrainableNet& net,
                                                      const Dataset& images,
                                                      const MachineArguments& machine);
 
   Result<double> seconds(int iterations, Asynchrony asynchrony,
                          const std::function<void(const StepReport&)>& on_iteration = {});
-  // Of a run of half a second or more, once the models of every implementation have settled.
+  // Returns the mean of a run of at least half a second, after the performance models have settled.
   Result<double> mean_seconds();
-  // While all groups are at work.
+  // Returns the time per iteration while all groups compute.
   Result<double> seconds_per_iteration(int iterations, Asynchrony asynchrony);
   ComputeGroups& groups() { return groups_; }
-  // Called after each iteration, with their number so far and in all.
+  // `watcher` is called after each iteration with the numbers of iterations done and in all.
   void watch(std::function<void(int done, int all)> watcher) { watcher_ = std::move(watcher); }
 
  private:

@@ -1,4 +1,4 @@
-// A training from its command line to its end, in steps.
+// TrainCommand runs a training from its command line to its end, in steps.
 #pragma once
 
 #include <functional>
@@ -32,9 +32,9 @@ class TrainCommand {
   Status check_for_job(const ExpectedJob& job);  // job_check.cpp
 
  private:
-  // setup_steps.cpp, memory_steps.cpp: all that can be refused comes before anything is done.
+  // setup_steps.cpp, memory_steps.cpp: errors that can be found early are found before any change.
   Status open_nets();
-  Status open_groups_again();  // what was measured changed something
+  Status open_groups_again();  // after the number of groups or their shape has changed
   Status check();
   Status try_places();
   Status find_origin();
@@ -67,11 +67,12 @@ class TrainCommand {
   Status train();
   Status ended(Status status);
   PilotOptions pilot_options();
-  const PilotOption* option_given(const PilotType& type) const;  // one of its; null: none
+  // Returns an option of the pilot that the user gave; null: none.
+  const PilotOption* option_given(const PilotType& type) const;
   TrainerOptions lengths();
   TrainerEvents events();
-  // Into the metrics, by one of the log's functions. Metrics that cannot be written are no reason
-  // to lose a training.
+  // Calls one of MetricsLog's functions to write `facts`. A failure is only a warning, so that it
+  // does not end the training.
   void record(auto write, const auto&... facts) {
     if (!metrics_) return;
     if (Status written = (*metrics_.*write)(facts...); !written) {
@@ -83,7 +84,7 @@ class TrainCommand {
 
   // damaged_steps.cpp
   enum class Finder { this_rank, another_rank };
-  std::vector<DamagedImages*> damaged_sets() const;  // where they are skipped
+  std::vector<DamagedImages*> damaged_sets() const;  // the sets in which damaged images are skipped
   Status check_images();
   void name_damaged(std::uint64_t iteration, Finder finder);
   void share_damaged(std::uint64_t iteration);
@@ -102,15 +103,15 @@ class TrainCommand {
   GroupsPlan shape_;
   Asynchrony asynchrony_ = Asynchrony::free;
   std::optional<Machine> machine_;
-  std::optional<ComputeGroups> groups_;   // before there is a training
-  std::optional<Checkpoint> checkpoint_;  // that the training goes on from
-  bool goes_on_ = false;                  // in the same run folder
+  std::optional<ComputeGroups> groups_;   // none: training_ has them
+  std::optional<Checkpoint> checkpoint_;  // the training resumes from it; none: it starts afresh
+  bool goes_on_ = false;                  // the training resumes in the checkpoint's run folder
   std::uint64_t seed_ = 0;
   DatasetPair data_;
   std::optional<RunFolder> folder_;
   TimeLimit time_limit_;
   std::optional<Session> session_;
-  std::optional<ranks::IdleWorkers> idle_workers_;  // of several ranks
+  std::optional<ranks::IdleWorkers> idle_workers_;  // none: there is one rank
   std::uint64_t iterations_ = 0;
   GroupPlan group_plan_;
   MakeClock make_clock_;  // null: real time
@@ -119,10 +120,10 @@ class TrainCommand {
   TrainingState start_;
   std::unique_ptr<Recorder> recorder_;
   std::optional<MetricsLog> metrics_;
-  std::vector<std::pair<DamagedImage, bool>> unrecorded_;  // of the training set?
+  std::vector<std::pair<DamagedImage, bool>> unrecorded_;  // true: it is of the training set
   Progress progress_;
   std::optional<EvaluationReport> last_;
-  bool saved_ = false;  // a checkpoint, in this process
+  bool saved_ = false;  // this process has saved a checkpoint
 };
 
 }  // namespace omni

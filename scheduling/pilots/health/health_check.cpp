@@ -22,7 +22,7 @@ std::string named(const Layer& layer) {
 
 std::optional<Finding> find_same_data(const Inspection& found) {
   if (!found.data.is_same()) return {};
-  return Finding{.kind = Ailment::same_data,
+  return Finding{.kind = FindingKind::same_data,
                  .sure = found.data.difference == 0,
                  .where = "--data",
                  .what = fmt::format("all {} samples looked at are the same", found.samples),
@@ -30,8 +30,8 @@ std::optional<Finding> find_same_data(const Inspection& found) {
 }
 
 std::optional<Finding> find_same_output(const Inspection& found, LossIs loss) {
-  const auto first = std::ranges::find_if(found.layers, [&](const InspectedLayer& each) {
-    return loss == LossIs::at_chance ? each.is_same() : each.difference == 0;
+  const auto first = std::ranges::find_if(found.layers, [&](const InspectedLayer& layer) {
+    return loss == LossIs::at_chance ? layer.is_same() : layer.difference == 0;
   });
   if (first == found.layers.end()) return {};
   constexpr float kSaturated = 1e-3f;
@@ -41,7 +41,7 @@ std::optional<Finding> find_same_output(const Inspection& found, LossIs loss) {
     const float size = std::abs(value);
     return size < kSaturated || std::abs(size - 1) < kSaturated;
   });
-  Finding finding{.kind = Ailment::same_output,
+  Finding finding{.kind = FindingKind::same_output,
                   .layer = first->layer->index(),
                   .sure = first->difference == 0 && found.all_alike(),
                   .where = first->layer->where()};
@@ -65,20 +65,21 @@ std::optional<Finding> find_same_output(const Inspection& found, LossIs loss) {
   return finding;
 }
 
-// By how much an iteration changes the parameters: norm of the change / norm of the parameters,
-// without the layer's own multiplier of the learning rate.
+// Returns norm of the change / norm of the parameters for one iteration, without the layer's own
+// multiplier of the learning rate.
 double relative_step(const InspectedLayer& layer, const Learning& learning) {
   if (layer.gradient == 0 || learning.rate == 0) return 0;
   if (layer.parameters == 0) return std::numeric_limits<double>::infinity();
   double length = layer.gradient / (1 - std::min(learning.momentum, 0.999));
   if (learning.adam) {
-    const double root = std::sqrt(layer.values), each = layer.gradient / root;
-    length = root * each / (each + learning.epsilon);
+    const double root = std::sqrt(layer.values), per_value = layer.gradient / root;
+    length = root * per_value / (per_value + learning.epsilon);
   }
   return learning.rate * length / layer.parameters;
 }
 
-// Steps that rounding swallows; and steps that change parameters too little to matter.
+// Relative steps below kSwallowed are lost in rounding. In all iterations together, a layer should
+// change by kTooLittle; if the loss is already below chance, by kTooLittleToHelp.
 constexpr double kSwallowed = 1e-9, kTooLittle = 0.01, kTooLittleToHelp = 1e-4;
 
 std::optional<Finding> find_no_gradient(const Inspection& found, const Learning& learning,
@@ -87,19 +88,19 @@ std::optional<Finding> find_no_gradient(const Inspection& found, const Learning&
   double largest = 0;
   const InspectedLayer *first = nullptr, *last = nullptr;
   const auto iterations = static_cast<double>(learning.iterations);
-  for (const InspectedLayer& each : found.layers) {
-    if (!each.learns) continue;
-    const double step = relative_step(each, learning);
+  for (const InspectedLayer& layer : found.layers) {
+    if (!layer.learns) continue;
+    const double step = relative_step(layer, learning);
     largest = std::max(largest, step);
     if (step * iterations >= least) continue;
-    if (first == nullptr) first = &each;
-    last = &each;
+    if (first == nullptr) first = &layer;
+    last = &layer;
   }
   if (first == nullptr) return {};
   const bool gradients = std::ranges::any_of(
-      found.layers, [](const InspectedLayer& each) { return each.gradient > 0; });
+      found.layers, [](const InspectedLayer& layer) { return layer.gradient > 0; });
   if (gradients && largest * iterations < least)
-    return Finding{.kind = Ailment::small_steps,
+    return Finding{.kind = FindingKind::small_steps,
                    .sure = largest < kSwallowed,
                    .where = "",
                    .what = learning.rate == 0
@@ -108,7 +109,7 @@ std::optional<Finding> find_no_gradient(const Inspection& found, const Learning&
                                              "{} iterations",
                                              learning.rate, learning.iterations),
                    .remedy = "raise learning_rate: 0.01, say"};
-  Finding finding{.kind = Ailment::no_gradient,
+  Finding finding{.kind = FindingKind::no_gradient,
                   .layer = first->layer->index(),
                   .sure = !gradients,
                   .where = first->layer->where()};
@@ -125,16 +126,16 @@ std::optional<Finding> find_no_gradient(const Inspection& found, const Learning&
   return finding;
 }
 
-// Without anything learned, until a net is stuck, and until the user is told.
+// A net that learns nothing is stuck after kEpochs at least; the user is warned after kEpochsEarly.
 constexpr std::uint64_t kEpochs = 2, kEpochsEarly = 6;
 
-// On a GPU many iterations take as long as to fetch what is looked at.
+// On a GPU the first inspections come later, as one takes as long as many iterations.
 constexpr std::uint64_t kLaterOnGpus = 4;
 
 std::optional<Finding> find_one_class(std::span<const double> shares) {
   const auto only = std::ranges::find(shares, 1.0);
   if (only == shares.end()) return {};
-  return Finding{.kind = Ailment::one_class,
+  return Finding{.kind = FindingKind::one_class,
                  .sure = true,
                  .where = "--data",
                  .what = fmt::format("all training samples have label {}: there is nothing to tell "
@@ -191,13 +192,13 @@ Status HealthCheck::begin(Trainer& training, std::span<const double> saved) {
   return saved.empty() ? Status() : take(saved);
 }
 
-// Small data sets have few mini-batches in an epoch. While the rate rises, little is learned.
+// Iterations of the burn-in do not count for the early warning, as little is learned in them.
 HealthCheck::Stuck HealthCheck::stuck() const {
   if (level_->at_chance() >= stuck_) return surely;
   const auto rising = static_cast<std::uint64_t>(solver_.burn_in);
   const std::uint64_t risen = last_.iteration - std::min(last_.iteration, rising);
   const std::uint64_t count = std::min(level_->at_chance(), risen);
-  return level_->risen() == 0 && count >= early_ ? told_early : not_long;
+  return level_->risen() == 0 && count >= early_ ? long_enough_to_warn : not_long;
 }
 
 LossIs HealthCheck::loss() const {
@@ -243,7 +244,7 @@ Status HealthCheck::inspect_now(Trainer& training) {
   if (last_.iteration >= next_usual_) next_usual_ = 2 * last_.iteration;
   ++inspections_;
   if (is_idle()) {
-    told_.erase(Ailment::small_steps);  // at every inspection anew
+    warned_.erase(FindingKind::small_steps);  // the user is warned again at every inspection
     tell(idle());
     fail(idle());
   }
@@ -284,7 +285,7 @@ Learning HealthCheck::learning() const {
 
 Finding HealthCheck::at_chance() const {
   return {
-      .kind = Ailment::at_chance,
+      .kind = FindingKind::at_chance,
       .where = "",
       .what = fmt::format("the loss has been {:.4g} for {} mini-batches, {:.2g} epochs; without "
                           "learning anything about samples it is {:.4g}",
@@ -298,7 +299,7 @@ Finding HealthCheck::at_chance() const {
 
 Finding HealthCheck::idle() const {
   const bool meant = has_vanished(solver_.learning_rate);
-  return {.kind = Ailment::small_steps,
+  return {.kind = FindingKind::small_steps,
           .sure = true,
           .where = "",
           .what = "the learning rate is 0: nothing is learned",
@@ -307,7 +308,7 @@ Finding HealthCheck::idle() const {
 }
 
 Finding HealthCheck::risen() const {
-  return {.kind = Ailment::risen,
+  return {.kind = FindingKind::risen,
           .where = "",
           .what = fmt::format("the loss has risen from {:.4g} to {:.4g} and stays there",
                               level_->lowest(), level_->recent()),
@@ -315,9 +316,9 @@ Finding HealthCheck::risen() const {
 }
 
 void HealthCheck::tell(const Finding& finding) {
-  const auto told = told_.find(finding.kind);
-  if (told != told_.end() && told->second == finding.layer) return;
-  told_[finding.kind] = finding.layer;
+  const auto warned = warned_.find(finding.kind);
+  if (warned != warned_.end() && warned->second == finding.layer) return;
+  warned_[finding.kind] = finding.layer;
   training_->warn(finding.error().message());
 }
 

@@ -1,6 +1,6 @@
-// Watches over a training: tells the user when a net cannot learn, has not learned for long, or
-// forgets, and what to do. Losses are on the host anyway; when they give reason to, and after 1024,
-// 2048, 4096 ... iterations, the net is inspected: from the results follows why it does not learn.
+// HealthCheck warns the user when a net cannot learn, has not learned for long, or forgets, and
+// says what to do. It inspects the net when the losses are suspicious, and after 1024, 2048, 4096
+// ... iterations. The inspection shows why the net does not learn.
 #pragma once
 
 #include <cstdint>
@@ -16,51 +16,55 @@
 
 namespace omni {
 
-enum class Ailment {
-  one_class,
-  same_data,
-  small_steps,
-  same_output,
-  no_gradient,
-  at_chance,
-  risen
+enum class FindingKind {
+  one_class,    // all training samples have the same label
+  same_data,    // all samples are the same
+  small_steps,  // the learning rate is too low
+  same_output,  // a layer has the same output for all samples
+  no_gradient,  // a layer's gradient is zero or too small
+  at_chance,    // the loss stays that of a net that has learned nothing about samples
+  risen         // the loss has risen and stays high
 };
 
 struct Finding {
-  Ailment kind;
-  int layer = -1;     // -1: not of one layer
+  FindingKind kind;
+  int layer = -1;     // its index; -1: the finding is not about one layer
   bool sure = false;  // the net cannot learn any more
   std::string where{}, what{}, remedy{};
 
   Error error() const { return {ErrorKind::diverged, where, what, remedy}; }
 };
 
-// How the parameters follow the gradient.
+// How far the solver moves the parameters for a gradient.
 struct Learning {
   double rate = 0, momentum = 0;
   bool adam = false;
   double epsilon = 0;                // of Adam
-  std::uint64_t iterations = 10000;  // that count
+  std::uint64_t iterations = 10000;  // in which a layer should change
 };
 
-// State of the training: at chance or risen; below chance; or so low that small gradients are
-// normal.
-enum class LossIs { at_chance, lower, low };
+// The height of the loss.
+enum class LossIs {
+  at_chance,  // at the level of chance, or risen to where little is left of what was learned
+  lower,      // below chance
+  low         // so low that small gradients are normal
+};
 
-// The first cause found.
+// Returns the first cause found why the net does not learn, if there is one.
 std::optional<Finding> diagnose(const Inspection& inspection, const Learning& learning,
                                 LossIs loss);
 
 struct HealthOptions {
-  bool strict = false;         // a training that is sick ends
+  bool strict = false;         // a training that does not learn ends with an error
   std::uint64_t first = 200;   // iteration of the first inspection for a loss at chance
   std::uint64_t usual = 1024;  // iteration of the first routine inspection
-  std::uint64_t stuck = 1000;  // losses at chance, and two epochs, after which a net is stuck
-  // Likewise, and samples, and six epochs, after which the user is told.
+  // A net is stuck after so many losses at chance, and at least two epochs.
+  std::uint64_t stuck = 1000;
+  // The user is warned after so many losses at chance, so many samples, and at least six epochs.
   std::uint64_t early = 100, early_samples = 3200;
 };
 
-// The share of each class among the samples.
+// Returns the share of each class among the samples.
 std::vector<double> class_shares(const Dataset& data, int classes);
 
 class HealthCheck : public Pilot {
@@ -71,7 +75,7 @@ class HealthCheck : public Pilot {
   Status begin(Trainer& training, std::span<const double> saved) override;
   Advice judge(const StepReport& report) override;
   Status rested(Trainer& training) override;
-  Status end(Trainer& training) override;  // a strict training that is sick has failed
+  Status end(Trainer& training) override;  // an error: a strict training that does not learn
   std::vector<double> numbers() const override;
 
   const std::optional<Finding>& failure() const { return failure_; }
@@ -81,14 +85,18 @@ class HealthCheck : public Pilot {
   Status take(std::span<const double> saved);
   Status inspect_now(Trainer& training);
   Learning learning() const;
-  // Where there is one class, the best loss is 0, and a net comes near it.
+  // With only one class the loss at chance is 0, and every net comes near it.
   bool is_at_chance() const { return !one_class_ && level_->at_chance() > 0; }
   LossIs loss() const;
   // For how long the loss has been at chance.
-  enum Stuck { not_long, told_early, surely };
+  enum Stuck {
+    not_long,
+    long_enough_to_warn,  // see HealthOptions::early
+    surely                // see HealthOptions::stuck
+  };
   Stuck stuck() const;
   bool is_risen() const { return level_->risen() >= kRisen; }
-  // The rate is 0, and not only for the last updates, as with policy=poly.
+  // True: the learning rate is 0, and not only in the last updates, as with policy=poly.
   bool is_idle() const { return idle_ >= kIdle * batch_; }
   Finding idle() const;
   Finding at_chance() const;
@@ -102,19 +110,21 @@ class HealthCheck : public Pilot {
   static constexpr std::uint64_t kIdle = 8;                          // mini-batches
 
   HealthOptions options_;
-  Trainer* training_ = nullptr;  // once it has begun
+  Trainer* training_ = nullptr;  // null: before begin()
   SolverOptions solver_;
   std::uint64_t epoch_ = 1;  // mini-batches
   std::optional<LossLevel> level_;
-  std::uint64_t stuck_ = 0, early_ = 0;      // losses
-  std::uint64_t next_ = 0, next_usual_ = 0;  // iteration of the next inspection
-  Stuck seen_stuck_ = not_long;              // at the last inspection
+  std::uint64_t stuck_ = 0, early_ = 0;  // losses at chance: net is stuck; user is warned
+  // Iterations of the next inspection for a loss at chance, and of the next routine inspection.
+  std::uint64_t next_ = 0, next_usual_ = 0;
+  Stuck seen_stuck_ = not_long;  // at the last inspection
   std::optional<Finding> one_class_, current_, failure_;
-  std::map<Ailment, int> told_;  // the layer
-  bool inspects_ = false;        // when groups rest
+  std::map<FindingKind, int> warned_;  // the layer of each finding that the user was warned of
+  bool inspects_ = false;              // the net is inspected as soon as groups rest
   int inspections_ = 0;
-  float most_rate_ = 0;
-  std::uint64_t batch_ = 1, idle_ = 0;  // samples: of a mini-batch; at a rate of 0, of late
+  float most_rate_ = 0;      // the highest learning rate so far
+  std::uint64_t batch_ = 1;  // samples of a mini-batch
+  std::uint64_t idle_ = 0;   // samples since the learning rate became 0; 0: it is not
   StepReport last_;
 };
 

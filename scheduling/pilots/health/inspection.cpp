@@ -14,9 +14,11 @@ namespace omni {
 namespace {
 
 constexpr std::size_t kLookedAt = 32;  // samples of a mini-batch whose outputs are compared
-constexpr std::uint64_t kSurely = 256, kMostPasses = 16;  // samples; mini-batches
+// After so many samples a problem counts as sure; no more mini-batches are used.
+constexpr std::uint64_t kSurely = 256, kMostPasses = 16;
 
-// Keeps a net's running statistics while forward passes that are no training change them.
+// Saves a net's running statistics and restores them at the end of its life. Forward passes that
+// are not part of the training change them.
 class KeptStatistics {
  public:
   explicit KeptStatistics(Net& net) {
@@ -37,13 +39,13 @@ class KeptStatistics {
 };
 
 template <class T>
-void compare(InspectedLayer& with, std::span<const T> outputs, std::size_t each) {
+void compare(InspectedLayer& with, std::span<const T> outputs, std::size_t per_sample) {
   if (with.first.empty())
-    with.first.assign(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(each));
+    with.first.assign(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(per_sample));
   float largest = 0, difference = 0;
   bool finite = true;
-  for (std::size_t first = 0; first + each <= outputs.size(); first += each)
-    for (std::size_t i = 0; i < each; ++i) {
+  for (std::size_t first = 0; first + per_sample <= outputs.size(); first += per_sample)
+    for (std::size_t i = 0; i < per_sample; ++i) {
       const auto value = static_cast<float>(outputs[first + i]);
       finite = finite && std::isfinite(value);
       largest = std::max(largest, std::abs(value));
@@ -59,8 +61,8 @@ double squares(const Tensor& tensor) {
   double sum = 0;
   const auto add = [&](auto values) {
     for (const auto value : values) {
-      const auto each = static_cast<double>(static_cast<float>(value));
-      sum += each * each;
+      const auto number = static_cast<double>(static_cast<float>(value));
+      sum += number * number;
     }
   };
   tensor.type() == DataType::bf16 ? add(access.bf16()) : add(access.f32());
@@ -69,7 +71,7 @@ double squares(const Tensor& tensor) {
 
 double squares(const std::vector<Tensor*>& by_slice) {
   double sum = 0;
-  for (const Tensor* each : by_slice) sum += squares(*each);
+  for (const Tensor* slice : by_slice) sum += squares(*slice);
   return sum;
 }
 
@@ -108,21 +110,22 @@ class Inspector {
     return std::ranges::any_of(layer.params(), &Param::updated_in_backward);
   }
 
-  void look_at(InspectedLayer& into, const std::vector<Tensor*>& by_slice, std::size_t each) const {
+  void look_at(InspectedLayer& into, const std::vector<Tensor*>& by_slice,
+               std::size_t per_sample) const {
     std::size_t seen = 0;
     for (std::size_t slice = 0; slice < by_slice.size() && seen < kLookedAt; ++slice) {
       const std::size_t images = net_.slices().sizes[slice],
                         count = std::min(images, kLookedAt - seen);
       const HostAccess access(*by_slice[slice], HostAccess::Mode::read);
       if (by_slice[slice]->type() == DataType::bf16)
-        compare(into, std::span<const Bf16>(access.bf16()).first(count * each), each);
+        compare(into, std::span<const Bf16>(access.bf16()).first(count * per_sample), per_sample);
       else
-        compare(into, std::span<const float>(access.f32()).first(count * each), each);
+        compare(into, std::span<const float>(access.f32()).first(count * per_sample), per_sample);
       seen += count;
     }
   }
 
-  // And clears it, as an update does.
+  // Returns the sum of a gradient's squares. `clears`: sets the gradient to 0, as an update does.
   static double take(const Tensor& diff, bool clears) {
     const double sum = squares(diff);
     if (clears && sum != 0)
@@ -139,8 +142,8 @@ class Inspector {
       if (param->trainable && param->rate != 0) sum += length * length;
     }
     const auto samples = static_cast<double>(net_.slices().images());
-    // Sums over samples of products of the gradient from later layers and the values from earlier
-    // ones.
+    // There the gradient is not stored. It is a sum over samples of products of the output's
+    // gradient and the input, so its length is bounded by theirs.
     if (is_updated_in_backward(layer))
       sum += squares(layer.output().diff) * (inputs_[layer.index()] + samples);
     InspectedLayer& found = found_.layers[layer.index()];
@@ -149,15 +152,15 @@ class Inspector {
 
   Net& net_;
   const KeptStatistics statistics_;
-  std::vector<double> inputs_;  // by layer that needs it: squares of what it reads, summed
+  std::vector<double> inputs_;  // by layer updated in backward: sum of the squares of its input
   Inspection found_;
 };
 
 }  // namespace
 
 bool Inspection::finds_something() const {
-  return std::ranges::any_of(layers, [](const InspectedLayer& each) {
-    return each.is_same() || (each.learns && each.gradient == 0);
+  return std::ranges::any_of(layers, [](const InspectedLayer& layer) {
+    return layer.is_same() || (layer.learns && layer.gradient == 0);
   });
 }
 

@@ -1,5 +1,5 @@
-// Inspection of a net on a few mini-batches: whether each layer's output depends on the sample, and
-// how large the gradients of its parameters are. And losses of the shared model as it is now.
+// inspect() runs a net on a few mini-batches. It measures whether each layer's output depends on
+// the sample, and how large the gradients of its parameters are. probe() measures the model's loss.
 #pragma once
 
 #include <cstdint>
@@ -12,40 +12,42 @@ namespace omni {
 
 struct InspectedLayer {
   const Layer* layer = nullptr;  // null: the data
-  std::vector<float> first;      // its output for the first sample
-  double largest = 0;            // output of all, without its sign
-  double difference = 0;  // the largest from the first sample's; infinite: not all are finite
-  bool learns = false;    // it has parameters that do
-  // Lengths of these parameters, and of their gradient in the mean over a mini-batch: the largest
-  // of the mini-batches. Where they are updated in backward, the gradient is at most as long.
-  double parameters = 0, gradient = 0;
-  double values = 0;  // number of these parameters
+  std::vector<float> first;      // the output for the first sample
+  double largest = 0;            // the largest absolute value of any output
+  double difference = 0;  // the largest distance from `first`; infinite: an output is not finite
+  bool learns = false;    // the layer has parameters that are trained
+  double parameters = 0;  // norm of the trained parameters
+  // Norm of their mean gradient over a mini-batch; the largest of all mini-batches counts. For
+  // parameters that are updated in backward this is an upper bound.
+  double gradient = 0;
+  double values = 0;  // number of trained parameters
 
-  // Outputs differ by less than rounding errors, or not at all.
+  // True: outputs do not differ by more than rounding errors.
   bool is_same() const { return difference <= 1e-6 * largest; }
 };
 
 struct Inspection {
-  std::uint64_t samples = 0;  // whose outputs were compared
+  std::uint64_t samples = 0;  // number of samples whose outputs were compared
   InspectedLayer data;
   std::vector<InspectedLayer> layers;
 
   bool all_alike() const { return layers.back().is_same(); }
-  bool finds_something() const;  // a layer with one output for all samples, or without a gradient
+  // True: a layer has the same output for all samples, or no gradient.
+  bool finds_something() const;
 };
 
-// No task may be under way. Layers, optimizer state and statistics are unchanged afterwards, bit by
-// bit. The mini-batches begin with `first_sample`; several are used only if the first one shows a
-// problem. Mini-batches that the feed does not hold use a free slot.
+// No task may be under way. Parameters, optimizer state and statistics are unchanged afterwards,
+// bit by bit. The mini-batches begin with `first_sample`; several are used only if the first one
+// shows a problem. A mini-batch that the feed does not hold uses a free slot.
 Result<Inspection> inspect(Net& net, DataFeed& feed, std::uint64_t seed,
                            std::uint64_t first_sample);
 
 struct Probe {
   std::vector<double> losses{};  // by mini-batch
-  double spread = 0;             // how much outputs differ between images: of any class, at most
+  double spread = 0;             // the largest difference between images of the same output
 };
-// Forward passes over so many mini-batches from a sample on, as in training. No task may be under
-// way. Changes nothing of the net.
+// Runs forward passes over `count` mini-batches from `first_sample` on, as in training. No task may
+// be under way. The net is unchanged afterwards.
 Result<Probe> probe(Net& net, DataFeed& train, std::uint64_t seed, std::uint64_t first_sample,
                     std::uint64_t count);
 

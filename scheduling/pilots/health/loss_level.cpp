@@ -52,7 +52,8 @@ void LossLevel::compare_with_chance(const LossMean& mean) {
 }
 
 void LossLevel::note(double loss) {
-  constexpr double kForgotten = 0.8, kGrown = 0.25;  // of what was learned, and of the lowest loss
+  // The loss is high if it rose by these shares of what was learned and of the lowest loss.
+  constexpr double kForgotten = 0.8, kGrown = 0.25;
   part_.add(loss);
   if (part_.count >= static_cast<double>(chance_block_))
     compare_with_chance(std::exchange(part_, {}));
@@ -74,7 +75,7 @@ std::vector<double> LossLevel::numbers() const {
 
 bool LossLevel::take(std::span<const double> numbers) {
   constexpr double kMost = 1e12;
-  const auto sound = [](double each) { return std::isfinite(each); };
+  const auto sound = [](double number) { return std::isfinite(number); };
   if (numbers.size() != this->numbers().size() || !std::ranges::all_of(numbers, sound) ||
       numbers[0] < 0 || numbers[0] > kMost || numbers[7] < 0 || numbers[7] > kMost)
     return false;

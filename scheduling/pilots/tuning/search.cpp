@@ -11,20 +11,21 @@
 namespace omni {
 namespace {
 
-// A difference counts when it is this share of the loss and so many standard errors.
+// A difference counts when it exceeds this share of the loss and so many standard errors.
 constexpr double kWorth = 0.02, kErrors = 2.5;
 
 using Verdict = Comparison::Verdict;
 
 constexpr double kCoarse = 10, kFine = 3.1622776601683795;  // factors between steps
-constexpr int kFarthest = 3;             // coarse steps that are tried while nothing learns
-constexpr int kMostCuts = 6;             // of the step, while every trial diverges
-constexpr int kDoublings = 2;            // of a trial that has not decided
-constexpr double kMemories = 2;          // of the momentum, in a trial
-constexpr double kUsual = 0.9;           // momentum
-constexpr double kOtherMomentum = 0.05;  // that much makes a difference
+constexpr int kFarthest = 3;   // coarse steps that are tried while nothing learns
+constexpr int kMostCuts = 6;   // how often the step is lowered while every trial diverges
+constexpr int kDoublings = 2;  // how often the length of an undecided trial is doubled
+constexpr double kMemories =
+    2;                          // a trial has this many times 1 / (1 - momentum) iterations or more
+constexpr double kUsual = 0.9;  // momentum
+constexpr double kOtherMomentum = 0.05;  // a smaller difference of momentum is not tried
 
-// The same step with another momentum; a step of another size.
+// with_momentum() keeps the step and changes the momentum; scaled() changes the step.
 Setting with_momentum(Setting setting, double momentum) {
   setting.learning_rate = step_of(setting) * (1 - momentum);
   setting.momentum = momentum;
@@ -47,7 +48,7 @@ class Race {
       : given_(given), plan_(plan), runner_(runner), champion_(given), way_out_(given) {}
 
   Result<Found> run() {
-    // What a trial cannot judge is represented by the same step with less momentum.
+    // A trial is too short to judge a high momentum: it uses the same step with less momentum.
     const double most = std::min(kUsual, longest_momentum(plan_.length));
     if (plan_.cold && given_.momentum > longest_momentum(plan_.length))
       champion_ = with_momentum(given_, most);
@@ -61,7 +62,7 @@ class Race {
   }
 
  private:
-  // The champion's own trial.
+  // Runs the champion's own trial.
   Status open() {
     for (int cut = 0; cut <= kMostCuts; ++cut) {
       OMNI_TRY(const TrialResult first, runner_.challenge(champion_, plan_.length));
@@ -86,26 +87,26 @@ class Race {
   TrialEnd end() const { return champions_.rbegin()->second.end; }
 
   bool pointless(const Setting& setting) const {
-    const double slack = 0.99;  // not by rounding
+    const double slack = 0.99;  // for rounding errors
     return (plan_.highest_step > 0 && step_of(setting) > slack * plan_.highest_step) ||
            !runner_.can_afford(plan_.length) ||
-           // Fewer groups and more momentum bear larger steps.
+           // Larger steps are stable only with fewer groups or more momentum.
            std::ranges::any_of(diverged_,
-                               [&](const Setting& each) {
-                                 return each.groups <= setting.groups &&
-                                        each.momentum >= setting.momentum &&
-                                        step_of(setting) > slack * step_of(each);
+                               [&](const Setting& failed) {
+                                 return failed.groups <= setting.groups &&
+                                        failed.momentum >= setting.momentum &&
+                                        step_of(setting) > slack * step_of(failed);
                                }) ||
-           std::ranges::any_of(tried_, [&](const Setting& each) {
-             return each.groups == setting.groups &&
-                    std::abs(each.momentum - setting.momentum) < kOtherMomentum &&
-                    std::abs(std::log(step_of(each) / step_of(setting))) < 0.01;
+           std::ranges::any_of(tried_, [&](const Setting& tried) {
+             return tried.groups == setting.groups &&
+                    std::abs(tried.momentum - setting.momentum) < kOtherMomentum &&
+                    std::abs(std::log(step_of(tried) / step_of(setting))) < 0.01;
            });
   }
 
-  // True: the setting is the champion now.
+  // Compares the setting with the champion. True: the setting is the champion now.
   Result<bool> duel(const Setting& setting) {
-    last_ = TrialEnd::diverged;  // nothing is known of what is not tried
+    last_ = TrialEnd::diverged;  // is kept if the setting is not tried
     if (pointless(setting)) return false;
     tried_.push_back(setting);
     std::map<std::uint64_t, TrialResult> own;
@@ -123,7 +124,7 @@ class Race {
     }
     const bool larger = step_of(setting) > step_of(champion_);
     const bool tie = comparison.verdict == Verdict::tie || comparison.verdict == Verdict::unsure;
-    // Ties go to the given setting, then to the larger step, but not by more than a fine one.
+    // In a tie the given setting wins, otherwise the larger step, if it is only larger by kFine.
     const bool prefers = tie && comparison.gain > 0 && larger && !prefers_larger_ &&
                          !(champion_ == given_) && end() == TrialEnd::learns &&
                          setting.groups == champion_.groups &&
@@ -156,7 +157,7 @@ class Race {
     return fmt::format("loss {} {} ({})", numbers, than, rule);
   }
 
-  // As far as it goes. True: at least once.
+  // Scales the champion's step by `factor` for as long as the scaled step wins. True: it won once.
   Result<bool> climb(double factor) {
     bool any = false;
     while (true) {
@@ -166,8 +167,8 @@ class Race {
     }
   }
 
-  // A net that stays at chance, but alive, mostly takes steps that are too small, or needs more of
-  // them; a dead one took too large ones.
+  // Finds the order of magnitude of the step. A net whose loss stays at chance mostly takes too
+  // small or too few steps. A net whose outputs are the same for all images took too large ones.
   Status find_magnitude() {
     const Setting from = champion_;
     way_out_ = end() == TrialEnd::dead ? scaled(from, 1 / kCoarse) : from;
@@ -182,7 +183,7 @@ class Race {
 
   Status leave_chance() {
     const Setting from = champion_;
-    Setting largest = from;  // that is alive
+    Setting largest = from;  // the largest step with which outputs still differ between images
     for (int far = 1; far <= kFarthest && end() != TrialEnd::learns; ++far) {
       const Setting next = scaled(from, std::pow(kCoarse, far));
       OMNI_CHECK(duel(next));
@@ -192,7 +193,7 @@ class Race {
     for (int far = 1; far < kFarthest && end() != TrialEnd::learns; ++far)
       OMNI_CHECK(duel(scaled(from, std::pow(kCoarse, -far))));
     if (end() != TrialEnd::learns) OMNI_CHECK(duel(scaled(largest, kFine)));
-    // A step that is alive with ten times as much is safe.
+    // A step is safe if outputs still differ with a step that is ten times as large.
     if (const Setting safe = scaled(largest, 1 / kCoarse); step_of(safe) > 2 * step_of(from))
       way_out_ = safe;
     return {};
@@ -200,7 +201,7 @@ class Race {
 
   Status refine() {
     if (end() != TrialEnd::learns) return {};
-    // A training outgrows steps, it rarely grows into them.
+    // Later in a training the best step is rarely larger than before, so smaller ones come first.
     const double first = plan_.cold ? kFine : 1 / kFine;
     OMNI_TRY(const bool any, climb(first));
     if (!any) OMNI_CHECK(climb(1 / first));
@@ -214,7 +215,7 @@ class Race {
       const Setting same_step = with_momentum(champion_, momentum);
       const bool more = momentum > champion_.momentum + kOtherMomentum;
       OMNI_TRY(bool won, duel(same_step));
-      // More momentum bears larger steps.
+      // With more momentum larger steps are stable.
       if (!won && more) {
         OMNI_TRY(won, duel(scaled(same_step, kFine)));
       }
@@ -225,8 +226,8 @@ class Race {
 
   Status try_groups() {
     if (end() != TrialEnd::learns) return {};
-    // Older gradients bear smaller steps only. The most groups that win are taken, then fewer are
-    // compared with them.
+    // More groups mean staler gradients, with which only smaller steps are stable. The largest
+    // number of groups that wins becomes the champion; then smaller numbers are compared with it.
     for (const int groups : plan_.more_groups) {
       Setting more = champion_;
       more.groups = groups;
@@ -242,12 +243,12 @@ class Race {
   Setting given_;
   SearchPlan plan_;
   TrialRunner& runner_;
-  Setting champion_, way_out_;                      // the latter where nothing learns
-  std::map<std::uint64_t, TrialResult> champions_;  // showings of the champion, by iterations
+  Setting champion_, way_out_;                      // way_out_ is used where nothing learns
+  std::map<std::uint64_t, TrialResult> champions_;  // results of the champion, by iterations
   std::vector<Setting> tried_;
   TrialEnd last_ = TrialEnd::diverged;  // of the last challenger
   std::vector<Setting> diverged_;
-  bool prefers_larger_ = false;  // once: differences that are too small to see add up
+  bool prefers_larger_ = false;  // a larger step has won a tie, which may happen only once
 };
 
 }  // namespace

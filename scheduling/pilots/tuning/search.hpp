@@ -1,7 +1,7 @@
-// Finds the learning rate, the momentum and the number of compute groups by trials (after the
-// optimizer of Omnivore, Hadjis et al.). One setting is the champion, at first the given one.
+// search() finds the learning rate, the momentum and the number of compute groups by trials (after
+// the optimizer of Omnivore, Hadjis et al.). One setting is the champion, at first the given one.
 // Challengers train from the same parameters on the same images; a challenger that is clearly
-// better becomes the champion. Independent of how a trial trains.
+// better becomes the champion. A TrialRunner trains; the search does not know how.
 #pragma once
 
 #include <cstdint>
@@ -14,34 +14,34 @@ namespace omni {
 
 struct Setting {
   int groups = 1;
-  double momentum = 0;  // in total: asynchrony gives some of it (groups/momentum.hpp)
+  double momentum = 0;  // total, of which asynchrony adds a part (groups/momentum.hpp)
   double learning_rate = 0;
 
   bool operator==(const Setting&) const = default;
 };
 std::string describe(const Setting& setting);
-// How far one gradient moves the parameters in the long run, as a rate without momentum.
+// Returns the learning rate that, without momentum, moves the parameters as far in the long run.
 double step_of(const Setting& setting);
 
-// State of a trial, the worst first.
+// How a trial ended, the worst first.
 enum class TrialEnd {
   diverged,
-  dead,       // the net says the same of all images
-  at_chance,  // the loss is that of guessing
-  behind,     // given up: a smaller step, and a loss that is surely higher
+  dead,       // the outputs are the same for all images
+  at_chance,  // the loss is that of a net that has learned nothing about images
+  behind,     // given up: its step is smaller, and its loss surely higher
   learns,
 };
 
 struct TrialResult {
   TrialEnd end = TrialEnd::diverged;
-  std::vector<double> losses{};  // of the same mini-batches in all trials of a search
+  std::vector<double> losses{};  // on mini-batches that are the same in all trials of a search
   double loss() const;           // their mean
   double error() const;          // its standard error
   std::string text() const;      // "loss 0.8333 +- 0.0100", "diverged"
 };
 
 struct Trial {
-  int number = 0;  // from 1, in this start of the program
+  int number = 0;  // from 1, counted in this process
   Setting setting;
   std::uint64_t iterations = 0;  // done
   double seconds = 0;
@@ -50,12 +50,12 @@ struct Trial {
   std::string reason{};  // why it was chosen, or why not
 };
 
-// Whether a challenger's losses are lower than the champion's: mini-batch by mini-batch, with the
-// standard error of the mean difference.
+// Compares a challenger's losses with the champion's, mini-batch by mini-batch, by the mean
+// difference and its standard error.
 struct Comparison {
   enum class Verdict { worse, tie, unsure, better };
   Verdict verdict = Verdict::tie;
-  double gain = 0, error = 0;  // of loss
+  double gain = 0, error = 0;  // mean difference of the loss, and its standard error
   std::string text() const;    // gain, error, and the rule that gave the verdict
 };
 Comparison compare(const TrialResult& challenger, const TrialResult& champion);
@@ -63,21 +63,25 @@ Comparison compare(const TrialResult& challenger, const TrialResult& champion);
 class TrialRunner {
  public:
   virtual ~TrialRunner() = default;
-  // Trains from the start of the search for so many iterations. For the same setting it continues
-  // up to that number. Errors other than divergence end the search.
+  // Trains a challenger from the start of the search for so many iterations. If the last challenger
+  // had the same setting, its trial continues up to that number. Errors other than divergence end
+  // the search.
   virtual Result<TrialResult> challenge(const Setting& setting, std::uint64_t iterations) = 0;
-  virtual Result<TrialResult> defend(std::uint64_t iterations) = 0;  // the champion, likewise
+  // Continues the champion's trial up to so many iterations.
+  virtual Result<TrialResult> defend(std::uint64_t iterations) = 0;
   virtual void promote() = 0;  // makes the last challenger the champion
-  virtual bool can_afford(std::uint64_t iterations) const = 0;  // of one more trial
-  virtual void decided(const std::string& reason) = 0;  // what becomes of the last challenger
+  // True: the budget allows one more trial of so many iterations.
+  virtual bool can_afford(std::uint64_t iterations) const = 0;
+  // Called with the reason why the last challenger was chosen, or not.
+  virtual void decided(const std::string& reason) = 0;
 };
 
 struct SearchPlan {
   std::uint64_t length = 0;        // iterations of a trial at first
   bool cold = false;               // the best step may be far from the given one
-  double highest_step = 0;         // it and larger ones have failed before; 0: none
-  std::vector<int> more_groups{};  // numbers of groups that are worth a trial, the most first
-  bool groups_first = false;       // they promise more than other steps
+  double highest_step = 0;         // this and larger steps have failed before; 0: none has
+  std::vector<int> more_groups{};  // numbers of groups that are worth a trial, the largest first
+  bool groups_first = false;       // numbers of groups are tried before other steps
 };
 
 struct Found {
@@ -85,7 +89,7 @@ struct Found {
   TrialEnd end = TrialEnd::learns;  // of the champion
 };
 
-// ErrorKind::diverged when every trial diverges, although the rate is lowered.
+// Returns ErrorKind::diverged when every trial diverges, although the rate is lowered.
 Result<Found> search(const Setting& given, const SearchPlan& plan, TrialRunner& runner);
 
 }  // namespace omni

@@ -15,16 +15,16 @@
 namespace omni {
 namespace {
 
-constexpr double kMuchFaster = 1.5;           // then groups come before other steps
-constexpr std::size_t kLast = 5;              // losses by which a trial is given up
-constexpr std::size_t kPaired = 8;            // losses by which it is behind
-constexpr double kExplodes = 1.5;             // times the loss at chance, or of the start
-constexpr double kDead = 0.01;                // of the spread that outputs had
-constexpr std::uint64_t kProbesBehind = 256;  // lengths of a trial behind its start
+constexpr double kMuchFaster = 1.5;  // groups that speed up more are tried before other steps
+constexpr std::size_t kLast = 5;     // number of last losses that show a trial has diverged
+constexpr std::size_t kPaired = 8;   // number of last losses that show a trial is behind
+constexpr double kExplodes = 1.5;    // factor of the loss at chance or at the start
+constexpr double kDead = 0.01;       // share of the spread that outputs had at the start
+constexpr std::uint64_t kProbesBehind = 256;  // distance of probes from the start, in trial lengths
 
-// Seconds per iteration. The first part of the iterations fills the pipeline. Of the other parts
-// the fastest counts, as other programs may have slowed some of them down. There are two parts or
-// more.
+// Returns seconds per iteration. The iterations are cut into at least two parts. The first part
+// fills the pipeline. The fastest of the others counts, as other programs may have slowed some of
+// them.
 double fastest(std::span<const double> ends, std::size_t part) {
   double least = INFINITY;
   for (std::size_t end = 2 * part; end <= ends.size(); end += part)
@@ -32,10 +32,10 @@ double fastest(std::span<const double> ends, std::size_t part) {
   return least;
 }
 
-// Every group has a turn or more in a part.
+// Returns the iterations of a part, in which every group has at least one turn.
 std::size_t part_for(int groups) { return std::max(8, groups); }
 
-// Whether the last losses are surely, and by more than 5 %, above those of the same mini-batches.
+// True: the last losses are surely, and by more than 5 %, above `others` on the same mini-batches.
 bool surely_above(std::span<const double> losses, std::span<const double> others) {
   LossMean gap;
   for (std::size_t i = 0; i < losses.size(); ++i) gap.add(losses[i] - others[i]);
@@ -71,12 +71,12 @@ Result<Found> Trials::search(const Setting& given, SearchPlan plan, const Budget
   start_groups_ = given.groups;
   start_.take(groups, training_.state());
   trials_.clear();
-  // When all work is merged, groups gain nothing.
+  // Without a replicated phase more groups are not faster.
   const bool several = groups.most() > 1 && groups.net().has(Net::Phase::replicated);
   if (!plan.cold && several && timed_.timings.empty()) OMNI_CHECK(time_groups());
-  for (auto each = timed_.timings.rbegin(); each != timed_.timings.rend(); ++each)
-    if (each->groups <= timed_.groups && each->groups != given.groups)
-      plan.more_groups.push_back(each->groups);
+  for (auto timing = timed_.timings.rbegin(); timing != timed_.timings.rend(); ++timing)
+    if (timing->groups <= timed_.groups && timing->groups != given.groups)
+      plan.more_groups.push_back(timing->groups);
   if (!plan.more_groups.empty())
     plan.groups_first = seconds_of(given.groups) > kMuchFaster * seconds_of(plan.more_groups[0]);
   OMNI_TRY(const Probe now, probe(1));
@@ -113,12 +113,12 @@ Result<TrialResult> Trials::challenge(const Setting& setting, std::uint64_t iter
   if (trials_.empty() || !(challenger_.setting == setting) || challenger_.iterations == 0 ||
       trials_.back().setting != setting) {
     challenger_ = {.setting = setting, .at = std::move(challenger_.at), .trial = trials_.size()};
-    trials_.push_back({.number = ++trials_told_, .setting = setting});
+    trials_.push_back({.number = ++trial_count_, .setting = setting});
   }
   return advance(challenger_, iterations);
 }
 
-// After promote() the trial that was decided last is the champion's.
+// If promote() was called before, the last trial is the champion's.
 void Trials::decided(const std::string& reason) {
   Trial& trial = trials_.back();
   trial.reason = reason;
@@ -129,7 +129,7 @@ void Trials::decided(const std::string& reason) {
 Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
   Stopwatch time;
   const Setting& setting = run.setting;
-  // With groups that are faster, as many iterations as take the same time.
+  // With another number of groups, a trial has as many iterations as take the same time.
   if (setting.groups != start_groups_)
     iterations = static_cast<std::uint64_t>(static_cast<double>(iterations) *
                                             seconds_of(start_groups_) / seconds_of(setting.groups));
@@ -169,7 +169,7 @@ Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
   } else {
     run.iterations = 0;
   }
-  // The budget is meant in iterations of the training as it was.
+  // The budget counts iterations with the number of groups at the start of the search.
   lose(static_cast<std::uint64_t>(static_cast<double>(spent) * seconds_of(setting.groups) /
                                   seconds_of(start_groups_)),
        time.seconds());
@@ -181,7 +181,7 @@ Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
   return result;
 }
 
-// Behind a cooldown, on mini-batches that no trial trains on.
+// Trains a cooldown, then evaluates on mini-batches that no trial trains on.
 Result<TrialResult> Trials::evaluate(const TrialRun& run, TrainingState state,
                                      std::uint64_t iterations, std::uint64_t& spent) {
   const std::uint64_t cooldown = cooldown_of(iterations);
@@ -206,7 +206,7 @@ Result<TrialResult> Trials::evaluate(const TrialRun& run, TrainingState state,
   return result;
 }
 
-// On mini-batches far behind the start of the search.
+// Computes the loss on mini-batches far behind the start of the search.
 Result<Probe> Trials::probe(std::uint64_t count) {
   const std::uint64_t behind = start_.state().iteration + kProbesBehind * budget_.length;
   return omni::probe(training_.groups().net(), training_.feed(), start_.state().seed,
@@ -248,12 +248,12 @@ Trials::Piece Trials::train_piece(const TrainingState& from, std::span<double> l
   return piece;
 }
 
-// Numbers of groups, for as long as each is clearly faster than the one before.
+// Times increasing numbers of groups for as long as each is clearly faster than the one before.
 Status Trials::time_groups() {
   ComputeGroups& groups = training_.groups();
   OMNI_TRY(timed_, smallest_saturating(groups.most(),
                                        [this](int count) { return seconds_per_iteration(count); }));
-  // Those in use are compared with, even where they are too many.
+  // The number in use is always timed, as others are compared with it.
   if (std::ranges::find(timed_.timings, start_groups_, &Saturation::Timing::groups) ==
       timed_.timings.end()) {
     OMNI_TRY(const double seconds, seconds_per_iteration(start_groups_));
@@ -273,13 +273,14 @@ Status Trials::time_groups() {
   return {};
 }
 
-// Before numbers of groups are timed there is only one.
+// Seconds per iteration; 1 for a number of groups that was not timed.
 double Trials::seconds_of(int groups) const {
   const auto timed = std::ranges::find(timed_.timings, groups, &Saturation::Timing::groups);
   return timed != timed_.timings.end() ? timed->seconds : 1;
 }
 
-// At rate 0 nothing diverges. With a virtual clock nothing needs to train.
+// Trains with a learning rate of 0, so that nothing diverges. With a virtual clock nothing is
+// trained.
 Result<double> Trials::seconds_per_iteration(int groups) {
   if (const MakeClock& make_clock = training_.options().make_clock) {
     const std::unique_ptr<VirtualClock> clock = make_clock(groups);

@@ -1,5 +1,5 @@
-// The trials of a search: each trains from the same parameters on the same images, with its own
-// setting. Then the rate falls to 0, and other mini-batches tell how good the result is.
+// Trials runs the trials of a search. Each trains from the same parameters on the same images, with
+// its own setting. Then the rate falls to 0, and the loss is measured on other mini-batches.
 #pragma once
 
 #include <algorithm>
@@ -15,64 +15,67 @@
 
 namespace omni {
 
-// A setting in a search, with its training.
+// A setting in a search, with the state of its training.
 struct TrialRun {
   Setting setting{};
-  TrainingSnapshot at;           // behind so many iterations of training
-  std::uint64_t iterations = 0;  // from the start of the search
-  std::vector<double> losses{};  // of them
-  double seconds = 0;            // of them
-  std::size_t trial = 0;         // number in Trials::all()
+  TrainingSnapshot at;           // state after `iterations`
+  std::uint64_t iterations = 0;  // trained from the start of the search
+  std::vector<double> losses{};  // by iteration
+  double seconds = 0;            // of the iterations
+  std::size_t trial = 0;         // index in Trials::all()
 };
 
 class Trials : private TrialRunner {
  public:
-  // As much as a search may cost.
+  // How much a search may cost.
   struct Budget {
     std::uint64_t length = 0;   // iterations of a trial at first
-    std::uint64_t allowed = 0;  // iterations that are not kept, of all searches
+    std::uint64_t allowed = 0;  // largest number of discarded iterations in all searches
   };
-  // chance: the loss of a net that has learned how often each class comes.
+  // `chance`: the loss of a net that has only learned the share of each class.
   Trials(Trainer& training, Asynchrony asynchrony, double chance)
       : training_(training), asynchrony_(asynchrony), chance_(chance) {}
 
-  // In iterations, of one more trial.
+  // Returns the cost of one more trial, with cooldown and probes, in iterations.
   std::uint64_t cost(std::uint64_t iterations) const {
     return iterations + cooldown_of(iterations) + probes() / kProbesPerIteration;
   }
-  // Whether one more trial of so many iterations fits.
+  // True: the budget allows one more trial of so many iterations.
   bool can_afford(std::uint64_t iterations, const Budget& budget) const {
     return lost + cost(iterations) <= budget.allowed;
   }
-  // A search around the setting in use. Groups and parameters are then those of any trial.
+  // Searches around the setting in use. Afterwards groups and parameters are those of some trial.
   Result<Found> search(const Setting& given, SearchPlan plan, const Budget& budget);
 
   const std::vector<Trial>& all() const { return trials_; }  // of the last search
   const TrialRun& champion() const { return champion_; }
-  int told() const { return trials_told_; }
-  // What trials and measuring took and did not keep: iterations, of all processes; seconds.
+  int count() const { return trial_count_; }  // trials so far, in this process
+  // Work of trials and measurements that was discarded: iterations, of all processes, and seconds
+  // of this process.
   std::uint64_t lost = 0;
   double lost_seconds = 0;
 
-  // Between searches: the last parameters that were good, and those before.
+  // Between searches two good states of the training are saved; before() is the older one.
   const TrainingSnapshot& before() const { return start_; }
-  void keep();     // what the training has now is good
-  void go_back();  // to before(), of which both become copies
+  void keep();     // saves the current state as a good one
+  void go_back();  // restores before(); both saved states become copies of it
 
-  static constexpr int kSnapshots = 3;  // that are held, at most
+  static constexpr int kSnapshots = 3;  // that are held at most
   static std::uint64_t cooldown_of(std::uint64_t iterations) { return iterations / 4 + 1; }
-  static constexpr double kLearned = 0.98;                 // of the loss at chance
-  static constexpr std::uint64_t kProbesPerIteration = 3;  // a forward pass takes a third
-  std::uint64_t probes() const {  // mini-batches that trials are compared by
+  static constexpr double kLearned =
+      0.98;  // a loss below this share of chance: the net has learned
+  static constexpr std::uint64_t kProbesPerIteration =
+      3;                          // a forward pass takes a third of the time
+  std::uint64_t probes() const {  // number of mini-batches on which trials are compared
     return std::clamp<std::uint64_t>(256 / batch(), 6, 12);
   }
 
  private:
   struct Piece {
     Status ended{};
-    TrainingState state{};       // after it
+    TrainingState state{};       // after the piece
     std::uint64_t done = 0;      // iterations
-    std::vector<double> ends{};  // of them, in seconds
+    std::vector<double> ends{};  // by iteration: when it ended, in seconds
     double seconds = 0, simulated = 0;
   };
   struct PieceOptions {
@@ -92,11 +95,11 @@ class Trials : private TrialRunner {
   }
   void decided(const std::string& reason) override;
 
-  // The iterations of `run` from those done up to so many, then its result.
+  // Continues the training of `run` up to so many iterations and evaluates it.
   Result<TrialResult> advance(TrialRun& run, std::uint64_t iterations);
-  Result<TrialResult> evaluate(const TrialRun& run, TrainingState state,
-                               std::uint64_t iterations, std::uint64_t& spent);
-  // As many iterations as losses, with the groups in use; nobody is told.
+  Result<TrialResult> evaluate(const TrialRun& run, TrainingState state, std::uint64_t iterations,
+                               std::uint64_t& spent);
+  // Trains as many iterations as `losses` has room for, with the groups in use and without reports.
   Piece train_piece(const TrainingState& from, std::span<double> losses,
                     const PieceOptions& options, const IsLost& is_lost = {});
   Result<Probe> probe(std::uint64_t count);
@@ -110,14 +113,14 @@ class Trials : private TrialRunner {
   Asynchrony asynchrony_;
   double chance_;
   Budget budget_{};
-  Saturation timed_;  // numbers of groups; among them that of the first search
-  // Of a search: its start, and the two that are compared.
+  Saturation timed_;  // seconds by number of groups, of which one is that of the first search
+  // The start of a search, and the two settings that are compared.
   TrainingSnapshot start_;
   TrialRun champion_, challenger_;
   std::vector<Trial> trials_;
-  double spread_ = 0, loss_at_start_ = 0;  // of the outputs, at the start of a search
-  int start_groups_ = 1;                   // of a search
-  int trials_told_ = 0;
+  double spread_ = 0, loss_at_start_ = 0;  // Probe::spread and mean loss at the start of a search
+  int start_groups_ = 1;                   // at the start of a search
+  int trial_count_ = 0;
 };
 
 }  // namespace omni

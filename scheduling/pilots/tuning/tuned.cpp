@@ -15,19 +15,21 @@
 namespace omni {
 namespace {
 
-// Trials may cost a tenth of all iterations: half of that in the cold start. Where there is no end,
-// of as many as the training is expected to have.
+// Trials may cost a tenth of all iterations, half of it in the cold start (1 / kColdShare). For a
+// training without an end the number of iterations is estimated: kOutlook times those done, but at
+// least kShortest.
 constexpr std::uint64_t kColdShare = 20, kShortest = 4000, kOutlook = 4;
 constexpr std::uint64_t kFewestTrials = 5;    // in the cold start, however short the training is
-constexpr std::uint64_t kShortestTrial = 20;  // iterations: momentum 0.9 shows in them
-constexpr std::uint64_t kFirstSearch = 8;     // 1 / of the training, after the cold start
-constexpr double kEpochSeconds = 3600;        // between searches, at most
-// The rate stays what it is and falls to 0 at the end. So do trials, or small steps would always
-// look best: large ones move far, and only show it in a cooldown.
-constexpr std::uint64_t kCooldown = 4;  // 1 / of the training
-constexpr int kMostReturns = 12;        // to the last good parameters
+constexpr std::uint64_t kShortestTrial = 20;  // iterations, long enough to judge a momentum of 0.9
+constexpr std::uint64_t kFirstSearch = 8;     // the first search after the cold start: 1 / this
+constexpr double kEpochSeconds = 3600;        // the longest time between two searches
+// The rate is constant and falls to 0 at the end. Trials end in the same way: the advantage of a
+// large step only shows after a cooldown, so small steps would always win without one.
+constexpr std::uint64_t kCooldown = 4;  // the cooldown takes 1 / this of the training
+constexpr int kMostReturns = 12;        // how often good parameters are restored at most
 
-// Of data of one class nothing can be learned. Losses other than softmax's have no such level.
+// Returns the loss at chance. Data of one class have a loss at chance of 0, so log(classes) stands
+// for it. Losses for which it is not known have an infinite one.
 double loss_at_chance(const Net& net, const Dataset& data) {
   const std::optional<double> loss = chance_loss(net, class_shares(data, net.classes()));
   if (!loss) return INFINITY;
@@ -119,7 +121,7 @@ Status Tuned::rested(Trainer& /*training*/) {
 }
 
 Status Tuned::go_on() {
-  // While the rate is still rising, a trial would tell nothing about it.
+  // During burn-in a trial cannot judge the rate, which is still rising.
   const std::uint64_t burn_in = training_->solver().burn_in;
   if (!began_ && !tuning_.warm && iteration() < burn_in) {
     next_rest_ = std::min(burn_in, iteration() + stretch());
@@ -150,13 +152,13 @@ Status Tuned::search_now() {
   const bool cold = !tuning_.warm;
   const Result<Found> found =
       trials_->search(setting(), {.cold = cold, .highest_step = tuning_.highest_step}, budget);
-  // Behind a search another clock begins.
+  // After a search a new virtual clock begins.
   state.simulated_before += simulated;
   state.arrivals.reset();
   if (found) return adopt(*found, budget.length);
   const Error& error = found.error();
   if (error.kind == ErrorKind::interrupted) {
-    // Trials are not part of what the user sees. What they took is part of what is saved.
+    // A trial does not count iterations, but its cost must be saved: a checkpoint is due.
     state.saved_at.reset();
     return stopped_after(iteration());
   }
@@ -200,14 +202,16 @@ Status Tuned::adopt(const Found& found, std::uint64_t searched) {
   return {};
 }
 
-// While nothing learns, soon, with longer trials. Else when the training is twice as old.
+// While nothing learns, the next search comes soon, with longer trials. Otherwise it comes when the
+// training has twice as many iterations.
 std::uint64_t Tuned::next_search(std::uint64_t searched) const {
   const std::uint64_t now = iteration();
   if (!tuning_.warm) return now + 2 * searched;
   std::uint64_t next = std::max(2 * now, horizon() / kFirstSearch);
   if (const double seconds = training_->seconds(); seconds > 0 && now > 0) {
-    const double each = seconds / static_cast<double>(now);
-    next = std::min(next, now + static_cast<std::uint64_t>(std::max(1.0, kEpochSeconds / each)));
+    const double per_iteration = seconds / static_cast<double>(now);
+    next = std::min(next,
+                    now + static_cast<std::uint64_t>(std::max(1.0, kEpochSeconds / per_iteration)));
   }
   return next + 4 * searched < cooldown_start() ? next : UINT64_MAX;
 }
@@ -218,7 +222,8 @@ Result<bool> Tuned::go_back(Trainer& /*training*/, const Error& why) {
   return restored;
 }
 
-// The parameters of the last but one good moment, as the last one may have been about to get lost.
+// Restores the older of the two good states: in the newer one the loss may already have begun to
+// rise.
 Result<bool> Tuned::restore(const Error& why) {
   if (++tuning_.returns > kMostReturns) return false;
   trials_->go_back();
@@ -245,21 +250,21 @@ Result<bool> Tuned::restore(const Error& why) {
 }
 
 Status Tuned::end(Trainer& training) {
-  if (trials_->told() > 0)
+  if (trials_->count() > 0)
     training.say(
         fmt::format("auto: {} trials; discarded work took {:.1f} of {:.1f} seconds, {} "
                     "iterations",
-                    trials_->told(), trials_->lost_seconds, training.seconds() - seconds_before_,
+                    trials_->count(), trials_->lost_seconds, training.seconds() - seconds_before_,
                     trials_->lost));
   return {};
 }
 
 void Tuned::say_layout() {
   const int groups = training_->groups().count();
-  if (groups > 1 && groups != told_groups_)
+  if (groups > 1 && groups != announced_groups_)
     training_->say(fmt::format("auto: {} compute groups on workers {}", groups,
                                describe(spread_groups(groups, workers_))));
-  told_groups_ = groups;
+  announced_groups_ = groups;
 }
 
 std::uint64_t Tuned::left() const {
@@ -272,7 +277,7 @@ std::uint64_t Tuned::horizon() const {
   return end != 0 ? end : std::max(kShortest, kOutlook * iteration());
 }
 
-// A policy that lowers the rate needs no other.
+// There is no cooldown if the solver's policy changes the rate itself.
 std::uint64_t Tuned::cooldown_start() const {
   const std::uint64_t end = training_->options().iterations;
   const bool constant = training_->solver().policy == RatePolicy::constant;
@@ -281,7 +286,7 @@ std::uint64_t Tuned::cooldown_start() const {
 
 std::uint64_t Tuned::length() const {
   if (tuning_.warm) return std::clamp<std::uint64_t>(horizon() / 100, kShortestTrial, 2000);
-  // While nothing learns, trials get longer.
+  // Before the net learns, trials get longer with the number of iterations.
   return std::clamp<std::uint64_t>(std::max(horizon() / 200, iteration() / 16), kShortestTrial,
                                    400);
 }
@@ -289,7 +294,7 @@ std::uint64_t Tuned::length() const {
 Trials::Budget Tuned::budget() const {
   const std::uint64_t half = horizon() / kColdShare;
   const std::uint64_t first = std::max(half, kFewestTrials * trials_->cost(kShortestTrial));
-  // Where nothing learns, training is worth no more than trials.
+  // While nothing learns, trials may take as many iterations as the training has done.
   return {.length = length(),
           .allowed = tuning_.warm ? first + half : std::max(first, iteration())};
 }

@@ -1,6 +1,7 @@
-// Finds the compute groups, the momentum and the learning rate of a training: a synchronous cold
-// start, then searches and stretches of training in turn, and at the end a cooldown of the rate.
-// What the best trial has learned is kept. A loss that rises brings back the last good parameters.
+// Tuned finds the number of compute groups, the momentum and the learning rate of a training. It
+// begins with a synchronous cold start, then alternates searches and training, and ends with a
+// cooldown of the rate. The training goes on from the best trial. When the loss rises, Tuned
+// restores good parameters.
 #pragma once
 
 #include <memory>
@@ -13,19 +14,19 @@
 
 namespace omni {
 
-// What was found, which replaces the solver's, and when the next search is due.
+// The settings found, which replace the solver's, and when the next search is due.
 struct Tuning {
   double momentum = 0, learning_rate = 0;
-  bool warm = false;              // the loss has left the level of chance
+  bool warm = false;              // the loss is below the level of chance
   std::uint64_t next_search = 0;  // iteration; UINT64_MAX: none
-  double highest_step = 0;        // it and larger ones have lost the training before; 0: none
-  std::uint64_t returns = 0;      // to earlier parameters
+  double highest_step = 0;        // with this step or larger ones the training diverged; 0: none
+  std::uint64_t returns = 0;      // how often earlier parameters were restored
 };
 
 class Tuned : public Pilot {
  public:
-  // The groups of the training are as many as may be used at most. It starts with those in use,
-  // and without numbers of before with a search around the solver's momentum and rate.
+  // The training's groups are the largest number that may be used. The pilot starts with those in
+  // use. Without saved numbers it starts with the solver's momentum and rate.
   Tuned(Workers workers, Asynchrony asynchrony) : workers_(workers), asynchrony_(asynchrony) {}
 
   std::string_view name() const override { return "tuned"; }
@@ -48,14 +49,14 @@ class Tuned : public Pilot {
   static constexpr std::uint64_t kFewest = 1200;
 
  private:
-  Status go_on();  // searches that are due, then where to rest next
+  Status go_on();  // does the searches that are due, then sets next_rest_
   Status search_now();
   Status adopt(const Found& found, std::uint64_t searched);
-  Result<bool> restore(const Error& why);                   // false: it was in vain too often
+  Result<bool> restore(const Error& why);                   // false: after too many returns
   std::uint64_t next_search(std::uint64_t searched) const;  // iteration
-  void say_layout();                                        // when it is another one
+  void say_layout();                                        // if the number of groups has changed
   std::uint64_t left() const;                               // iterations
-  std::uint64_t horizon() const;         // iterations that the budget is a share of
+  std::uint64_t horizon() const;         // iterations of which the budget is a share
   std::uint64_t cooldown_start() const;  // iteration; UINT64_MAX: none
   std::uint64_t length() const;          // of trials
   Trials::Budget budget() const;
@@ -68,15 +69,15 @@ class Tuned : public Pilot {
 
   Workers workers_;
   Asynchrony asynchrony_;
-  Trainer* training_ = nullptr;  // once it has begun
+  Trainer* training_ = nullptr;  // null: before begin()
   Tuning tuning_;
-  bool began_ = false;  // the rate does not rise any more
+  bool began_ = false;  // burn-in is over
   std::uint64_t next_rest_ = UINT64_MAX;
-  double seconds_before_ = 0;  // by other processes
-  double chance_ = 0;          // loss of a net that has learned how often each class comes
+  double seconds_before_ = 0;  // of the training in earlier processes
+  double chance_ = 0;          // loss of a net that has only learned the share of each class
   std::optional<Trials> trials_{};
   std::optional<LossWatch> watch_{}, watch_before_{}, watch_at_good_{};
-  int told_groups_ = 0;
+  int announced_groups_ = 0;  // the number in the last message of say_layout()
 };
 
 }  // namespace omni

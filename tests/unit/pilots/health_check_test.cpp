@@ -131,7 +131,7 @@ TEST_F(Health, strict_ends_a_dead_training_and_saves_it) {
     const Outcome outcome = train(run, 5000, true, {.seed = 1}, asynchrony);
     EXPECT_TRUE(outcome.failed);
     ASSERT_TRUE(outcome.failure);
-    EXPECT_EQ(outcome.failure->kind, Ailment::same_output);
+    EXPECT_EQ(outcome.failure->kind, FindingKind::same_output);
     EXPECT_EQ(outcome.failure->error().kind, ErrorKind::diverged);
     EXPECT_LT(outcome.state.iteration, 400u);
     ASSERT_EQ(outcome.saved.size(), 1u);
@@ -145,7 +145,7 @@ TEST_F(Health, tells_steps_that_are_none) {
     Run run(sick_net(options, "relu"));
     const Outcome outcome = train(run, 1000, true);
     ASSERT_TRUE(outcome.failure) << options;
-    EXPECT_EQ(outcome.failure->kind, Ailment::small_steps) << outcome.failure->what;
+    EXPECT_EQ(outcome.failure->kind, FindingKind::small_steps) << outcome.failure->what;
     EXPECT_NE(outcome.failure->remedy.find("raise learning_rate"), std::string::npos);
   }
 }
@@ -169,7 +169,7 @@ TEST_F(Health, tells_a_rate_of_0_at_every_inspection) {
   Run strict(sick_net(policy + "steps=600\n", "tanh"));
   const Outcome outcome = train(strict, 2100, true);
   ASSERT_TRUE(outcome.failure);
-  EXPECT_EQ(outcome.failure->kind, Ailment::small_steps);
+  EXPECT_EQ(outcome.failure->kind, FindingKind::small_steps);
   EXPECT_LT(outcome.state.iteration, 1100u);
   Run poly(sick_net("learning_rate=0.05\npolicy=poly\nmax_batches=1100\n", "tanh"), 2);
   EXPECT_EQ(told(train(poly, 1100, true)), 0);

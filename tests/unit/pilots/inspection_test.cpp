@@ -198,7 +198,7 @@ TEST_F(Inspecting, names_the_layer_that_gives_the_same_for_all) {
   EXPECT_GE(found.samples, 128u) << "one mini-batch is not enough to be sure";
   const auto finding = diagnose(found, {.rate = 0.02, .momentum = 0.9}, LossIs::at_chance);
   ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->kind, Ailment::same_output);
+  EXPECT_EQ(finding->kind, FindingKind::same_output);
   EXPECT_EQ(finding->layer, 1);
   EXPECT_TRUE(finding->sure);
   EXPECT_EQ(finding->where, "net.cfg:13");
@@ -212,7 +212,7 @@ TEST_F(Inspecting, tells_steps_that_are_too_small) {
   EXPECT_FALSE(diagnose(found, {.rate = 1e-3}, LossIs::at_chance));
   const auto small = diagnose(found, {.rate = 1e-12}, LossIs::at_chance);
   ASSERT_TRUE(small);
-  EXPECT_EQ(small->kind, Ailment::small_steps);
+  EXPECT_EQ(small->kind, FindingKind::small_steps);
   EXPECT_TRUE(small->sure);
   const auto none = diagnose(found, {.rate = 0}, LossIs::at_chance);
   ASSERT_TRUE(none);
@@ -227,7 +227,8 @@ TEST_F(Inspecting, tells_gradients_that_vanish) {
   Run run(cfg + "[connected]\noutput=3\nactivation=linear\n[softmax]\n");
   const auto finding = diagnose(look_into(run), {.rate = 0.01, .momentum = 0.9}, LossIs::at_chance);
   ASSERT_TRUE(finding);
-  EXPECT_TRUE(finding->kind == Ailment::no_gradient || finding->kind == Ailment::same_output);
+  EXPECT_TRUE(finding->kind == FindingKind::no_gradient ||
+              finding->kind == FindingKind::same_output);
   EXPECT_GE(finding->layer, 0);
   EXPECT_NE(finding->remedy.find("batch_normalize"), std::string::npos);
 }
