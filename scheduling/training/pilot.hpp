@@ -17,9 +17,8 @@ namespace omni {
 
 class Trainer;
 
-// The settings that a pilot changes while groups rest.
+// The rate and the momentum of the updates after a rest.
 struct Steering {
-  int groups = 0;                                     // in use; 0: as many as before
   double share = 1;                                   // factor of the learning rate
   std::optional<double> momentum{}, learning_rate{};  // replace the solver's; none: its own
   // Between these two iterations the rate falls in equal steps to almost 0.

@@ -46,6 +46,9 @@ Result<ComputeGroups> make_groups(const NetDescription& net, const BuildOptions&
 }
 
 Result<std::unique_ptr<Training>> Training::make(TrainingPlan plan, const Session& session) {
+  if (plan.data == nullptr || !plan.data->train)
+    return Error{ErrorKind::usage, plan.net.name, "the plan has no training data",
+                 "set TrainingPlan::data"};
   plan.build.adam = plan.net.solver.adam;
   plan.pilots.groups = plan.groups.count;
   plan.pilots.workers = workers_of(session);

@@ -34,7 +34,6 @@ class Training {
   Status run() { return run({.seed = plan_.seed}); }
   Status evaluate() { return trainer_->evaluate_now(); }
 
-  TrainingPlan& plan() { return plan_; }
   ComputeGroups& groups() { return groups_; }
   const ComputeGroups& groups() const { return groups_; }
   RankSums* sums() { return sums_ ? &*sums_ : nullptr; }

@@ -33,8 +33,8 @@ struct TrainingPlan {
   std::uint64_t seed = 1;
   MakeStrategy strategy = async();
   PilotOptions pilots{};
-  TrainerOptions
-      length{};  // only its length and intervals are used; the rest follows from the plan
+  // Its solver, strategy and feeds are not used: they follow from the plan.
+  TrainerOptions length{};
   TrainerEvents events{};
 };
 

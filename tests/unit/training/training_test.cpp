@@ -52,6 +52,12 @@ TEST_F(Trainings, a_short_program_trains_lenet) {
   EXPECT_GT(*accuracy, 0.5) << "chance is 0.1";
 }
 
+TEST_F(Trainings, a_plan_without_data_is_refused) {
+  const auto training = Training::make({}, session());
+  ASSERT_FALSE(training);
+  EXPECT_EQ(training.error().what, "the plan has no training data");
+}
+
 // Two that are under way at once, and one after them.
 TEST_F(Trainings, several_in_one_process_train_as_each_alone) {
   const auto net = parse_darknet_cfg(
