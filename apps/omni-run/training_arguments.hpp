@@ -104,7 +104,8 @@ void describe(auto& add, GroupArguments& groups) {
       {.excludes = {{"--auto",
                      "--auto searches the total momentum, and always compensates by theory", one}}},
       "Asynchrony acts like additional momentum. theory (default): reduce the momentum by what the "
-      "number of groups adds; off: do not");
+      "number of groups adds, and raise the rate so that a gradient moves parameters as far; off: "
+      "do not");
 
   add.group("Strategies");
   add("--strategy NAME", &groups.strategy, {.check = not_empty}, strategy_help());

@@ -5,9 +5,7 @@
 namespace omni {
 namespace {
 
-// By the theory groups with compensated momentum need no more updates. In measurements LeNet needed
-// 1.3 times as many with two groups, so a smaller gain does not count.
-constexpr double kAsGood = 1.3;
+constexpr double kAsGood = 1.3;  // see GroupPlan::best()
 
 }  // namespace
 
@@ -28,8 +26,9 @@ int GroupPlan::saturating_groups() const {
 const GroupPlan::Row& GroupPlan::best() const {
   const Row& least = *std::ranges::min_element(rows, {}, &Row::total);
   const auto as_good = [&](const Row& row) {
-    if (!least.penalty_error || !row.penalty_error) return kAsGood;
-    const double error = *least.penalty_error / least.penalty + *row.penalty_error / row.penalty;
+    double error = 0;
+    for (const Row* each : {&least, &row})
+      if (each->penalty_error) error += *each->penalty_error / *each->penalty;
     return 1 + std::min(error, kAsGood - 1);
   };
   return *std::ranges::find_if(

@@ -2,6 +2,7 @@
 // groups, and the best number. A Saturation tells up to which number iterations get faster.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -53,11 +54,12 @@ struct GroupPlan {
     IterationWork work{};            // measured, from which the prediction is made
     std::vector<double> measured{};  // s per iteration, by round; see plan_groups()
     Momentum momentum{};
-    double penalty = 1;                     // number of updates needed, relative to one group
-    std::optional<double> penalty_error{};  // none: the penalty is that of the theory
+    // The number of updates needed, relative to one group, and its error; none: not measured.
+    std::optional<double> penalty{}, penalty_error{};
 
-    // Returns the relative time of a whole training, to compare rows.
-    double total() const { return predicted * penalty; }
+    // Returns the relative time of a whole training, to compare rows. A penalty that was not
+    // measured is supposed to be the root of the number of groups, as in published tables.
+    double total() const { return predicted * penalty.value_or(std::sqrt(groups)); }
     std::optional<double> median_measured() const;
   };
   std::vector<Row> rows;  // one for each of planned_groups()
@@ -65,8 +67,7 @@ struct GroupPlan {
 
   int saturating_groups() const;
   // Returns the row with the smallest total; of equal rows that with the fewest groups. Rows are
-  // equal within the errors of measured penalties, or within a factor of 1.3 if a penalty is that
-  // of the theory.
+  // equal within the errors of measured penalties, but at most within a factor of 1.3.
   const Row& best() const;
 };
 

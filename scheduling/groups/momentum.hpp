@@ -1,18 +1,21 @@
-// Asynchrony acts like momentum. Gradients of age tau continue an earlier direction: with a mean
-// staleness of S the parameters move as if a momentum of S / (1 + S) were added (Mitliagkas et al.,
-// "Asynchrony begets momentum"); for g groups that is 1 - 1/g. The two combine as
+// Momentum of groups whose gradients are old. Gradients of age tau continue an earlier direction:
+// with a mean staleness of S the parameters move as if a momentum of S / (1 + S) were added
+// (Mitliagkas et al., "Asynchrony begets momentum"); for g groups that is 1 - 1/g. The two combine
+// as
 //   total = explicit + implicit - explicit * implicit
-// So the total that was tuned for one group stays the same if the explicit momentum is lowered. The
-// explicit momentum can become negative. The learning rate is unchanged.
+// A gradient moves the parameters by rate / (1 - explicit momentum) in all, whatever its age. This
+// is the step. So compensation lowers the explicit momentum and raises the rate: the total and the
+// step stay those that were tuned for one group.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace omni {
 
 enum class Compensation {
-  off,     // explicit momentum as tuned, whatever the staleness
+  off,     // momentum and rate as tuned, whatever the staleness
   theory,  // implicit momentum from the number of groups
 };
 
@@ -21,6 +24,9 @@ struct Momentum {
   double explicit_part = 0;  // momentum in the updates of replicated parameters
   double implicit_part = 0;  // momentum that asynchrony adds
   double total() const { return explicit_part + implicit_part - explicit_part * implicit_part; }
+  // Factor of the rate in the updates of replicated parameters, with which the step is the tuned
+  // one.
+  double rate_factor() const { return (1 - explicit_part) / (1 - tuned); }
 };
 
 inline double implicit_of_groups(int groups) {
@@ -28,22 +34,20 @@ inline double implicit_of_groups(int groups) {
   return mean_staleness / (1 + mean_staleness);
 }
 
-// Returns a momentum with the total `tuned`, as far as the bound of the explicit part allows.
+// Returns a momentum with the total `tuned`, as far as explicit momentum of 0 or more allows. At
+// the same step negative momentum does not help: see stable_step().
 inline Momentum compensate(double tuned, double implicit) {
-  // With a lower explicit momentum an update would undo most of the previous one. Networks are not
-  // known to be tuned to less than -0.675.
-  constexpr double kLowest = -0.7;
-  return {tuned, std::max(1 - (1 - tuned) / (1 - implicit), std::min(kLowest, tuned)), implicit};
+  return {tuned, std::max(1 - (1 - tuned) / (1 - implicit), std::min(0.0, tuned)), implicit};
 }
 inline bool is_kept(const Momentum& momentum) {
   return std::abs(momentum.total() - momentum.tuned) < 1e-9;
 }
 
-// Returns the number of updates needed, relative to one group. It is 1 while the total momentum is
-// the tuned one. With a higher total it is proportional to 1 / (1 - total).
-inline double statistical_penalty(const Momentum& momentum) {
-  return std::max(1.0, (1 - momentum.tuned) / (1 - momentum.total()));
-}
+// Returns the largest step, times the curvature of a quadratic, that is stable without momentum if
+// every gradient is so many updates old. With 2 groups or more, explicit momentum from -0.7 to 0.9
+// changes the bound by less than a third. Ages that vary as much as those of exponential times
+// allow larger steps: 1.5, 2.3, 3 and 4 times for 2, 4, 8 and 16 groups.
+inline double stable_step(int age) { return 2 * std::sin(std::numbers::pi / (2 * (2 * age + 1))); }
 
 // Returns the momentum of all updates; it is the same for all groups, since they share the
 // velocity. `stale`: groups have replicas of trainable parameters; otherwise all of these are

@@ -1,9 +1,9 @@
-// Guard finds the learning rate of several groups, up to the given one. With gradients that are S
-// updates old, rate / (1 - momentum) must be below about (pi / 2) / (S + 1/2) over the curvature.
-// Without staleness and with momentum 0.9 the bound is 38 over the curvature. So a rate that suits
-// one group can be far too large for several, and the curvature is not known in advance. The
-// training begins with a share of the rate, which doubles unless the loss rises. When the loss
-// rises, Guard restores the last good parameters and halves the share.
+// Guard finds the learning rate of several groups, up to the given one. With old gradients the
+// step, rate / (1 - momentum), must be below stable_step() over the curvature
+// (groups/momentum.hpp). Without staleness and with momentum 0.9 the bound is 38 over the
+// curvature. So a rate that suits one group can be far too large for several, and the curvature is
+// not known in advance. The training begins with a share of the rate, which doubles unless the loss
+// rises. When the loss rises, Guard restores the last good parameters and halves the share.
 #pragma once
 
 #include <string>
@@ -31,6 +31,7 @@ class Guard : public Pilot {
   Status end(Trainer& training) override;
   std::vector<double> numbers() const override;
 
+  // Returns the share with which a step that is usual for one group is stable.
   static double first_share(int groups);
 
  private:

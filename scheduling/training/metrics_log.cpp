@@ -175,7 +175,7 @@ Status MetricsLog::planned(const GroupPlan::Row& row, bool chosen, std::uint64_t
                  {"planned_groups", row.groups},
                  {"predicted_seconds", metrics_number(row.predicted)},
                  {"explicit_momentum", metrics_number(row.momentum.explicit_part)},
-                 {"statistical_penalty", metrics_number(row.penalty)},
+                 {"statistical_penalty", metrics_number(row.penalty.value_or(NAN))},
                  {"chosen", chosen}});
 }
 

@@ -154,8 +154,10 @@ TEST(Groups, measured_updates_are_kept) {
     EXPECT_EQ(run.exit_code, 0) << run.errors;
     return json::parse(run.output)["rows"];
   };
-  for (const json& row : rows({"--data", "synthetic:640:10"}))
+  for (const json& row : rows({"--data", "synthetic:640:10"})) {
     EXPECT_TRUE(row["statistical_penalty_error"].is_null());
+    EXPECT_EQ(row["statistical_penalty"].is_null(), row["groups"] != 1);
+  }
   const json measured = rows({"--data", "synthetic:640:10", "--measure-updates", "128"});
   EXPECT_TRUE(measured[0]["statistical_penalty_error"].is_number());
   EXPECT_EQ(measured[0]["statistical_penalty"], 1);

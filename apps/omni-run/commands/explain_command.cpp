@@ -87,10 +87,12 @@ Status explain_command(const ExplainArguments& arguments) {
   for (const Decision& each : decisions) {
     const double at = figure_of(each, "iteration");
     if (each.contains("planned_groups")) {
-      log::result("iteration {:.0f}: {}: {:.3f} ms x {:.2f} updates{}\n", at,
+      const double penalty = figure_of(each, "statistical_penalty");
+      log::result("iteration {:.0f}: {}: {:.3f} ms x {} updates{}\n", at,
                   groups_in_words(figure_of(each, "planned_groups")),
                   1e3 * figure_of(each, "predicted_seconds"),
-                  figure_of(each, "statistical_penalty"), is_chosen(each) ? ", chosen" : "");
+                  penalty > 0 ? fmt::format("{:.2f}", penalty) : "unmeasured",
+                  is_chosen(each) ? ", chosen" : "");
     } else if (each.contains("timed_groups")) {
       log::result("iteration {:.0f}: with {} {:.3f} ms{}\n", at,
                   groups_in_words(figure_of(each, "timed_groups")),

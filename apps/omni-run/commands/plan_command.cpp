@@ -25,8 +25,8 @@ namespace {
 
 std::string updates_of(const GroupPlan::Row& row) {
   if (row.groups == 1) return "1";
-  if (row.penalty_error) return fmt::format("{:.2f} +- {:.2f}", row.penalty, *row.penalty_error);
-  return fmt::format("{:.2f}?", row.penalty);
+  if (row.penalty) return fmt::format("{:.2f} +- {:.2f}", *row.penalty, *row.penalty_error);
+  return "not measured";
 }
 
 // What the nodes' link is, and who says so.
@@ -82,10 +82,11 @@ void print_table(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
   for (const GroupPlan::Row& row : plan.rows) {
     const double hardware = row.predicted / plan.rows.front().predicted;
     const auto measured = row.median_measured();
-    log::result("{:>6} {:>10} {:>9.3f} {:>9.3f} {:>12.3f} {:>11} {:>9.2f} {:>14} {:>9.2f}\n",
+    log::result("{:>6} {:>10} {:>9.3f} {:>9.3f} {:>12.3f} {:>11} {:>9.2f} {:>14} {:>9}\n",
                 row.groups, row.groups - 1, row.momentum.implicit_part, row.momentum.explicit_part,
                 1e3 * row.predicted, measured ? fmt::format("{:.3f}", 1e3 * *measured) : "-",
-                hardware, updates_of(row), hardware * row.penalty);
+                hardware, updates_of(row),
+                row.penalty ? fmt::format("{:.2f}", hardware * *row.penalty) : "-");
   }
   const IterationWork& work = plan.rows.back().work;
   log::result(
@@ -93,9 +94,8 @@ void print_table(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
       "{:.3f} ms, exchanges {:.3f} ms\n",
       plan.rows.back().groups, plan.rows.back().groups == 1 ? "" : "s", 1e3 * work.groups,
       1e3 * work.merged, 1e3 * work.exchanges);
-  const bool measured = std::ranges::all_of(plan.rows, [](const GroupPlan::Row& row) {
-    return row.groups == 1 || row.penalty_error.has_value();
-  });
+  const bool measured = std::ranges::all_of(
+      plan.rows, [](const GroupPlan::Row& row) { return row.penalty.has_value(); });
   const int best = plan.best().groups, saturating = plan.saturating_groups();
   log::result(
       "best: {} group{}\nstaleness: age of a gradient, in updates; implicit: momentum that "
@@ -103,7 +103,8 @@ void print_table(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
       "hardware: time per iteration; updates: updates needed{}; time: their product; all relative "
       "to one group\n{} group{} saturate{} this machine (more are predicted "
       "to be less than {:.0f} % faster)\n",
-      best, best == 1 ? "" : "s", measured ? "" : " (?: by theory, see --measure-updates)",
+      best, best == 1 ? "" : "s",
+      measured ? "" : " (--measure-updates measures them; best supposes the root of the groups)",
       saturating, saturating == 1 ? "" : "s", saturating == 1 ? "s" : "",
       100 * (kWorthMoreGroups - 1));
   print_forecast(nodes, link);
@@ -131,7 +132,7 @@ void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
                     {"measured_seconds", nullable(row.median_measured())},
                     {"measured_rounds", row.measured},
                     {"hardware_penalty", row.predicted / plan.rows.front().predicted},
-                    {"statistical_penalty", row.penalty},
+                    {"statistical_penalty", nullable(row.penalty)},
                     {"statistical_penalty_error", nullable(row.penalty_error)}});
   nlohmann::ordered_json all{{"rows", list}, {"saturating_groups", plan.saturating_groups()}};
   if (!nodes.empty()) {

@@ -60,10 +60,10 @@ Result<double> timed(const TrainableNet& spec, const PlanArguments& arguments, i
   return training->seconds_per_iteration(arguments.iterations + 4 * groups, asynchrony);
 }
 
-// Sets the row's penalty: the measured one, or else that of the theory.
+// Sets the row's momentum, and its penalty if that was measured.
 void add_updates(GroupPlan::Row& row, const PlanArguments& arguments, double tuned_momentum) {
   row.momentum = momentum_of_groups(arguments.compensation, tuned_momentum, row.groups, true);
-  row.penalty = statistical_penalty(row.momentum);
+  if (row.groups == 1) row.penalty = 1;
   const auto known = std::ranges::find(arguments.counts, row.groups, &UpdateRatio::groups);
   if (known == arguments.counts.end()) return;
   row.penalty = known->ratio;
@@ -251,9 +251,9 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
   }
   std::string reason;
   for (const GroupPlan::Row& row : plan.rows)
-    reason += fmt::format(
-        "{}{:.2f} ms x {:.2f}{} with {}", reason.empty() ? "" : ", ", 1e3 * row.predicted,
-        row.penalty, row.penalty_error || row.groups == 1 ? "" : " (not measured)", row.groups);
+    reason += fmt::format("{}{:.2f} ms x {:.2f}{} with {}", reason.empty() ? "" : ", ",
+                          1e3 * row.predicted, row.total() / row.predicted,
+                          row.penalty ? "" : " (not measured)", row.groups);
   return ChosenGroups{plan.best().groups,
                       "predicted time per iteration x updates needed: " + reason, std::move(plan)};
 }

@@ -3,11 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 namespace omni {
 namespace {
 
 // Rows for 1, 2, 4 ... groups.
-GroupPlan plan_of(const std::vector<std::pair<double, double>>& seconds_and_penalties) {
+GroupPlan plan_of(
+    const std::vector<std::pair<double, std::optional<double>>>& seconds_and_penalties) {
   GroupPlan plan;
   int groups = 1;
   for (const auto& [seconds, penalty] : seconds_and_penalties) {
@@ -23,11 +28,17 @@ TEST(GroupPlan, best_is_the_smallest_time_times_penalty) {
   EXPECT_EQ(plan_of({{8, 1}, {5, 2}, {4, 4}}).best().groups, 1);
 }
 
-TEST(GroupPlan, of_predictions_that_differ_less_than_asynchrony_costs_the_fewest_groups_are_best) {
-  EXPECT_EQ(plan_of({{4.03, 1}, {4.03, 1}, {3.98, 1}}).best().groups, 1);
-  EXPECT_EQ(plan_of({{4.03, 1}, {2.03, 1}, {1.98, 1}}).best().groups, 2);
-  EXPECT_EQ(plan_of({{4.03, 1}, {2.55, 1}, {1.98, 1}}).best().groups, 2);
-  EXPECT_EQ(plan_of({{4.03, 1}, {2.6, 1}, {1.98, 1}}).best().groups, 4);
+TEST(GroupPlan, a_penalty_that_was_not_measured_is_supposed_to_be_the_root_of_the_groups) {
+  EXPECT_EQ(plan_of({{4, 1}, {2.9, {}}, {2.1, {}}}).best().groups, 1);
+  EXPECT_EQ(plan_of({{4, 1}, {2.7, {}}, {2.1, {}}}).best().groups, 2);
+  EXPECT_EQ(plan_of({{4, 1}, {2.7, {}}, {1.8, {}}}).best().groups, 4);
+}
+
+TEST(GroupPlan, of_rows_that_differ_less_than_their_errors_the_one_with_the_fewest_groups_is_best) {
+  GroupPlan plan = plan_of({{4, 1}, {3, 1.3}});
+  EXPECT_EQ(plan.best().groups, 2);
+  plan.rows[1].penalty_error = 0.1;
+  EXPECT_EQ(plan.best().groups, 1);
 }
 
 TEST(GroupPlan, as_many_groups_as_there_may_be_are_looked_at) {
