@@ -54,6 +54,8 @@ class TrainingSnapshot {
   // groups, all groups start from the masters.
   void restore(ComputeGroups& groups) const;
 
+  void drop_replicas() { replicas_.clear(), groups_ = 0; }
+
   const TrainingState& state() const { return state_; }
   // Returns the size of a snapshot if all groups are in use.
   static std::size_t bytes(ComputeGroups& groups, bool with_replicas = true);

@@ -29,6 +29,10 @@ std::string shown_text(const Decision& line, const char* key) {
 
 bool is_chosen(const Decision& line) { return line.value("chosen", Decision(false)) == true; }
 
+std::string step_text(const Decision& line, const char* key) {
+  return line[key].is_number() ? fmt::format("{:.2g}", figure_of(line, key)) : "no step";
+}
+
 std::string groups_in_words(double groups) {
   return fmt::format("{:.0f} group{}", groups, groups == 1 ? "" : "s");
 }
@@ -58,7 +62,8 @@ Result<std::vector<Decision>> decisions_in(const std::string& file) {
     if (!object)
       return Error{ErrorKind::data, fmt::format("{}:{}", file, number), "is no line of metrics",
                    "give the file of --metrics"};
-    for (const char* kind : {"trial", "timed_groups", "planned_groups", "returned_to"})
+    for (const char* kind : {"trial", "timed_groups", "planned_groups", "returned_to", "swept_from",
+                             "discarded_iterations"})
       if (object->contains(kind)) {
         found.push_back(std::move(*object));
         break;
@@ -83,7 +88,7 @@ Status explain_command(const ExplainArguments& arguments) {
     return {};
   }
   std::optional<double> search;
-  double trials = 0, iterations = 0, seconds = 0, returns = 0;
+  double trials = 0, discarded = 0, seconds = 0, returns = 0;
   for (const Decision& each : decisions) {
     const double at = figure_of(each, "iteration");
     if (each.contains("planned_groups")) {
@@ -103,6 +108,14 @@ Status explain_command(const ExplainArguments& arguments) {
       log::result("iteration {:.0f}: back to the parameters of iteration {:.0f}, rate {:.3g}: {}\n",
                   at, figure_of(each, "returned_to"), figure_of(each, "learning_rate"),
                   shown_text(each, "reason"));
+    } else if (each.contains("swept_from")) {
+      log::result(
+          "iteration {:.0f}: {:.0f} iterations with a growing step, from {:.2g} on: the loss is "
+          "lowest at {}, it diverges at {}\n",
+          at, figure_of(each, "iterations"), figure_of(each, "swept_from"),
+          step_text(each, "best_step"), step_text(each, "failing_step"));
+    } else if (each.contains("discarded_iterations")) {
+      discarded = figure_of(each, "discarded_iterations");
     } else {
       if (search != at)
         log::result(
@@ -111,15 +124,14 @@ Status explain_command(const ExplainArguments& arguments) {
             "decision");
       search = at;
       ++trials;
-      iterations += figure_of(each, "iterations");
       seconds += figure_of(each, "seconds");
       print_trial(each);
     }
   }
   log::result(
-      "* chosen: its training was kept\n{:.0f} trials took {:.0f} iterations and {:.2f} s; earlier "
-      "parameters were restored {:.0f} times\n",
-      trials, iterations, seconds, returns);
+      "* chosen: its training was kept\n{:.0f} trials took {:.2f} s and discarded {:.0f} "
+      "iterations; earlier parameters were restored {:.0f} times\n",
+      trials, seconds, discarded, returns);
   return {};
 }
 

@@ -17,7 +17,10 @@ constexpr double kWorth = 0.02, kErrors = 2.5;
 using Verdict = Comparison::Verdict;
 
 constexpr double kCoarse = 10, kFine = 3.1622776601683795;  // factors between steps
-constexpr int kFarthest = 3;   // coarse steps that are tried while nothing learns
+constexpr int kFarthest = 3;  // steps that are tried while nothing learns
+// Shares 1 / this of the failing step: those between the first two are usual, the last is likely.
+constexpr double kMost = 3, kLeast = 1000, kLikely = 100;
+constexpr double kEdge = 8;    // larger steps than 1 / this of the failing one are near it
 constexpr int kMostCuts = 6;   // how often the step is lowered while every trial diverges
 constexpr int kDoublings = 2;  // how often the length of an undecided trial is doubled
 constexpr double kMemories =
@@ -49,19 +52,38 @@ class Race {
 
   Result<Found> run() {
     // A trial is too short to judge a high momentum: it uses the same step with less momentum.
-    const double most = std::min(kUsual, longest_momentum(plan_.length));
+    most_ = std::min(kUsual, longest_momentum(plan_.length));
     if (plan_.cold && given_.momentum > longest_momentum(plan_.length))
-      champion_ = with_momentum(given_, most);
+      champion_ = with_momentum(given_, most_);
+    if (plan_.cold) OMNI_CHECK(sweep());
     OMNI_CHECK(open());
-    OMNI_CHECK(plan_.cold ? find_magnitude() : Status());
+    if (plan_.cold) OMNI_CHECK(find_magnitude());
     if (plan_.groups_first) OMNI_CHECK(try_groups());
     OMNI_CHECK(refine());
-    OMNI_CHECK(try_momenta(most));
+    OMNI_CHECK(try_momenta());
     if (!plan_.groups_first) OMNI_CHECK(try_groups());
-    return Found{end() == TrialEnd::learns ? champion_ : way_out_, end()};
+    return Found{learns() ? champion_ : way_out_, end(), learns(), diverged_, range_.fails};
   }
 
  private:
+  // Finds the range of steps. The sweep begins at 1 / kBelow of the given step, and much lower if
+  // the training diverges within kFewest iterations.
+  Status sweep() {
+    constexpr double kPerDecade = 10, kBelow = 10, kFarBelow = 1e5;
+    constexpr std::size_t kFewest = 12;
+    const std::size_t most = std::clamp<std::size_t>(4 * plan_.length, 40, 80);
+    const double factor = std::pow(10, 1 / kPerDecade);
+    for (const double below : {kBelow, kFarBelow}) {
+      OMNI_TRY(const StepSweep sweep, runner_.sweep(step_of(given_) / below, factor, most));
+      range_ = step_range(sweep, plan_.chance);
+      runner_.swept(sweep, range_);
+      if (!range_.fails) range_.fails = sweep.first * std::pow(factor, std::ssize(sweep.losses));
+      if (sweep.losses.size() >= kFewest) break;
+    }
+    plan_.failing_step = *range_.fails;
+    return {};
+  }
+
   // Runs the champion's own trial.
   Status open() {
     for (int cut = 0; cut <= kMostCuts; ++cut) {
@@ -75,8 +97,10 @@ class Race {
         if (first.end == TrialEnd::diverged) break;
         return {};
       }
-      runner_.decided("diverged: the step is cut to a tenth");
-      champion_ = scaled(champion_, 1 / kCoarse);
+      diverged_.push_back(champion_);
+      const Setting next = cut_step();
+      runner_.decided(fmt::format("diverged: next, the rate {:.3g}", next.learning_rate));
+      champion_ = next;
     }
     return Error{ErrorKind::diverged, "--auto",
                  fmt::format("all {} trials diverged, down to the learning rate {:.3g}",
@@ -84,11 +108,29 @@ class Race {
                  "check the data, or lower --learning-rate, or add --burn-in"};
   }
 
-  TrialEnd end() const { return champions_.rbegin()->second.end; }
+  // Returns the champion with the step that the sweep suggests, or with a tenth of its step.
+  Setting cut_step() const {
+    const Setting tenth = scaled(champion_, 1 / kCoarse);
+    return plan_.cold && swept_step() < step_of(tenth) ? with_step(champion_, swept_step()) : tenth;
+  }
+
+  // Returns the step that the sweep suggests: half of the one with the lowest loss, as the loss
+  // follows the step with a delay.
+  double swept_step() const { return range_.best ? *range_.best / 2 : *range_.fails / kLikely; }
+
+  const TrialResult& result() const { return champions_.rbegin()->second; }
+  TrialEnd end() const { return result().end; }
+  bool learns() const {
+    return end() == TrialEnd::learns && result().loss() < kNearChance * plan_.chance;
+  }
 
   bool pointless(const Setting& setting) const {
     const double slack = 0.99;  // for rounding errors
-    return (plan_.highest_step > 0 && step_of(setting) > slack * plan_.highest_step) ||
+    return std::ranges::any_of(plan_.failed,
+                               [&](const auto& failed) {
+                                 return failed.first <= setting.groups &&
+                                        step_of(setting) > slack * failed.second;
+                               }) ||
            !runner_.can_afford(plan_.length) ||
            // Larger steps are stable only with fewer groups or more momentum.
            std::ranges::any_of(diverged_,
@@ -117,7 +159,7 @@ class Race {
       if (!champions_.contains(length)) {
         OMNI_TRY(champions_[length], runner_.defend(length));
       }
-      comparison = compare(own[length], champions_[length]);
+      comparison = compare(own[length], champions_[length], plan_.chance);
       if (comparison.verdict != Verdict::unsure || doubling == kDoublings ||
           !runner_.can_afford(3 * length))
         break;
@@ -125,11 +167,14 @@ class Race {
     const bool larger = step_of(setting) > step_of(champion_);
     const bool tie = comparison.verdict == Verdict::tie || comparison.verdict == Verdict::unsure;
     // In a tie the given setting wins, otherwise the larger step, if it is only larger by kFine.
-    const bool prefers = tie && comparison.gain > 0 && larger && !prefers_larger_ &&
-                         !(champion_ == given_) && end() == TrialEnd::learns &&
-                         setting.groups == champion_.groups &&
+    // Steps near the failing one are too large in the long run, which a trial does not show.
+    const double edge = plan_.failing_step / kEdge;
+    const bool tells = tie && learns() && setting.groups == champion_.groups;
+    const bool prefers = tells && comparison.gain > 0 && larger && !prefers_larger_ &&
+                         !(champion_ == given_) && step_of(setting) < edge &&
                          step_of(setting) < 1.1 * kFine * step_of(champion_);
-    const bool wins = comparison.verdict == Verdict::better || prefers;
+    const bool safer = tells && !larger && step_of(champion_) > edge;
+    const bool wins = comparison.verdict == Verdict::better || prefers || safer;
     prefers_larger_ = prefers_larger_ || prefers;
     last_ = own[length].end;
     if (last_ == TrialEnd::diverged) diverged_.push_back(setting);
@@ -150,10 +195,11 @@ class Race {
                                    : describe(champion_));
     if (numbers.empty()) return wins ? "it learns more surely " + than : "no better " + than;
     const char* rule =
-        comparison.verdict == Verdict::better  ? "more than 2 % and 2.5 standard errors"
-        : comparison.verdict == Verdict::worse ? "more than 2 % or 2.5 standard errors"
-        : wins                                 ? "no sure difference: the larger step"
-                                               : "no sure difference: the older one";
+        comparison.verdict == Verdict::better           ? "more than 2 % and 2.5 standard errors"
+        : comparison.verdict == Verdict::worse          ? "more than 2 % or 2.5 standard errors"
+        : wins && step_of(setting) < step_of(champion_) ? "no sure difference: the safer step"
+        : wins                                          ? "no sure difference: the larger step"
+                                                        : "no sure difference: the older one";
     return fmt::format("loss {} {} ({})", numbers, than, rule);
   }
 
@@ -167,40 +213,45 @@ class Race {
     }
   }
 
-  // Finds the order of magnitude of the step. A net whose loss stays at chance mostly takes too
-  // small or too few steps. A net whose outputs are the same for all images took too large ones.
+  // Compares the given step with the one that the sweep suggests.
   Status find_magnitude() {
-    const Setting from = champion_;
-    way_out_ = end() == TrialEnd::dead ? scaled(from, 1 / kCoarse) : from;
-    for (int far = 1; far <= 2 * kFarthest && end() == TrialEnd::dead; ++far)
-      OMNI_CHECK(duel(scaled(from, std::pow(kCoarse, -far))));
-    if (end() == TrialEnd::at_chance) OMNI_CHECK(leave_chance());
-    if (end() != TrialEnd::learns) return {};
-    OMNI_TRY(const bool up, climb(kCoarse));
-    if (!up) OMNI_CHECK(climb(1 / kCoarse));
+    if (!range_.best) return leave_chance(*range_.fails);
+    const double factor = swept_step() / step_of(champion_);
+    if (factor > 0.5 && factor < 2) return {};
+    // Without momentum a step may diverge that the sweep bore.
+    Setting swept =
+        champion_.momentum < kSweepMomentum ? with_momentum(champion_, most_) : champion_;
+    swept = with_step(swept, swept_step());
+    last_ = TrialEnd::diverged;
+    for (int cut = 0; cut < kFarthest && last_ == TrialEnd::diverged; ++cut) {
+      OMNI_CHECK(duel(swept));
+      swept = scaled(swept, 1 / kFine);
+    }
     return {};
   }
 
-  Status leave_chance() {
-    const Setting from = champion_;
-    Setting largest = from;  // the largest step with which outputs still differ between images
-    for (int far = 1; far <= kFarthest && end() != TrialEnd::learns; ++far) {
-      const Setting next = scaled(from, std::pow(kCoarse, far));
+  // Nothing was learned in the sweep, so trials of this length only show which steps are too large.
+  // A step of a usual size is kept; otherwise the training goes on with the suggested one, or with
+  // the largest below it that does no harm.
+  Status leave_chance(double fails) {
+    const double step = step_of(champion_);
+    // With small steps the loss stays above chance, as it is at first.
+    const bool harms = end() < TrialEnd::above_chance ||
+                       (end() == TrialEnd::above_chance && step > fails / kLeast);
+    if (!harms && step < fails / kMost && step > fails / kLeast) return {};
+    Setting next =
+        with_step(champion_, harms ? std::min(swept_step(), step / kCoarse) : swept_step());
+    last_ = TrialEnd::diverged;
+    for (int cut = 0; cut < kFarthest && last_ < TrialEnd::above_chance; ++cut) {
       OMNI_CHECK(duel(next));
-      if (last_ != TrialEnd::at_chance) break;
-      largest = next;
+      if (last_ >= TrialEnd::above_chance) way_out_ = next;
+      next = scaled(next, 1 / kFine);
     }
-    for (int far = 1; far < kFarthest && end() != TrialEnd::learns; ++far)
-      OMNI_CHECK(duel(scaled(from, std::pow(kCoarse, -far))));
-    if (end() != TrialEnd::learns) OMNI_CHECK(duel(scaled(largest, kFine)));
-    // A step is safe if outputs still differ with a step that is ten times as large.
-    if (const Setting safe = scaled(largest, 1 / kCoarse); step_of(safe) > 2 * step_of(from))
-      way_out_ = safe;
     return {};
   }
 
   Status refine() {
-    if (end() != TrialEnd::learns) return {};
+    if (!learns()) return {};
     // Later in a training the best step is rarely larger than before, so smaller ones come first.
     const double first = plan_.cold ? kFine : 1 / kFine;
     OMNI_TRY(const bool any, climb(first));
@@ -208,9 +259,9 @@ class Race {
     return {};
   }
 
-  Status try_momenta(double most) {
-    if (end() != TrialEnd::learns) return {};
-    for (const double momentum : {most, 0.0, given_.momentum}) {
+  Status try_momenta() {
+    if (!learns()) return {};
+    for (const double momentum : {most_, 0.0, given_.momentum}) {
       if (momentum > longest_momentum(plan_.length)) continue;
       const Setting same_step = with_momentum(champion_, momentum);
       const bool more = momentum > champion_.momentum + kOtherMomentum;
@@ -225,7 +276,7 @@ class Race {
   }
 
   Status try_groups() {
-    if (end() != TrialEnd::learns) return {};
+    if (!learns()) return {};
     // More groups mean staler gradients, with which only smaller steps are stable. The largest
     // number of groups that wins becomes the champion; then smaller numbers are compared with it.
     for (const int groups : plan_.more_groups) {
@@ -242,6 +293,8 @@ class Race {
 
   Setting given_;
   SearchPlan plan_;
+  double most_ = 0;  // momentum
+  StepRange range_;  // `fails` is known after the sweep
   TrialRunner& runner_;
   Setting champion_, way_out_;                      // way_out_ is used where nothing learns
   std::map<std::uint64_t, TrialResult> champions_;  // results of the champion, by iterations
@@ -260,6 +313,11 @@ std::string describe(const Setting& setting) {
 
 double step_of(const Setting& setting) { return setting.learning_rate / (1 - setting.momentum); }
 
+Setting with_step(Setting setting, double step) {
+  setting.learning_rate = step * (1 - setting.momentum);
+  return setting;
+}
+
 double TrialResult::loss() const { return mean_of(losses).mean; }
 
 double TrialResult::error() const { return mean_of(losses).error(); }
@@ -270,6 +328,7 @@ std::string TrialResult::text() const {
     case TrialEnd::diverged: return "diverged";
     case TrialEnd::dead:
       return fmt::format("loss {:.4g}, the same outputs for all images", mean.mean);
+    case TrialEnd::above_chance: return fmt::format("loss {:.4g}, above chance", mean.mean);
     case TrialEnd::at_chance: return fmt::format("loss {:.4g}, at chance", mean.mean);
     case TrialEnd::behind: return "given up, far behind";
     case TrialEnd::learns: return fmt::format("loss {:.4g} +- {:.2g}", mean.mean, mean.error());
@@ -277,15 +336,18 @@ std::string TrialResult::text() const {
   return "";
 }
 
-Comparison compare(const TrialResult& challenger, const TrialResult& champion) {
+Comparison compare(const TrialResult& challenger, const TrialResult& champion, double chance) {
   using Verdict = Comparison::Verdict;
-  if (challenger.end != champion.end || challenger.end != TrialEnd::learns) {
-    const auto rank = [](TrialEnd end) { return static_cast<int>(end); };
-    if (challenger.end == TrialEnd::behind) return {Verdict::worse};
-    return {rank(challenger.end) > rank(champion.end)   ? Verdict::better
-            : rank(challenger.end) < rank(champion.end) ? Verdict::worse
-                                                        : Verdict::tie};
+  const auto fails = [](const TrialResult& trial) { return trial.end <= TrialEnd::above_chance; };
+  const auto near = [&](const TrialResult& trial) {
+    return trial.end == TrialEnd::at_chance || !(trial.loss() < kNearChance * chance);
+  };
+  if (challenger.end == TrialEnd::behind) return {Verdict::worse};
+  if (fails(challenger) || fails(champion)) {
+    if (challenger.end == champion.end) return {Verdict::tie};
+    return {challenger.end > champion.end ? Verdict::better : Verdict::worse};
   }
+  if (near(challenger) && near(champion)) return {Verdict::tie};
   std::vector<double> gains(std::min(challenger.losses.size(), champion.losses.size()));
   for (std::size_t i = 0; i < gains.size(); ++i)
     gains[i] = champion.losses[i] - challenger.losses[i];

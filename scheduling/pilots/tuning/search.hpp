@@ -4,11 +4,14 @@
 // better becomes the champion. A TrialRunner trains; the search does not know how.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "runtime/result.hpp"
+#include "scheduling/pilots/tuning/step_range.hpp"
 
 namespace omni {
 
@@ -20,15 +23,22 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 std::string describe(const Setting& setting);
-// Returns the learning rate that, without momentum, moves the parameters as far in the long run.
+// Returns how far a gradient moves the parameters in all, in gradients. It is the same for all
+// numbers of groups, as compensation keeps it (groups/momentum.hpp).
 double step_of(const Setting& setting);
+// Returns the setting with this step and the same momentum.
+Setting with_step(Setting setting, double step);
+
+// Momentum of sweeps. It is low, so that the loss follows the step at once.
+inline constexpr double kSweepMomentum = 0.5;
 
 // How a trial ended, the worst first.
 enum class TrialEnd {
   diverged,
-  dead,       // the outputs are the same for all images
-  at_chance,  // the loss is that of a net that has learned nothing about images
-  behind,     // given up: its step is smaller, and its loss surely higher
+  dead,          // the outputs are the same for all images
+  above_chance,  // the loss is surely above that of a net that has learned nothing about images
+  at_chance,     // it is that of such a net
+  behind,        // given up: its step is smaller, and its loss surely higher
   learns,
 };
 
@@ -51,18 +61,23 @@ struct Trial {
 };
 
 // Compares a challenger's losses with the champion's, mini-batch by mini-batch, by the mean
-// difference and its standard error.
+// difference and its standard error. Losses that are both near chance are a tie.
 struct Comparison {
   enum class Verdict { worse, tie, unsure, better };
   Verdict verdict = Verdict::tie;
   double gain = 0, error = 0;  // mean difference of the loss, and its standard error
   std::string text() const;    // gain, error, and the rule that gave the verdict
 };
-Comparison compare(const TrialResult& challenger, const TrialResult& champion);
+Comparison compare(const TrialResult& challenger, const TrialResult& champion,
+                   double chance = INFINITY);
 
 class TrialRunner {
  public:
   virtual ~TrialRunner() = default;
+  // Trains from the start of the search with momentum kSweepMomentum and a step that grows by
+  // `factor` with every iteration, until the training diverges or for `most` iterations.
+  virtual Result<StepSweep> sweep(double first_step, double factor, std::size_t most) = 0;
+  virtual void swept(const StepSweep& /*sweep*/, const StepRange& /*range*/) {}
   // Trains a challenger from the start of the search for so many iterations. If the last challenger
   // had the same setting, its trial continues up to that number. Errors other than divergence end
   // the search.
@@ -79,7 +94,9 @@ class TrialRunner {
 struct SearchPlan {
   std::uint64_t length = 0;        // iterations of a trial at first
   bool cold = false;               // the best step may be far from the given one
-  double highest_step = 0;         // this and larger steps have failed before; 0: none has
+  double chance = INFINITY;        // loss at chance; infinite: not known
+  std::map<int, double> failed{};  // by groups: this and larger steps have failed before
+  double failing_step = INFINITY;  // at which the sweep diverged
   std::vector<int> more_groups{};  // numbers of groups that are worth a trial, the largest first
   bool groups_first = false;       // numbers of groups are tried before other steps
 };
@@ -87,6 +104,9 @@ struct SearchPlan {
 struct Found {
   Setting setting;                  // the champion's, unless nothing learns
   TrialEnd end = TrialEnd::learns;  // of the champion
+  bool learns = true;               // the champion's loss is clearly below chance
+  std::vector<Setting> diverged{};  // of all trials
+  std::optional<double> fails{};    // step at which the sweep of a cold search diverged
 };
 
 // Returns ErrorKind::diverged when every trial diverges, although the rate is lowered.

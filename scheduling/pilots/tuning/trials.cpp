@@ -20,6 +20,7 @@ constexpr std::size_t kLast = 5;     // number of last losses that show a trial 
 constexpr std::size_t kPaired = 8;   // number of last losses that show a trial is behind
 constexpr double kExplodes = 1.5;    // factor of the loss at chance or at the start
 constexpr double kDead = 0.01;       // share of the spread that outputs had at the start
+constexpr double kLearned = 0.98;    // a loss below this share of chance: something is learned
 constexpr std::uint64_t kProbesBehind = 256;  // distance of probes from the start, in trial lengths
 
 // Returns seconds per iteration. The iterations are cut into at least two parts. The first part
@@ -82,6 +83,7 @@ Result<Found> Trials::search(const Setting& given, SearchPlan plan, const Budget
   OMNI_TRY(const Probe now, probe(1));
   spread_ = now.spread;
   loss_at_start_ = now.losses.front();
+  plan.chance = chance_;
   start_.restore(groups);
   Result<Found> found = omni::search(given, plan, *this);
   for (Trial& trial : trials_) {
@@ -89,23 +91,74 @@ Result<Found> Trials::search(const Setting& given, SearchPlan plan, const Budget
     if (trial.reason.empty()) trial.reason = "stopped before there was a choice";
     training_.record(line_of(trial, iteration));
   }
+  const bool kept = found && found->setting == champion_.setting;
+  if (kept) {
+    lost -= std::min(lost, champion_.iterations);
+    lost_seconds -= champion_.seconds;
+  }
+  training_.record({{"iteration", iteration}, {"discarded_iterations", lost}});
   const Setting& chosen = found ? found->setting : given;
   training_.use_groups(chosen.groups);
-  const bool kept = found && chosen == champion_.setting;
   (kept ? champion_.at : start_).restore(groups);
-  if (!kept) return found;
-  lost -= std::min(lost, champion_.iterations);
-  lost_seconds -= champion_.seconds;
+  for (TrainingSnapshot* each : {&start_, &champion_.at}) each->drop_replicas();
+  if (!kept) champion_.at = start_;
   return found;
+}
+
+Result<StepSweep> Trials::sweep(double first_step, double factor, std::size_t most) {
+  Stopwatch time;
+  start_.restore(training_.groups());
+  TrainingState state = start_.state();
+  StepSweep sweep{.first = first_step, .factor = factor};
+  Status failed;
+  while (failed && sweep.losses.size() < most && !step_range(sweep, chance_).fails) {
+    const double step = first_step * std::pow(factor, std::ssize(sweep.losses));
+    double loss = 0;
+    const Piece piece =
+        train_piece(state, {&loss, 1},
+                    {.learning_rate = step * (1 - kSweepMomentum), .momentum = kSweepMomentum});
+    state = piece.state;
+    sweep.losses.push_back(loss);
+    sweep.diverged = !piece.ended;
+    failed = piece.ended;
+    if (sweep.diverged) sweep.losses.pop_back();
+  }
+  lose(sweep.losses.size() + (sweep.diverged ? 1 : 0), time.seconds());
+  if (!failed && failed.error().kind != ErrorKind::diverged) return failed.error();
+  return sweep;
+}
+
+void Trials::swept(const StepSweep& sweep, const StepRange& range) {
+  const double last = sweep.first * std::pow(sweep.factor, std::ssize(sweep.losses));
+  training_.say(fmt::format(
+      "auto: {} iterations with a step from {:.2g} on, growing: {}; {} {:.2g}", sweep.losses.size(),
+      sweep.first,
+      range.best ? fmt::format("the loss is lowest at {:.2g}", *range.best) : "nothing is learned",
+      range.fails ? "it diverges at" : "it does not diverge up to", range.fails.value_or(last)));
+  training_.record({{"iteration", start_.state().iteration},
+                    {"swept_from", metrics_number(sweep.first)},
+                    {"iterations", sweep.losses.size()},
+                    {"best_step", metrics_number(range.best.value_or(NAN))},
+                    {"failing_step", metrics_number(range.fails.value_or(NAN))}});
+}
+
+const TrainingSnapshot& Trials::saved(Saved which) const {
+  return which == older ? start_ : which == newer ? champion_.at : before_search_;
 }
 
 void Trials::keep() {
   std::swap(start_, champion_.at);
-  champion_.at.take(training_.groups(), training_.state());
+  champion_.at.take(training_.groups(), training_.state(), false);
 }
 
-void Trials::go_back() {
-  start_.restore(training_.groups());
+void Trials::keep_before_search() {
+  before_search_.take(training_.groups(), training_.state(), false);
+  start_ = champion_.at = before_search_;
+}
+
+void Trials::go_back(Saved which) {
+  saved(which).restore(training_.groups());
+  if (which != older) start_ = saved(which);
   champion_.at = start_;
 }
 
@@ -202,7 +255,9 @@ Result<TrialResult> Trials::evaluate(const TrialRun& run, TrainingState state,
   TrialResult result{TrialEnd::learns, std::move(probe.losses)};
   if (result.loss() < kLearned * chance_) return result;
   if (!(result.loss() < kExplodes * std::max(chance_, loss_at_start_))) return TrialResult{};
-  result.end = probe.spread < kDead * spread_ ? TrialEnd::dead : TrialEnd::at_chance;
+  result.end = probe.spread < kDead * spread_                         ? TrialEnd::dead
+               : surely_above_chance(mean_of(result.losses), chance_) ? TrialEnd::above_chance
+                                                                      : TrialEnd::at_chance;
   return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -55,15 +56,16 @@ class Trials : private TrialRunner {
   std::uint64_t lost = 0;
   double lost_seconds = 0;
 
-  // Between searches two good states of the training are saved; before() is the older one.
-  const TrainingSnapshot& before() const { return start_; }
-  void keep();     // saves the current state as a good one
-  void go_back();  // restores before(); both saved states become copies of it
+  // Between searches three states of the training are saved: two good ones, and the one before the
+  // last search. While nothing was learned, the last is that before the first search.
+  enum Saved { older, newer, before_search };
+  const TrainingSnapshot& saved(Saved which) const;
+  void keep();                // saves the current state as a good one
+  void keep_before_search();  // saves the current state as all three
+  void go_back(Saved which);  // restores this state; the good ones become copies of it
 
-  static constexpr int kSnapshots = 3;  // that are held at most
+  static constexpr int kSnapshots = 4;  // that are held at most
   static std::uint64_t cooldown_of(std::uint64_t iterations) { return iterations / 4 + 1; }
-  static constexpr double kLearned =
-      0.98;  // a loss below this share of chance: the net has learned
   static constexpr std::uint64_t kProbesPerIteration =
       3;                          // a forward pass takes a third of the time
   std::uint64_t probes() const {  // number of mini-batches on which trials are compared
@@ -85,6 +87,8 @@ class Trials : private TrialRunner {
   };
   using IsLost = std::function<bool(std::uint64_t done)>;
 
+  Result<StepSweep> sweep(double first_step, double factor, std::size_t most) override;
+  void swept(const StepSweep& sweep, const StepRange& range) override;
   Result<TrialResult> challenge(const Setting& setting, std::uint64_t iterations) override;
   Result<TrialResult> defend(std::uint64_t iterations) override {
     return advance(champion_, iterations);
@@ -114,9 +118,11 @@ class Trials : private TrialRunner {
   double chance_;
   Budget budget_{};
   Saturation timed_;  // seconds by number of groups, of which one is that of the first search
-  // The start of a search, and the two settings that are compared.
+  // The start of a search, and the two settings that are compared. Between searches: the older good
+  // state, and the newer one as the champion's.
   TrainingSnapshot start_;
   TrialRun champion_, challenger_;
+  TrainingSnapshot before_search_;
   std::vector<Trial> trials_;
   double spread_ = 0, loss_at_start_ = 0;  // Probe::spread and mean loss at the start of a search
   int start_groups_ = 1;                   // at the start of a search

@@ -15,18 +15,25 @@
 namespace omni {
 namespace {
 
-// Trials may cost a tenth of all iterations, half of it in the cold start (1 / kColdShare). For a
-// training without an end the number of iterations is estimated: kOutlook times those done, but at
-// least kShortest.
-constexpr std::uint64_t kColdShare = 20, kShortest = 4000, kOutlook = 4;
-constexpr std::uint64_t kFewestTrials = 5;    // in the cold start, however short the training is
+// Trials may cost kMostCost of all iterations, kMostCold of them in the cold start. In short
+// trainings they may cost kLeastCost and kLeastCold iterations. For a training without an end the
+// number of iterations is estimated: kOutlook times those done, but at least kShortest.
+constexpr double kMostCost = 0.11, kMostCold = 0.08;
+constexpr std::uint64_t kLeastCost = 220, kLeastCold = 150, kShortest = 4000, kOutlook = 4;
 constexpr std::uint64_t kShortestTrial = 20;  // iterations, long enough to judge a momentum of 0.9
 constexpr std::uint64_t kFirstSearch = 8;     // the first search after the cold start: 1 / this
 constexpr double kEpochSeconds = 3600;        // the longest time between two searches
 // The rate is constant and falls to 0 at the end. Trials end in the same way: the advantage of a
 // large step only shows after a cooldown, so small steps would always win without one.
 constexpr std::uint64_t kCooldown = 4;  // the cooldown takes 1 / this of the training
-constexpr int kMostReturns = 12;        // how often good parameters are restored at most
+constexpr int kMostReturns = 12;        // how often earlier parameters are restored at most
+// A return divides the step by kSmaller, or by kMuchSmaller if nothing was learned since the
+// search.
+constexpr double kSmaller = 2, kMuchSmaller = 3.1622776601683795;
+// The step is raised to 1 / kSmall of the failing one after kPart of the iterations without
+// learning.
+constexpr double kSmall = 100, kTiny = 1000;
+constexpr std::uint64_t kPart = 10;
 
 // Returns the loss at chance. Data of one class have a loss at chance of 0, so log(classes) stands
 // for it. Losses for which it is not known have an infinite one.
@@ -56,14 +63,7 @@ Steering Tuned::steering() const {
 }
 
 std::vector<double> Tuned::numbers() const {
-  const std::uint64_t none = static_cast<std::uint64_t>(SavedNumbers::kMostIterations);
-  std::vector<double> all{tuning_.momentum,
-                          tuning_.learning_rate,
-                          tuning_.warm ? 1.0 : 0.0,
-                          static_cast<double>(std::min(tuning_.next_search, none)),
-                          static_cast<double>(trials_->lost),
-                          tuning_.highest_step,
-                          static_cast<double>(tuning_.returns)};
+  std::vector<double> all = tuning_.numbers(trials_->lost);
   append_losses(all, watch_->state());
   return all;
 }
@@ -77,26 +77,19 @@ Status Tuned::begin(Trainer& training, std::span<const double> saved) {
   if (saved.empty()) {
     tuning_.momentum = shortest_decimal(training.solver().momentum);
     tuning_.learning_rate = shortest_decimal(training.solver().learning_rate);
+    OMNI_TRY(const auto failure, find_failure());
+    dead_at_start_ = failure.has_value();
   } else {
     SavedNumbers read(saved);
-    tuning_.momentum = read.between(-1, 1);
-    tuning_.learning_rate = read.between(0, SavedNumbers::kLargest);
-    tuning_.warm = read.between(0, 1) != 0;
-    tuning_.next_search = read.count();
-    if (static_cast<double>(tuning_.next_search) == SavedNumbers::kMostIterations)
-      tuning_.next_search = UINT64_MAX;
-    trials_->lost = read.count();
-    tuning_.highest_step = read.between(0, SavedNumbers::kLargest);
-    tuning_.returns = read.count();
+    trials_->lost = tuning_.take(read);
     const LossWatch::State losses = read.losses();
     OMNI_CHECK(read.status(name()));
     if (!losses.recent.empty()) watch_->restore(losses);
     training.say(fmt::format("auto: goes on with {}", describe(setting())));
     say_layout();
   }
-  trials_->keep();
-  trials_->keep();
-  watch_before_ = watch_at_good_ = watch_;
+  trials_->keep_before_search();
+  watch_older_ = watch_newer_ = watch_before_search_ = watch_;
   began_ = tuning_.warm;
   if (!tuning_.warm) training.use_groups(1);
   return go_on();
@@ -109,15 +102,56 @@ Advice Tuned::judge(const StepReport& at) {
 
 Status Tuned::rested(Trainer& /*training*/) {
   if (iteration() < next_rest_) return {};
-  if (watch_->good()) {
-    trials_->keep();
-    watch_before_ = std::exchange(watch_at_good_, watch_);
+  const bool near_chance = !(watch_->recent().mean < kNearChance * chance_);
+  if (near_chance && !dead_at_start_) {
+    OMNI_TRY(const std::optional<Error> failure, find_failure());
+    if (failure) {
+      OMNI_TRY(const bool restored, restore(*failure));
+      return restored ? go_on() : Status(*failure);
+    }
   }
-  if (!tuning_.warm && watch_->lowest() < Trials::kLearned * chance_) {
+  if (watch_->good() && !near_chance) {
+    trials_->keep();
+    watch_older_ = std::exchange(watch_newer_, watch_);
+    tuning_.unproven = false;
+  }
+  if (!tuning_.warm && watch_->lowest() < kNearChance * chance_) {
     tuning_.warm = true;
     tuning_.next_search = iteration();
   }
+  if (!tuning_.warm) raise_step();
   return go_on();
+}
+
+// With steps that are far too small the loss stays above chance, as it is at first.
+Result<std::optional<Error>> Tuned::find_failure() {
+  const LossMean recent = watch_->recent();
+  if (!tuning_.warm && step_of(setting()) > tuning_.failing_step / kTiny &&
+      recent.count >= static_cast<double>(window()) &&
+      iteration() >= tuning_.changed + 2 * window() && surely_above_chance(recent, chance_))
+    return std::optional(Error{
+        ErrorKind::diverged, "",
+        fmt::format("the loss is {:.4g}, above that of guessing, {:.4g}", recent.mean, chance_),
+        ""});
+  OMNI_TRY(const Inspection inspection,
+           inspect(training_->groups().net(), training_->feed(), training_->state().seed,
+                   training_->state().samples));
+  const std::optional<Finding> finding = diagnose(
+      inspection, {.rate = tuning_.learning_rate, .momentum = tuning_.momentum}, LossIs::at_chance);
+  if (!finding || finding->kind != FindingKind::same_output) return std::optional<Error>();
+  return std::optional(Error{ErrorKind::diverged, finding->where, finding->what, ""});
+}
+
+void Tuned::raise_step() {
+  const double step = step_of(setting()), small = tuning_.failing_step / kSmall;
+  if (!(2 * step < small) || iteration() < tuning_.changed + horizon() / kPart) return;
+  const Setting larger = with_step(setting(), std::min(10 * step, small));
+  tuning_.learning_rate = larger.learning_rate;
+  tuning_.changed = iteration();
+  training_->say(
+      fmt::format("auto: nothing is learned yet, and the step is far below {:.2g}, where "
+                  "a training diverges: rate {:.3g}",
+                  tuning_.failing_step, larger.learning_rate));
 }
 
 Status Tuned::go_on() {
@@ -142,16 +176,25 @@ Status Tuned::go_on() {
 Status Tuned::search_now() {
   const Trials::Budget budget = this->budget();
   if (!trials_->can_afford(2 * budget.length, budget)) {
-    tuning_.next_search =
-        tuning_.warm ? UINT64_MAX : iteration() + std::max<std::uint64_t>(100, iteration() / 2);
+    tuning_.next_search = UINT64_MAX;
+    training_->say(
+        fmt::format("auto: no search in iteration {}: trials have taken their share, {} iterations",
+                    iteration(), trials_->lost));
     return {};
   }
   TrainingState& state = training_->state();
   const double simulated = state.arrivals ? state.arrivals->clock.now : 0;
-  watch_before_ = watch_;
-  const bool cold = !tuning_.warm;
+  const bool cold = !tuning_.warm && tuning_.failing_step == 0;
+  if (cold || tuning_.warm) {
+    trials_->keep_before_search();
+    watch_before_search_ = watch_older_ = watch_newer_ = watch_;
+  }
   const Result<Found> found =
-      trials_->search(setting(), {.cold = cold, .highest_step = tuning_.highest_step}, budget);
+      trials_->search(setting(),
+                      {.cold = cold,
+                       .failed = tuning_.failed,
+                       .failing_step = tuning_.failing_step > 0 ? tuning_.failing_step : INFINITY},
+                      budget);
   // After a search a new virtual clock begins.
   state.simulated_before += simulated;
   state.arrivals.reset();
@@ -171,12 +214,22 @@ Status Tuned::adopt(const Found& found, std::uint64_t searched) {
   const TrialRun& champion = trials_->champion();
   tuning_.momentum = found.setting.momentum;
   tuning_.learning_rate = found.setting.learning_rate;
+  if (found.fails) tuning_.failing_step = *found.fails;
+  for (const Setting& failed : found.diverged)
+    if (failed.momentum >= tuning_.momentum) tuning_.note_failed(failed.groups, step_of(failed));
+  tuning_.unproven = false;
+  if (found.end == TrialEnd::dead && !dead_at_start_) {
+    tuning_.next_search = next_search(searched);
+    const Error dead{ErrorKind::diverged, "", "the outputs are the same for all samples", ""};
+    OMNI_TRY(const bool restored, restore(dead));
+    return restored ? Status() : Status(dead);
+  }
   if (found.setting != champion.setting) {
+    tuning_.changed = iteration();
     tuning_.next_search = next_search(searched);
     training_->say(
-        fmt::format("auto: no trial learns: training goes on from before them with {}; the next "
-                    "search is in iteration {}",
-                    describe(found.setting), tuning_.next_search));
+        fmt::format("auto: no trial learns: training goes on from before them with {}; {}",
+                    describe(found.setting), next_search_text()));
     return {};
   }
   const TrainingState& from = champion.at.state();
@@ -188,32 +241,37 @@ Status Tuned::adopt(const Found& found, std::uint64_t searched) {
   state.strategy = from.strategy;
   for (const double loss : champion.losses) watch_->note(loss);
   watch_->expect_falling();
-  watch_at_good_ = watch_;
-  tuning_.warm = tuning_.warm || found.end == TrialEnd::learns;
+  watch_newer_ = watch_;
+  tuning_.warm = tuning_.warm || found.learns;
+  tuning_.changed = iteration();
   tuning_.next_search = next_search(searched);
   const Trial& chosen = trials_->all()[champion.trial];
-  training_->say(fmt::format("auto: chose trial {}, {}: {}; the next search is {}", chosen.number,
-                             describe(chosen.setting),
-                             found.end == TrialEnd::learns ? chosen.reason : "nothing learns yet",
-                             tuning_.next_search == UINT64_MAX
-                                 ? "none"
-                                 : fmt::format("in iteration {}", tuning_.next_search)));
+  training_->say(
+      fmt::format("auto: chose trial {}, {}: {}; {}", chosen.number, describe(chosen.setting),
+                  found.learns ? chosen.reason : "nothing learns yet", next_search_text()));
   say_layout();
   return {};
 }
 
-// While nothing learns, the next search comes soon, with longer trials. Otherwise it comes when the
-// training has twice as many iterations.
+std::string Tuned::next_search_text() const {
+  return tuning_.next_search == UINT64_MAX
+             ? "no search follows"
+             : fmt::format("the next search is in iteration {}", tuning_.next_search);
+}
+
+// While nothing learns, the next search comes earlier. Otherwise it comes when the training has
+// twice as many iterations. There is none if its trials would exceed their share.
 std::uint64_t Tuned::next_search(std::uint64_t searched) const {
   const std::uint64_t now = iteration();
-  if (!tuning_.warm) return now + 2 * searched;
-  std::uint64_t next = std::max(2 * now, horizon() / kFirstSearch);
+  std::uint64_t next = tuning_.warm ? std::max(2 * now, horizon() / kFirstSearch)
+                                    : now + std::max(now / 2, horizon() / kFirstSearch);
   if (const double seconds = training_->seconds(); seconds > 0 && now > 0) {
     const double per_iteration = seconds / static_cast<double>(now);
     next = std::min(next,
                     now + static_cast<std::uint64_t>(std::max(1.0, kEpochSeconds / per_iteration)));
   }
-  return next + 4 * searched < cooldown_start() ? next : UINT64_MAX;
+  const bool affordable = trials_->can_afford(2 * searched, budget());
+  return affordable && next + 4 * searched < cooldown_start() ? next : UINT64_MAX;
 }
 
 Result<bool> Tuned::go_back(Trainer& /*training*/, const Error& why) {
@@ -222,30 +280,38 @@ Result<bool> Tuned::go_back(Trainer& /*training*/, const Error& why) {
   return restored;
 }
 
-// Restores the older of the two good states: in the newer one the loss may already have begun to
-// rise.
+// The first return goes to the older of the two good states, since in the newer one the loss may
+// already have begun to rise. If that does not help, or nothing was learned, the next one goes to
+// the parameters from before the last search.
 Result<bool> Tuned::restore(const Error& why) {
   if (++tuning_.returns > kMostReturns) return false;
-  trials_->go_back();
-  watch_ = watch_before_;
+  const bool to_search = tuning_.unproven || !tuning_.warm;
+  trials_->go_back(to_search ? Trials::before_search : Trials::older);
+  if (to_search) watch_older_ = watch_before_search_;
+  watch_ = watch_older_;
   watch_->forget_recent();
-  watch_at_good_ = watch_;
-  const TrainingState& from = trials_->before().state();
+  watch_newer_ = watch_;
+  tuning_.warm = watch_->lowest() < kNearChance * chance_;
+  tuning_.unproven = true;
+  tuning_.changed = iteration();
+  const TrainingState& from = trials_->saved(Trials::older).state();
   TrainingState& state = training_->state();
   state.average_loss = from.average_loss;
   state.average_accuracy = from.average_accuracy;
-  tuning_.highest_step = step_of(setting());
-  tuning_.learning_rate /= 2;
+  tuning_.note_failed(training_->groups().count(), step_of(setting()));
+  tuning_.learning_rate /= to_search ? kMuchSmaller : kSmaller;
   const bool early = iteration() + 4 * length() < cooldown_start();
-  if (tuning_.next_search != UINT64_MAX && early) tuning_.next_search = iteration();
+  if (tuning_.warm && tuning_.next_search != UINT64_MAX && early &&
+      trials_->can_afford(2 * length(), budget()))
+    tuning_.next_search = iteration();
   training_->record({{"iteration", iteration()},
                      {"returned_to", from.iteration},
                      {"learning_rate", metrics_number(tuning_.learning_rate)},
                      {"reason", why.what}});
   training_->warn(
-      fmt::format("{}: back to the parameters of iteration {}, with half the learning "
-                  "rate",
-                  why.what, from.iteration));
+      fmt::format("{}: back to the parameters of iteration {}, with the learning rate "
+                  "{:.3g}",
+                  why.what, from.iteration, tuning_.learning_rate));
   return true;
 }
 
@@ -292,11 +358,11 @@ std::uint64_t Tuned::length() const {
 }
 
 Trials::Budget Tuned::budget() const {
-  const std::uint64_t half = horizon() / kColdShare;
-  const std::uint64_t first = std::max(half, kFewestTrials * trials_->cost(kShortestTrial));
-  // While nothing learns, trials may take as many iterations as the training has done.
+  const auto share = [this](double most, std::uint64_t least) {
+    return std::max(least, static_cast<std::uint64_t>(most * static_cast<double>(horizon())));
+  };
   return {.length = length(),
-          .allowed = tuning_.warm ? first + half : std::max(first, iteration())};
+          .allowed = tuning_.warm ? share(kMostCost, kLeastCost) : share(kMostCold, kLeastCold)};
 }
 
 std::uint64_t Tuned::window() const {

@@ -1,7 +1,7 @@
 // Tuned finds the number of compute groups, the momentum and the learning rate of a training. It
 // begins with a synchronous cold start, then alternates searches and training, and ends with a
-// cooldown of the rate. The training goes on from the best trial. When the loss rises, Tuned
-// restores good parameters.
+// cooldown of the rate. The training goes on from the best trial. When the loss rises, or a layer's
+// outputs become the same for all samples, Tuned restores earlier parameters and lowers the step.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,9 @@
 
 #include "scheduling/pilots/loss_watch.hpp"
 #include "scheduling/pilots/tuning/trials.hpp"
+#include "scheduling/pilots/tuning/tuning.hpp"
 
 namespace omni {
-
-// The settings found, which replace the solver's, and when the next search is due.
-struct Tuning {
-  double momentum = 0, learning_rate = 0;
-  bool warm = false;              // the loss is below the level of chance
-  std::uint64_t next_search = 0;  // iteration; UINT64_MAX: none
-  double highest_step = 0;        // with this step or larger ones the training diverged; 0: none
-  std::uint64_t returns = 0;      // how often earlier parameters were restored
-};
 
 class Tuned : public Pilot {
  public:
@@ -46,16 +38,21 @@ class Tuned : public Pilot {
   std::uint64_t lost() const { return trials_->lost; }  // iterations of trials that were not kept
 
   // Iterations below which there are no trials.
-  static constexpr std::uint64_t kFewest = 1200;
+  static constexpr std::uint64_t kFewest = 400;
 
  private:
   Status go_on();  // does the searches that are due, then sets next_rest_
   Status search_now();
   Status adopt(const Found& found, std::uint64_t searched);
-  Result<bool> restore(const Error& why);                   // false: after too many returns
+  Result<bool> restore(const Error& why);  // false: after too many returns
+  // Returns why the net cannot learn any more with its present parameters; nothing: it can, as far
+  // as is known.
+  Result<std::optional<Error>> find_failure();
+  void raise_step();  // where nothing is learned, and the step is known to be small
   std::uint64_t next_search(std::uint64_t searched) const;  // iteration
-  void say_layout();                                        // if the number of groups has changed
-  std::uint64_t left() const;                               // iterations
+  std::string next_search_text() const;
+  void say_layout();                     // if the number of groups has changed
+  std::uint64_t left() const;            // iterations
   std::uint64_t horizon() const;         // iterations of which the budget is a share
   std::uint64_t cooldown_start() const;  // iteration; UINT64_MAX: none
   std::uint64_t length() const;          // of trials
@@ -76,8 +73,10 @@ class Tuned : public Pilot {
   double seconds_before_ = 0;  // of the training in earlier processes
   double chance_ = 0;          // loss of a net that has only learned the share of each class
   std::optional<Trials> trials_{};
-  std::optional<LossWatch> watch_{}, watch_before_{}, watch_at_good_{};
-  int announced_groups_ = 0;  // the number in the last message of say_layout()
+  // The current one, and those of the saved states.
+  std::optional<LossWatch> watch_{}, watch_older_{}, watch_newer_{}, watch_before_search_{};
+  bool dead_at_start_ = false;  // a layer's outputs were the same for all samples from the start on
+  int announced_groups_ = 0;    // the number in the last message of say_layout()
 };
 
 }  // namespace omni

@@ -61,9 +61,13 @@ TEST_F(Auto, EveryTrialIsRecorded) {
   const Finished run = train({"--max-batches", "1900", "--metrics", metrics, "--display", "100"});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_THAT(run.errors, HasSubstr("auto: per iteration "));
-  std::size_t trials = 0, chosen = 0, chosen_groups = 0;
+  std::size_t trials = 0, chosen = 0, chosen_groups = 0, others = 0;
+  std::uint64_t discarded = 0;
   for (const auto& line : read_metrics(metrics)) {
     ASSERT_TRUE(line.contains("iteration"));
+    for (const char* kind : {"timed_groups", "swept_from", "returned_to", "discarded_iterations"})
+      others += line.contains(kind) ? 1 : 0;
+    discarded = line.value("discarded_iterations", discarded);
     if (line.contains("timed_groups")) {
       EXPECT_GT(line["seconds_per_iteration"], 0);
       chosen_groups += line["chosen"].get<bool>() ? 1 : 0;
@@ -88,13 +92,32 @@ TEST_F(Auto, EveryTrialIsRecorded) {
   EXPECT_THAT(explained.output, HasSubstr("iteration 0: search"));
   EXPECT_THAT(explained.output, HasSubstr("the setting to beat"));
   EXPECT_THAT(explained.output, HasSubstr(std::to_string(trials) + " trials took "));
+  // The cost is one number, wherever it is said.
+  EXPECT_GT(discarded, 0u);
+  const std::string cost = std::to_string(discarded) + " iterations";
+  EXPECT_THAT(explained.output, HasSubstr("discarded " + cost));
+  EXPECT_THAT(run.errors, HasSubstr("seconds, " + cost));
   EXPECT_EQ(nlohmann::json::parse(omni_run({"explain", metrics, "--json"}).output).size(),
-            trials + 2);
+            trials + others);
   put(folder_ / "other", "no metrics\n{}\n");
   const Finished refused = omni_run({"explain", folder_ / "other"});
   EXPECT_EQ(refused.exit_code, 3);
   EXPECT_THAT(refused.errors, HasSubstr("other:1: is no line of metrics"));
   EXPECT_EQ(omni_run({"explain", folder_ / "none"}).exit_code, 2);
+}
+
+// From this rate the layers of this net die within two hundred iterations, all of their outputs 0.
+TEST_F(Auto, ANetThatDiesGoesBackToWhereItLived) {
+  std::string net = "[net]\nbatch=32\nheight=28\nwidth=28\nchannels=1\n";
+  for (const char* filters : {"16", "16", "32"})
+    net += std::string("[convolutional]\nfilters=") + filters +
+           "\nsize=3\npad=1\nactivation=relu\n[maxpool]\nsize=2\nstride=2\n";
+  put(folder_ / "dies.cfg", net + "[connected]\noutput=10\nactivation=linear\n[softmax]\n");
+  const Finished run = omni_run({"--net", folder_ / "dies.cfg", "--data", "synthetic:6400",
+                                 "--max-batches", "900", "--learning-rate", "0.05", "--momentum",
+                                 "0.9", "--workers", "1", "--groups", "1", "--auto", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_GT(nlohmann::json::parse(run.output)["test_accuracy"], 0.9) << run.errors;
 }
 
 // By a virtual clock nothing is measured: the same trials, choices and losses whatever computes.

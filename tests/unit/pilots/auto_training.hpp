@@ -125,7 +125,7 @@ class AutoTraining : public testing::Test {
                              tuning.warm ? 1.0 : 0.0,
                              std::min(static_cast<double>(tuning.next_search), 1e12),
                              static_cast<double>(lost),
-                             tuning.highest_step,
+                             tuning.failed.empty() ? 0 : tuning.failed.begin()->second,
                              static_cast<double>(tuning.returns),
                              1e30,
                              0};

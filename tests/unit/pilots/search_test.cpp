@@ -62,6 +62,18 @@ class BowlRunner : public TrialRunner {
   explicit BowlRunner(const Bowl& bowl, std::uint64_t budget = 1000)
       : bowl_(bowl), budget_(budget), start_(bowl.start()) {}
 
+  Result<StepSweep> sweep(double first_step, double factor, std::size_t most) override {
+    StepSweep sweep{.first = first_step, .factor = factor};
+    Bowl::Point point = start_;
+    while (sweep.losses.size() < most && !step_range(sweep, kLossAtChance).fails) {
+      const auto i = std::ssize(sweep.losses);
+      sweep.losses.push_back(bowl_.loss(point));
+      bowl_.step(point, static_cast<int>(i),
+                 first_step * std::pow(factor, i) * (1 - kSweepMomentum), kSweepMomentum);
+    }
+    spent += sweep.losses.size();
+    return sweep;
+  }
   Result<TrialResult> challenge(const Setting& setting, std::uint64_t iterations) override {
     if (challenger_.setting != setting) challenger_ = {setting, start_, 0};
     tried.push_back(setting);
@@ -150,7 +162,7 @@ TEST(Search, finds_a_good_setting_from_any_start) {
 TEST(Search, never_goes_above_a_step_that_lost_the_training) {
   BowlRunner runner({});
   const auto found =
-      search({1, 0, 0.01}, {.length = 20, .cold = true, .highest_step = 0.05}, runner);
+      search({1, 0, 0.01}, {.length = 20, .cold = true, .failed = {{1, 0.05}}}, runner);
   ASSERT_TRUE(found);
   for (const Setting& each : runner.tried) EXPECT_LT(step_of(each), 0.05) << describe(each);
 }
@@ -168,9 +180,9 @@ TEST(Search, tries_nothing_twice) {
 }
 
 TEST(Search, ends_when_nothing_more_can_be_afforded) {
-  BowlRunner runner({}, 60);
+  BowlRunner runner({}, 100);
   ASSERT_TRUE(search({1, 0.9, 0.001}, {.length = 20, .cold = true}, runner));
-  EXPECT_LE(runner.spent, 60u);
+  EXPECT_LE(runner.spent, 100u);
 }
 
 // Momentum 0.99 shows nothing in 20 iterations: the same step with 0.9 stands for it.
@@ -186,7 +198,7 @@ TEST(Search, judges_a_momentum_only_in_trials_that_are_long_enough) {
 
 TEST(Search, says_that_all_trials_diverged) {
   BowlRunner runner({});
-  const auto found = search({1, 0.9, 1e12}, {.length = 20, .cold = true}, runner);
+  const auto found = search({1, 0.9, 1e30}, {.length = 20, .cold = true}, runner);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::diverged);
   EXPECT_THAT(found.error().message(), HasSubstr("all 7 trials diverged"));
@@ -222,6 +234,18 @@ class AtChance : public TrialRunner {
  public:
   explicit AtChance(double learns_from = INFINITY, double dead_from = INFINITY)
       : learns_from_(learns_from), dead_from_(dead_from) {}
+  // The loss falls as soon as a step learns, and nothing ever diverges below kDiverges.
+  Result<StepSweep> sweep(double first_step, double factor, std::size_t most) override {
+    StepSweep sweep{.first = first_step, .factor = factor};
+    for (double step = first_step; sweep.losses.size() < most && !sweep.diverged; step *= factor) {
+      sweep.diverged = step > kDiverges;
+      if (!sweep.diverged)
+        sweep.losses.push_back(step > learns_from_ && step < dead_from_ ? 2 - 0.1 * std::log(step)
+                                                                        : kLossAtChance);
+    }
+    return sweep;
+  }
+  static constexpr double kDiverges = 50;
   Result<TrialResult> challenge(const Setting& setting, std::uint64_t) override {
     last_ = setting;
     tried.push_back(setting);
@@ -248,19 +272,27 @@ TEST(Search, decides_nothing_while_losses_are_at_chance) {
   const auto found = search({1, 0.9, 0.01}, {.length = 20, .cold = true}, runner);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->end, TrialEnd::at_chance);
-  // Ten times as much was alive, too.
-  EXPECT_EQ(found->setting, (Setting{1, 0.9, 1}));
+  EXPECT_FALSE(found->learns);
+  EXPECT_EQ(found->setting, (Setting{1, 0.9, 0.01}));
 }
 
-// Budget for the given setting and ten times as much: nothing is known of a hundred times.
+// Nothing is learned in trials, but the given step is a millionth of the one that diverges.
+TEST(Search, leaves_a_step_that_is_far_too_small_even_at_chance) {
+  AtChance runner;
+  const auto found = search({1, 0.9, 5e-6}, {.length = 20, .cold = true}, runner);
+  ASSERT_TRUE(found);
+  EXPECT_GT(step_of(found->setting), AtChance::kDiverges / 1000);
+  EXPECT_LT(step_of(found->setting), AtChance::kDiverges / 3);
+}
+
 TEST(Search, goes_on_with_no_step_that_was_not_tried) {
   class Poor : public AtChance {
-    bool can_afford(std::uint64_t) const override { return tried.size() < 2; }
+    bool can_afford(std::uint64_t) const override { return tried.empty(); }
   } runner;
-  const auto found = search({1, 0.9, 0.01}, {.length = 20, .cold = true}, runner);
+  const auto found = search({1, 0.9, 5e-6}, {.length = 20, .cold = true}, runner);
   ASSERT_TRUE(found);
-  EXPECT_EQ(runner.tried.size(), 2u);
-  EXPECT_EQ(found->setting, (Setting{1, 0.9, 0.01}));
+  EXPECT_EQ(runner.tried.size(), 1u);
+  EXPECT_EQ(found->setting, (Setting{1, 0.9, 5e-6}));
 }
 
 // Without momentum only small steps are stable, with it larger and better ones.
@@ -331,9 +363,22 @@ TEST(Compare, a_difference_is_sure_beyond_errors_and_two_percent) {
   EXPECT_EQ(compare(shown(0.9, 0.4), shown(1, 0.1)).verdict, Verdict::unsure);
 }
 
+TEST(Compare, losses_near_chance_decide_nothing) {
+  const TrialResult low{TrialEnd::learns, {2.2, 2.21}}, high{TrialEnd::at_chance, {2.3, 2.31}},
+      clear{TrialEnd::learns, {2.0, 2.01}};
+  EXPECT_EQ(compare(low, high, 2.3).verdict, Verdict::tie);
+  EXPECT_EQ(compare(high, low, 2.3).verdict, Verdict::tie);
+  EXPECT_EQ(compare(clear, high, 2.3).verdict, Verdict::better);
+  EXPECT_EQ(compare(clear, low, 2.3).verdict, Verdict::better);
+  EXPECT_EQ(compare(low, high).verdict, Verdict::better) << "the loss at chance is not known";
+}
+
 TEST(Compare, the_fate_comes_before_the_loss) {
   const TrialResult learns{TrialEnd::learns, {2, 2}}, chance{TrialEnd::at_chance, {2.3, 2.3}},
-      dead{TrialEnd::dead, {2.3, 2.3}}, diverged{}, behind{TrialEnd::behind};
+      above{TrialEnd::above_chance, {2.5, 2.5}}, dead{TrialEnd::dead, {2.3, 2.3}}, diverged{},
+      behind{TrialEnd::behind};
+  EXPECT_EQ(compare(chance, above).verdict, Verdict::better);
+  EXPECT_EQ(compare(above, dead).verdict, Verdict::better);
   EXPECT_EQ(compare(learns, chance).verdict, Verdict::better);
   EXPECT_EQ(compare(chance, dead).verdict, Verdict::better);
   EXPECT_EQ(compare(dead, diverged).verdict, Verdict::better);

@@ -115,7 +115,7 @@ TEST_F(AutoTraining, a_training_that_is_lost_goes_back_with_smaller_steps) {
   const Status trained = train(1500, state);
   EXPECT_GT(tuning_.returns, 0u);
   EXPECT_LE(tuning_.learning_rate, 5e3);
-  EXPECT_LE(tuning_.highest_step, 1e5);
+  EXPECT_LE(tuning_.failed.at(1), 1e5);
   // Where halving is in vain, that is an error.
   EXPECT_TRUE(trained || trained.error().kind == ErrorKind::diverged);
 }
@@ -166,8 +166,8 @@ TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
                                      .learning_rate = 0.02,
                                      .warm = true,
                                      .next_search = 100,
-                                     .highest_step = 0.3,
-                                     .returns = 2},
+                                     .returns = 2,
+                                     .failed = {{1, 0.3}}},
                                     7);
   std::filesystem::create_directory(folder_ / "run");
   auto store = CheckpointStore::open(folder_ / "run", {});
@@ -202,7 +202,7 @@ TEST_F(AutoTraining, what_a_stopped_search_lost_is_saved) {
     const Status trained = train(3000, state);
     const bool well = !trained && trained.error().kind == ErrorKind::interrupted &&
                       saved_.size() == 1 && saved_[0].iteration == 100 &&
-                      saved_[0].pilots.at("tuned")[4] > 0 && !saved_[0].arrivals &&
+                      saved_[0].pilots.at("tuned")[5] > 0 && !saved_[0].arrivals &&
                       saved_[0].simulated_before > 5;
     std::_Exit(well ? 0 : 1);  // StarPU still runs
   };

@@ -1,0 +1,34 @@
+// step_range() finds which steps a net bears, from the losses of a sweep: a training whose step
+// grows with every iteration until the training diverges.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "scheduling/pilots/loss_mean.hpp"
+
+namespace omni {
+
+struct StepSweep {
+  double first = 0,
+         factor = 1;  // step of the first iteration; of later ones by powers of the factor
+  std::vector<double> losses{};  // by iteration
+  bool diverged = false;         // the iteration after the last loss had no finite result
+};
+
+struct StepRange {
+  std::optional<double> best{};   // step at the lowest loss; none: no loss was clearly below chance
+  std::optional<double> fails{};  // the training diverged at this step; none: at no step
+};
+
+// A loss above this share of chance is near chance. Differences between such losses decide nothing.
+inline constexpr double kNearChance = 0.93;
+
+// True: the mean loss exceeds chance by one per cent and by four standard errors. Then the step is
+// too large.
+bool surely_above_chance(const LossMean& loss, double chance);
+
+// `chance`: loss of a net that has learned nothing about samples; infinite: not known.
+StepRange step_range(const StepSweep& sweep, double chance);
+
+}  // namespace omni
