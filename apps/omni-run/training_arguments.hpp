@@ -115,7 +115,8 @@ void describe(auto& add, GroupArguments& groups) {
   add("--alpha SHARE", &options.alpha, {.check = number(1e-6, 1)},
       "sma: share of its distance to the average that a model moves; default: 1 / groups");
   add("--central-momentum SHARE", &options.central_momentum, {.check = number(0, 0.999999)},
-      "sma, elastic: momentum of the average; default: 0.9");
+      "sma, elastic: momentum of the average; default: 0.9 (sma), 0 (elastic). Unless it is 0, the "
+      "models of elastic step without the net's momentum");
   add("--outer-rate RATE", &options.outer_rate, {.check = number(1e-6, 100)},
       "local: learning rate of the outer step; default: 1");
   add("--outer-momentum SHARE", &options.outer_momentum, {.check = number(0, 0.999999)},

@@ -1,12 +1,11 @@
 // A meeting of groups that have models of their own. For every parameter:
 //   contribute:  change += weight * (model - centre)            by each group
-//   move_centre: wanted = change + (total_weight - 1) * centre
-//                velocity = momentum * velocity + wanted
-//                centre += rate * (nesterov ? momentum * velocity + wanted : velocity)
+//   move_centre: velocity = momentum * velocity + change
+//                centre += rate * (nesterov ? momentum * velocity + change : velocity)
 //                change = 0
 //   publish:     model = centre                                 to each group
-// The centre is the model that is evaluated and saved. If the weights add up to total_weight, the
-// rate is 1 and the momentum 0, the centre becomes the weighted sum of the groups' models.
+// The centre is the model that is evaluated and saved. If the weights add up to 1, the rate is 1
+// and the momentum 0, the centre becomes the weighted mean of the groups' models.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +26,6 @@ struct ContributeArgs {
 struct MoveCentreArgs {
   std::int64_t count = 0;
   float rate = 1, momentum = 0;
-  float total_weight = 1;  // sum of the weights of all contributions
   bool nesterov = false;
 };
 
@@ -38,19 +36,17 @@ struct PublishArgs {
 // The step of one value of the centre.
 template <class T>
 struct CentreStep {
-  T rate, momentum, surplus;
+  T rate, momentum;
   bool nesterov;
 
   explicit CentreStep(const MoveCentreArgs& args)
       : rate(static_cast<T>(args.rate)),
         momentum(static_cast<T>(args.momentum)),
-        surplus(static_cast<T>(args.total_weight) - 1),
         nesterov(args.nesterov) {}
 
   OMNI_HD void operator()(T& centre, T& change, T& velocity) const {
-    const T wanted = change + surplus * centre;
-    velocity = momentum * velocity + wanted;
-    centre += rate * (nesterov ? momentum * velocity + wanted : velocity);
+    velocity = momentum * velocity + change;
+    centre += rate * (nesterov ? momentum * velocity + change : velocity);
     change = 0;
   }
 };

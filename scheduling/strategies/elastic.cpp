@@ -16,16 +16,12 @@ bool all_equal(std::span<const double> values) {
 
 }  // namespace
 
-std::vector<double> merge_weights(std::span<const double> updates, std::span<const double> batches,
-                                  double perturbation) {
+std::vector<double> merge_weights(std::span<const double> updates,
+                                  std::span<const double> batches) {
   const std::span<const double> by = all_equal(updates) ? batches : updates;
   const double sum = std::accumulate(by.begin(), by.end(), 0.0);
   std::vector<double> weights;
   for (const double number : by) weights.push_back(number / sum);
-  if (!all_equal(by)) {  // otherwise no group is the largest
-    *std::ranges::max_element(weights) *= 1 + perturbation;
-    *std::ranges::min_element(weights) *= 1 - perturbation;
-  }
   return weights;
 }
 
@@ -43,10 +39,11 @@ Elastic::Elastic(ComputeGroups& groups, const SolverOptions& solver, bool in_ord
   members_.resize(groups.count(), {.batch = most});
 }
 
-// The rate is proportional to the size of the mini-batch.
+// The rate is proportional to the size of the mini-batch. The last ones of a mega-batch may be cut.
 UpdateRule Elastic::rule(const MiniBatch& batch, float learning_rate) const {
-  const Member& own = members_[batch.group];
-  return {learning_rate * static_cast<float>(own.batch / scaling_.most), own_momentum()};
+  const double share = static_cast<double>(batch.count) / scaling_.most;
+  return {learning_rate * static_cast<float>(share),
+          options_.momentum > 0 ? Momentum() : own_momentum()};
 }
 
 ExchangeArgs Elastic::step(const GroupUpdate& update, std::size_t param) {
@@ -67,33 +64,14 @@ void Elastic::end(const GroupUpdate& update) {
   ++own.steps;
 }
 
-double Elastic::norm_per_parameter(int group) const {
-  double squares = 0, count = 0;
-  for (const Param* param : params(group)) {
-    if (!param->trainable) continue;
-    const HostAccess access(*param->replica, HostAccess::Mode::read);
-    for (const float value : access.f32())
-      squares += static_cast<double>(value) * static_cast<double>(value);
-    count += static_cast<double>(param->replica->count());
-  }
-  return std::sqrt(squares) / std::max(count, 1.0);
-}
-
 void Elastic::meet_at_rest() {
   std::vector<double> updates, batches;
   for (const Member& member : members_) {
     updates.push_back(member.updates);
     batches.push_back(member.batch);
   }
-  double large = 0;  // number of models on all ranks whose norm is too large for a perturbation
-  for (const int group : groups_.here())
-    large += norm_per_parameter(group) < options_.most_norm ? 0 : 1;
-  ranks::sum({&large, 1});
-  const std::vector<double> weights =
-      merge_weights(updates, batches, large > 0 ? 0 : options_.perturbation);
-  const MoveCentreArgs move{
-      .momentum = meetings_ == 0 ? 0 : static_cast<float>(options_.momentum),
-      .total_weight = static_cast<float>(std::accumulate(weights.begin(), weights.end(), 0.0))};
+  const std::vector<double> weights = merge_weights(updates, batches);
+  const MoveCentreArgs move{.momentum = meetings_ == 0 ? 0 : static_cast<float>(options_.momentum)};
   for (std::size_t i = 0; i < params(0).size(); ++i) {
     const Param& shared = *params(0)[i];
     if (!shared.trainable) continue;
@@ -156,8 +134,7 @@ const StrategyRegistration elastic(
                            groups.count() * groups.net().options().batch;
          return std::make_unique<Elastic>(
              groups, solver, options.in_order,
-             ElasticOptions{.mega_batch = mega,
-                            .momentum = options.central_momentum.value_or(0.9)});
+             ElasticOptions{.mega_batch = mega, .momentum = options.central_momentum.value_or(0)});
        };
      }});
 

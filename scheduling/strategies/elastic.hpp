@@ -1,6 +1,7 @@
 // Elastic averaging over mega-batches. Groups with models of their own take mini-batches when they
 // are free, until a fixed number of samples is used up. Then the models are averaged, weighted by
-// their updates. Mini-batches become larger for fast groups and smaller for slow ones.
+// their updates. Mini-batches become larger for fast groups and smaller for slow ones. Momentum is
+// taken once: by the models, or by the average if it has one.
 #pragma once
 
 #include "scheduling/strategies/registry.hpp"
@@ -9,15 +10,12 @@ namespace omni {
 
 struct ElasticOptions {
   std::uint64_t mega_batch = 0;  // samples
-  double perturbation = 0.1, most_norm = 0.1;
-  double momentum = 0.9;
+  double momentum = 0;           // of the average
 };
 
 // Returns the weight of each group's model in the average: by updates, or by mini-batch size if all
-// have the same number of updates. `perturbation` is a share: the largest weight grows by it, and
-// the smallest shrinks by it.
-std::vector<double> merge_weights(std::span<const double> updates, std::span<const double> batches,
-                                  double perturbation);
+// have the same number of updates. The weights add up to 1.
+std::vector<double> merge_weights(std::span<const double> updates, std::span<const double> batches);
 // The rule by which mini-batches grow: by `step` samples for every update that a group is ahead of
 // the mean. Sizes are multiples of `unit`, the number of samples that a net computes at once.
 struct BatchScaling {
@@ -57,8 +55,6 @@ class Elastic final : public Strategy {
     double updates = 0;  // since the last meeting
     double steps = 0;    // in all
   };
-  double norm_per_parameter(int group) const;
-
   bool one_after_another_;
   ElasticOptions options_;
   BatchScaling scaling_;

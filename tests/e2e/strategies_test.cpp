@@ -152,6 +152,29 @@ TEST_F(Strategies, tell_their_figures) {
   EXPECT_TRUE(last_line("async").contains("staleness"));
 }
 
+// Nothing can be learned at this rate, so models may not grow either.
+TEST_F(Strategies, elastic_as_it_comes_leaves_models_on_unequal_devices_alone) {
+  put(folder_ / "machine.json", R"({"name": "20 : 1", "devices": [
+    {"kind": "gpu", "seconds": {"1": 0.001, "24": 0.024}},
+    {"kind": "gpu", "seconds": {"1": 0.02, "24": 0.48}}]})");
+  const auto trained = [&](const std::string& name, const char* rate, const Words& more) {
+    Words all = command(
+        name, {"--strategy", "elastic", "--groups", "2", "--sync-every", "2"},
+        {"--max-batches", "100", "--learning-rate", rate, "--arrivals", "virtual", "--machine",
+         folder_ / "machine.json", "--out", folder_ / ("run-" + name), "--json"});
+    all.insert(all.end(), more.begin(), more.end());
+    const Finished run = omni_run(all);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return std::pair(nlohmann::json::parse(run.output)["test_loss"].get<double>(),
+                     get(folder_ / name));
+  };
+  EXPECT_NEAR(trained("still", "1e-9", {}).first, 2.3, 0.2) << "guessing among ten classes";
+  const auto usual = trained("usual", "0.02", {});
+  EXPECT_LT(usual.first, 2.3);
+  EXPECT_TRUE(trained("zero", "0.02", {"--central-momentum", "0"}).second == usual.second);
+  EXPECT_FALSE(trained("other", "0.02", {"--central-momentum", "0.9"}).second == usual.second);
+}
+
 // 40 mini-batches: of 3 groups that meet after 2 each; of 2 groups after 4 each, and at the end.
 TEST_F(Strategies, leave_their_meetings_in_the_trace) {
   const auto async = [&](const std::string& name) {
@@ -209,6 +232,8 @@ TEST_F(Strategies, refuse_what_does_not_go_together) {
             "--group-batches: names 2 groups, there are 3"},
            {{"--strategy", "hogbatch", "--groups", "2", "--group-batches", "4,zwei"},
             "--group-batches: 'zwei' is no number of samples"},
+           {{"--strategy", "elastic", "--groups", "2", "--guard", "on"},
+            "--guard: --strategy elastic does not use it (it belongs to async)"},
            {{"--strategy", "hogbatch", "--groups", "2", "--group-batches", "6,4"},
             "computed at once, which do not divide each other"},
            {{"--strategy", "adaptive", "--groups", "2", "--group-batches", "4:8-16,24"},

@@ -174,8 +174,9 @@ class Store:
         text = json.dumps(machine_of(name), indent=1)
         name = os.path.basename(name).replace("=", "-")
         path = os.path.join(self.folder, f"{name}-{zlib.crc32(text.encode()):08x}.json")
-        with open(path, "w") as file:
+        with tempfile.NamedTemporaryFile("w", dir=self.folder, delete=False) as file:
             file.write(text)
+        os.replace(file.name, path)  # another training may read it just now
         return path
 
     def run(self, net, machine, words, out):

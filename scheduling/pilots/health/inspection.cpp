@@ -14,8 +14,8 @@ namespace omni {
 namespace {
 
 constexpr std::size_t kLookedAt = 32;  // samples of a mini-batch whose outputs are compared
-// After so many samples a problem counts as sure; no more mini-batches are used.
-constexpr std::uint64_t kSurely = 256, kMostPasses = 16;
+// After so many samples a problem counts as sure; no more passes are made, however small they are.
+constexpr std::uint64_t kSurely = 256;
 
 // Saves a net's running statistics and restores them at the end of its life. Forward passes that
 // are not part of the training change them.
@@ -168,15 +168,14 @@ Result<Inspection> inspect(Net& net, DataFeed& feed, std::uint64_t seed,
                            std::uint64_t first_sample) {
   Inspector inspector(net);
   const std::uint64_t images = feed.batch();
-  for (std::uint64_t pass = 0; pass < kMostPasses; ++pass) {
-    const std::uint64_t first = first_sample + pass * images;
+  for (std::uint64_t first = first_sample; inspector.found().samples < kSurely; first += images) {
     const bool held = feed.holds(first);
     if (!held) feed.submit(first);
     inspector.pass(
         {.training = true, .seed = seed, .first_sample = first, .slot = &feed.slot(first)});
     if (!held) feed.release(first);
     OMNI_CHECK(task_status());
-    if (inspector.found().samples >= kSurely || !inspector.found().finds_something()) break;
+    if (!inspector.found().finds_something()) break;
   }
   return inspector.found();
 }

@@ -2,6 +2,7 @@
 // say nothing.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,19 @@ TEST_F(SickNets, TooLargeARateKillsRelus) {
         << run.errors;
   }
   EXPECT_EQ(entries_in(folder_ / "run"), 2) << "lock and checkpoint";
+}
+
+TEST_F(SickNets, GroupsWithModelsOfTheirOwnAreLookedAt) {
+  for (const char* strategy : {"local", "elastic"}) {
+    const Finished run = train(cfg("learning_rate=1\nmomentum=0.9\n", convolutions("relu")),
+                               {"--max-batches", "400", "--strict", "--deterministic", "--strategy",
+                                strategy, "--groups", "2"});
+    EXPECT_EQ(run.exit_code, 6) << strategy << run.errors;
+    EXPECT_NE(run.errors.find("all 256 samples looked at, all zeros"), std::string::npos)
+        << run.errors;
+    EXPECT_NE(run.errors.find("saved "), std::string::npos) << run.errors;
+    std::filesystem::remove_all(folder_ / "run");
+  }
 }
 
 TEST_F(SickNets, GradientsVanishInDeepLogisticStacks) {

@@ -36,8 +36,7 @@ TEST(Contribute, implementations_agree) {
 TEST(MoveCentre, implementations_agree) {
   for (const MoveCentreArgs& args :
        {MoveCentreArgs{}, MoveCentreArgs{.momentum = 0.9f},
-        MoveCentreArgs{.rate = 0.7f, .momentum = 0.9f, .nesterov = true},
-        MoveCentreArgs{.momentum = 0.9f, .total_weight = 1.03f}})
+        MoveCentreArgs{.rate = 0.7f, .momentum = 0.9f, .nesterov = true}})
     check_implementations<MoveCentreArgs>(
         move_centre, of_counts(args),
         {.operands = [](const MoveCentreArgs& each) -> std::vector<Operand> {

@@ -1,14 +1,12 @@
-// Elastic averaging and Hogbatch: their rules as plain functions, and trainings against what the
+// Hogbatch and its adaptive sizes: their rules as plain functions, and trainings against what the
 // rules say of them.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "scheduling/forecast/machine/machine_file.hpp"
 #include "scheduling/forecast/virtual_clock.hpp"
-#include "scheduling/strategies/elastic.hpp"
 #include "scheduling/strategies/hogbatch.hpp"
 #include "tests/support/deterministic_session.hpp"
 #include "tests/support/group_training.hpp"
@@ -41,47 +39,6 @@ TEST(BatchRule, H2_moves_by_its_factor_within_the_bounds) {
   EXPECT_EQ(slow.next(4, 10, 5, 9, {4, 4, 32}, 4), 8u) << "by a pass at least";
   EXPECT_EQ(slow.next(8, 1, 5, 9, {8, 4, 32}, 4), 4u);
   EXPECT_EQ(BatchRule{.factor = 1}.next(8, 10, 5, 9, bounds, 1), 8u);
-}
-
-TEST(MergeWeights, A1_equal_updates_weigh_by_batches) {
-  const std::vector<double> updates{5, 5}, batches{10, 30};
-  EXPECT_EQ(merge_weights(updates, batches, 0), (std::vector<double>{0.25, 0.75}));
-}
-
-TEST(MergeWeights, A2_add_up_to_1_and_the_perturbation) {
-  const std::vector<double> updates{30, 20, 10}, batches{1, 1, 1};
-  const auto plain = merge_weights(updates, batches, 0),
-             moved = merge_weights(updates, batches, .1);
-  EXPECT_NEAR(std::accumulate(plain.begin(), plain.end(), 0.0), 1, 1e-12);
-  EXPECT_NEAR(moved[0], .55, 1e-12);
-  EXPECT_NEAR(moved[1], 1.0 / 3, 1e-12);
-  EXPECT_NEAR(moved[2], .15, 1e-12);
-  EXPECT_NEAR(std::accumulate(moved.begin(), moved.end(), 0.0), 1.0333333333, 1e-9);
-}
-
-TEST(MergeWeights, where_all_are_alike_none_is_favoured) {
-  const std::vector<double> alike{4, 4};
-  EXPECT_EQ(merge_weights(alike, alike, 0.1), (std::vector<double>{0.5, 0.5}));
-}
-
-// Speeds in samples per second; a mega-batch takes as long as all together need.
-TEST(BatchScaling, A4_batches_become_proportional_to_speeds) {
-  const std::vector<double> speeds{40, 30, 22};
-  const BatchScaling scaling{.least = 8, .most = 128, .step = 2, .unit = 1};
-  std::vector<double> batches(3, 64);
-  for (int meeting = 0; meeting < 300; ++meeting) {
-    constexpr double kSeconds = 50;
-    std::vector<double> updates;
-    for (std::size_t i = 0; i < 3; ++i) updates.push_back(kSeconds * speeds[i] / batches[i]);
-    const double mean = std::accumulate(updates.begin(), updates.end(), 0.0) / 3;
-    for (std::size_t i = 0; i < 3; ++i) batches[i] = scaling.next(batches[i], updates[i] - mean);
-  }
-  for (std::size_t i = 1; i < 3; ++i)
-    EXPECT_NEAR(batches[i] / batches[0], speeds[i] / speeds[0], 0.06) << batches[i];
-}
-
-TEST(BatchScaling, A1_equal_speeds_leave_batches_alone) {
-  EXPECT_EQ(BatchScaling({.least = 8, .most = 64, .step = 4, .unit = 2}).next(32, 0), 32);
 }
 
 // What the clock and the rule alone say of the published runs.
@@ -171,11 +128,10 @@ TEST(Hogbatch, H6_a_gpu_is_used_best_by_fixed_batches_and_cores_by_both) {
 class Merging : public test::DeterministicSession {
  protected:
   using Run = test::GroupTraining;
-  static std::unique_ptr<Run> make(int groups, bool own, const std::vector<int>& passes) {
-    return std::make_unique<Run>(
-        kMergedNet, groups,
-        Sharing{.replicas = own, .own_models = own, .fully_connected = FullyConnected::replicated},
-        BuildOptions(), passes);
+  static std::unique_ptr<Run> make(int groups, const std::vector<int>& passes) {
+    return std::make_unique<Run>(kMergedNet, groups,
+                                 Sharing{.fully_connected = FullyConnected::replicated},
+                                 BuildOptions(), passes);
   }
   static MakeStrategy hogbatch(std::vector<GroupBatch> batches, std::optional<BatchRule> rule,
                                bool in_order = true, double rate_power = 0) {
@@ -183,16 +139,11 @@ class Merging : public test::DeterministicSession {
       return std::make_unique<Hogbatch>(groups, solver, in_order, batches, rate_power, rule);
     };
   }
-  static MakeStrategy elastic(ElasticOptions options) {
-    return [=](ComputeGroups& groups, const SolverOptions& solver) {
-      return std::make_unique<Elastic>(groups, solver, true, options);
-    };
-  }
 };
 
 TEST_F(Merging, H1_every_sample_is_taken_once) {
   for (const bool in_order : {true, false}) {
-    const auto run = make(3, false, {2, 2, 6});
+    const auto run = make(3, {2, 2, 6});
     run->train({.iterations = 10,
                 .strategy = hogbatch({{2, 2, 2}, {4, 4, 4}, {18, 18, 18}}, {}, in_order)});
     EXPECT_EQ(run->done.samples, 120u);
@@ -209,7 +160,7 @@ TEST_F(Merging, H1_every_sample_is_taken_once) {
 
 TEST_F(Merging, H4_adaptive_with_factor_1_is_hogbatch) {
   const std::vector<GroupBatch> batches{{2, 2, 2}, {12, 12, 12}};
-  const auto fixed = make(2, false, {2, 12}), adaptive = make(2, false, {2, 12});
+  const auto fixed = make(2, {2, 12}), adaptive = make(2, {2, 12});
   fixed->train({.iterations = 6, .strategy = hogbatch(batches, {})});
   adaptive->train({.iterations = 6, .strategy = hogbatch(batches, BatchRule{.factor = 1})});
   EXPECT_EQ(fixed->masters(), adaptive->masters());
@@ -224,7 +175,7 @@ TEST_F(Merging, H5_one_group_is_plain_training_without_momentum) {
 }
 
 TEST_F(Merging, the_rate_follows_the_size_of_the_mini_batch) {
-  const auto run = make(2, false, {3, 12});
+  const auto run = make(2, {3, 12});
   const auto strategy =
       hogbatch({{3, 3, 3}, {12, 12, 12}}, {}, true, 0.5)(run->groups, run->solver);
   EXPECT_FLOAT_EQ(strategy->rule({.group = 0, .count = 3}, 0.8f).learning_rate, 0.4f);
@@ -246,7 +197,7 @@ TEST_F(Merging, H7_losses_by_epoch_and_by_time_come_in_the_published_order) {
                            const std::vector<GroupBatch>& batches, std::optional<BatchRule> rule) {
     std::vector<int> passes;
     for (const GroupBatch& batch : batches) passes.push_back(static_cast<int>(batch.least));
-    const auto run = make(static_cast<int>(devices.size()), false, passes);
+    const auto run = make(static_cast<int>(devices.size()), passes);
     VirtualClock clock(*machine, {devices}, {.flops = 1e6}, 7);
     run->train(
         {.iterations = 60, .strategy = hogbatch(batches, rule), .make_clock = made_of(clock)});
@@ -278,7 +229,7 @@ TEST_F(Merging, H7_losses_by_epoch_and_by_time_come_in_the_published_order) {
 }
 
 TEST_F(Merging, sizes_of_before_do_not_outlive_other_bounds) {
-  const auto run = make(1, false, {4});
+  const auto run = make(1, {4});
   run->train({.iterations = 10, .strategy = hogbatch({{4, 4, 4}}, {})}, 5);
   run->state = run->done;
   run->train({.iterations = 10, .strategy = hogbatch({{12, 12, 12}}, {})});
@@ -286,7 +237,7 @@ TEST_F(Merging, sizes_of_before_do_not_outlive_other_bounds) {
 }
 
 TEST_F(Merging, where_nobody_can_begin_the_training_ends_with_an_error) {
-  const auto run = make(2, false, {12, 12});
+  const auto run = make(2, {12, 12});
   run->state.samples = 7;  // no multiple of what is computed at once
   for (const bool in_order : {true, false}) {
     TrainerOptions options{
@@ -306,7 +257,7 @@ TEST_F(Merging, adaptive_batches_follow_the_balance) {
       "machine");
   ASSERT_TRUE(machine) << machine.error().message();
   const auto sizes = [&](std::optional<BatchRule> rule) {
-    const auto run = make(2, false, {1, 3});
+    const auto run = make(2, {1, 3});
     VirtualClock clock(*machine, {{{0}, {1}}}, {.flops = 1e6}, 7);
     run->train({.iterations = 20,
                 .strategy = hogbatch({{1, 1, 4}, {12, 3, 12}}, rule),
@@ -322,31 +273,6 @@ TEST_F(Merging, adaptive_batches_follow_the_balance) {
   EXPECT_LE(adapted[1], 6u);
 }
 
-TEST_F(Merging, A3_models_that_are_alike_merge_to_themselves) {
-  std::string still = kMergedNet;
-  still.replace(still.find("0.05"), 4, "0");
-  Run run(
-      still, 2,
-      Sharing{.replicas = true, .own_models = true, .fully_connected = FullyConnected::replicated},
-      BuildOptions(), {3, 3});
-  const auto start = run.masters();
-  run.train({.iterations = 8,
-             .strategy = elastic({.mega_batch = 48, .perturbation = 0, .momentum = 0.9})});
-  EXPECT_EQ(run.done.samples, 96u);
-  EXPECT_EQ(run.done.strategy.numbers.front(), 2);
-  EXPECT_EQ(run.masters(), start);
-}
-
-TEST_F(Merging, A5_mega_batches_are_used_up) {
-  const auto run = make(2, true, {3, 3});
-  run->train({.iterations = 12, .strategy = elastic({.mega_batch = 48})});
-  ASSERT_FALSE(run->reports.back().figures.empty());
-  EXPECT_STREQ(run->reports.back().figures[0].name, "meetings");
-  // The last update's report comes before the third meeting.
-  EXPECT_EQ(run->reports.back().figures[0].value, 2);
-  EXPECT_EQ(run->done.strategy.numbers.front(), 3);
-}
-
 TEST_F(Merging, a_virtual_clock_gives_the_same_bits_in_two_pieces) {
   const auto machine =
       read_machine_file(std::string(OMNI_SOURCE_DIR) + "/apps/machines/48-threads-fast-gpu.json");
@@ -354,14 +280,14 @@ TEST_F(Merging, a_virtual_clock_gives_the_same_bits_in_two_pieces) {
   const auto clock = [&] { return VirtualClock(*machine, {{{0}, {1}, {2}}}, {.flops = 1e6}, 7); };
   const MakeStrategy strategy =
       hogbatch({{12, 12, 12}, {1, 1, 4}, {1, 1, 4}}, BatchRule{.weight = 0.5});
-  const auto whole = make(3, false, {12, 1, 1});
+  const auto whole = make(3, {12, 1, 1});
   VirtualClock one = clock();
   whole->train({.iterations = 12, .strategy = strategy, .make_clock = made_of(one)});
 
-  const auto pieces = make(3, false, {12, 1, 1});
+  const auto pieces = make(3, {12, 1, 1});
   const VirtualClock first = clock(), second = clock();
   // Both halves end where the whole comes to rest, too.
-  const auto again = make(3, false, {12, 1, 1});
+  const auto again = make(3, {12, 1, 1});
   VirtualClock halves = clock();
   again->train(
       {.iterations = 12, .evaluate_every = 6, .strategy = strategy, .make_clock = made_of(halves)});
