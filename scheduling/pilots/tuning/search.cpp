@@ -132,6 +132,8 @@ class Race {
                                         step_of(setting) > slack * failed.second;
                                }) ||
            !runner_.can_afford(plan_.length) ||
+           // In the sweep the loss was rising again.
+           (plan_.cold && range_.best && step_of(setting) > *range_.best) ||
            // Larger steps are stable only with fewer groups or more momentum.
            std::ranges::any_of(diverged_,
                                [&](const Setting& failed) {

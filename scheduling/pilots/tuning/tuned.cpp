@@ -33,6 +33,7 @@ constexpr double kSmaller = 2, kMuchSmaller = 3.1622776601683795;
 // The step is raised to 1 / kSmall of the failing one after kPart of the iterations without
 // learning.
 constexpr double kSmall = 100, kTiny = 1000;
+constexpr double kBack = 0.98;  // a loss above this share of chance is back there
 constexpr std::uint64_t kPart = 10;
 
 // Returns the loss at chance. Data of one class have a loss at chance of 0, so log(classes) stands
@@ -126,13 +127,16 @@ Status Tuned::rested(Trainer& /*training*/) {
 // With steps that are far too small the loss stays above chance, as it is at first.
 Result<std::optional<Error>> Tuned::find_failure() {
   const LossMean recent = watch_->recent();
-  if (!tuning_.warm && step_of(setting()) > tuning_.failing_step / kTiny &&
-      recent.count >= static_cast<double>(window()) &&
-      iteration() >= tuning_.changed + 2 * window() && surely_above_chance(recent, chance_))
-    return std::optional(Error{
-        ErrorKind::diverged, "",
-        fmt::format("the loss is {:.4g}, above that of guessing, {:.4g}", recent.mean, chance_),
-        ""});
+  const bool known = recent.count >= static_cast<double>(window()) &&
+                     iteration() >= tuning_.changed + 2 * window();
+  const bool above = !tuning_.warm && step_of(setting()) > tuning_.failing_step / kTiny &&
+                     surely_above_chance(recent, chance_);
+  const bool back = tuning_.warm && recent.mean > kBack * chance_;
+  if (known && (above || back))
+    return std::optional(Error{ErrorKind::diverged, "",
+                               fmt::format("the loss is {:.4g}, {} that of guessing, {:.4g}",
+                                           recent.mean, above ? "above" : "back near", chance_),
+                               ""});
   OMNI_TRY(const Inspection inspection,
            inspect(training_->groups().net(), training_->feed(), training_->state().seed,
                    training_->state().samples));
@@ -185,7 +189,7 @@ Status Tuned::search_now() {
   TrainingState& state = training_->state();
   const double simulated = state.arrivals ? state.arrivals->clock.now : 0;
   const bool cold = !tuning_.warm && tuning_.failing_step == 0;
-  if (cold || tuning_.warm) {
+  if (cold || (tuning_.warm && !tuning_.unproven)) {
     trials_->keep_before_search();
     watch_before_search_ = watch_older_ = watch_newer_ = watch_;
   }
@@ -217,7 +221,6 @@ Status Tuned::adopt(const Found& found, std::uint64_t searched) {
   if (found.fails) tuning_.failing_step = *found.fails;
   for (const Setting& failed : found.diverged)
     if (failed.momentum >= tuning_.momentum) tuning_.note_failed(failed.groups, step_of(failed));
-  tuning_.unproven = false;
   if (found.end == TrialEnd::dead && !dead_at_start_) {
     tuning_.next_search = next_search(searched);
     const Error dead{ErrorKind::diverged, "", "the outputs are the same for all samples", ""};
