@@ -199,7 +199,8 @@ Status Trainer::ask_pilots(const std::function<Status(Pilot&)>& what) {
   return state_.iteration != before ? catch_up(before) : Status();
 }
 
-// Saves and evaluates once if that was due in iterations that a pilot trained.
+// Saves and evaluates once if that was due after `before`: in iterations that a pilot trained, or
+// when the training went back.
 Status Trainer::catch_up(std::uint64_t before) {
   const auto missed = [&](std::uint64_t every) {
     return every != 0 && before / every != state_.iteration / every;
@@ -211,9 +212,10 @@ Status Trainer::catch_up(std::uint64_t before) {
 }
 
 Status Trainer::go_back(Error error) {
+  const std::uint64_t before = state_.iteration - 1;  // what is due at this iteration is not done
   for (Pilot* pilot : pilots_) {
     OMNI_TRY(const bool restored, pilot->go_back(*this, error));
-    if (restored) return {};
+    if (restored) return catch_up(before);
   }
   return error;
 }
