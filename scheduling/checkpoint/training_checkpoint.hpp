@@ -47,7 +47,8 @@ std::uint64_t saved_length(const Checkpoint& checkpoint);
 // Returns the number of compute groups in use when the checkpoint was saved.
 Result<int> saved_groups(const Checkpoint& checkpoint);
 
-// Loads parameters, optimizer state, replicas and the state of the training. Refuses parameters of
+// Loads parameters, optimizer state, replicas and the state of the training, with the states that
+// pilots keep. Refuses parameters of
 // other shapes and a checkpoint of the other solver; warns if the layers are described differently.
 // After another strategy (StrategyState::name) or with another number of groups, all groups start
 // from the masters.

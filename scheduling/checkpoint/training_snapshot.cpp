@@ -27,6 +27,7 @@ auto copying_from(const std::vector<std::vector<float>>& copies) {
 
 void TrainingSnapshot::take(ComputeGroups& groups, const TrainingState& state, bool with_replicas) {
   state_ = state;
+  state_.kept.clear();
   for_each_array(groups.net(), copying_to(arrays_));
   if (with_replicas) for_each_replica(groups, copying_to(replicas_));
   groups_ = with_replicas ? groups.count() : 0;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/communicator/ranks.hpp"
@@ -48,7 +50,13 @@ void for_each_replica(ComputeGroups& groups, auto visit) {
 
 class TrainingSnapshot {
  public:
-  // Copies the state. No task may be under way in take() and restore().
+  TrainingSnapshot() = default;
+  // Makes a snapshot of the arrays that visit_shared() visits.
+  TrainingSnapshot(TrainingState state, std::vector<std::vector<float>> arrays)
+      : state_(std::move(state)), arrays_(std::move(arrays)) {}
+
+  // Copies the state, without TrainingState::kept. No task may be under way in take() and
+  // restore().
   void take(ComputeGroups& groups, const TrainingState& state, bool with_replicas = true);
   // Restores parameters and optimizer state. If the snapshot has no replicas, or another number of
   // groups, all groups start from the masters.
@@ -56,6 +64,13 @@ class TrainingSnapshot {
 
   void drop_replicas() { replicas_.clear(), groups_ = 0; }
 
+  // Calls visit(name, param, values) for each array that all groups share.
+  void visit_shared(Net& net, auto visit) const {
+    std::size_t next = 0;
+    for_each_array(net, [&](const std::string& name, const Param& param, const Tensor&) {
+      visit(name, param, arrays_[next++]);
+    });
+  }
   const TrainingState& state() const { return state_; }
   // Returns the size of a snapshot if all groups are in use.
   static std::size_t bytes(ComputeGroups& groups, bool with_replicas = true);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "scheduling/groups/rank_sums.hpp"
 #include "scheduling/pilots/health/inspection.hpp"
 #include "scheduling/pilots/registry.hpp"
 #include "scheduling/pilots/saved_numbers.hpp"
@@ -12,7 +14,9 @@
 namespace omni {
 namespace {
 
-constexpr int kSnapshots = 3;
+constexpr int kKept = 2, kSnapshots = kKept + 1;
+// The first of the saved numbers. In checkpoints of older versions it is the share, at most 1.
+constexpr double kLayout = 2;
 // A window of losses, which are judged together, covers at least so many samples and losses.
 constexpr std::uint64_t kSamples = 1024, kLosses = 16;
 // From one snapshot to the next there are so many windows, or 1 / kPart of the iterations done.
@@ -49,6 +53,10 @@ std::size_t Guard::bytes(ComputeGroups& groups) const {
   return kSnapshots * TrainingSnapshot::bytes(groups, false);
 }
 
+std::size_t Guard::kept_bytes(ComputeGroups& groups) const {
+  return groups.count() > 1 ? kKept * TrainingSnapshot::bytes(groups, false) : 0;
+}
+
 Status Guard::begin(Trainer& training, std::span<const double> saved) {
   return training.groups().count() > 1 ? watch(training, saved) : Status();
 }
@@ -56,43 +64,82 @@ Status Guard::begin(Trainer& training, std::span<const double> saved) {
 Status Guard::watch(Trainer& training, std::span<const double> saved) {
   const ComputeGroups& groups = training.groups();
   window_ = window_of(groups);
-  LossWatch watch(window_, std::log(groups.net().classes()));
+  watch_.emplace(window_, std::log(groups.net().classes()));
   share_ = first_share(groups.count());
-  if (!saved.empty()) {
-    SavedNumbers read(saved);
-    share_ = read.between(0, 1);
-    patience_ = read.count();
-    wait_ = read.count();
-    next_ = read.count();
-    watch.restore(read.losses());
-    OMNI_CHECK(read.status(name()));
-  }
-  watch_ = watch;
-  latest_ = {.snapshot = {}, .watch = watch};
-  keep(training);
+  if (!saved.empty() && saved.front() == kLayout) return go_on(training, saved);
+  if (!saved.empty()) OMNI_CHECK(go_on_from_older(saved));
+  OMNI_CHECK(keep(training));
   sure_ = latest_;
   if (next_ <= training.state().iteration) rest_later(training.state().iteration);
   return {};
 }
 
+Status Guard::go_on(const Trainer& training, std::span<const double> saved) {
+  const auto kept = training.state().kept.find(name());
+  if (kept == training.state().kept.end() || kept->second.size() != kKept)
+    return SavedNumbers::impossible(name());
+  SavedNumbers read(saved.subspan(1));
+  share_ = read.between(0, 1);
+  patience_ = std::max<std::uint64_t>(read.count(), 1);
+  wait_ = read.count();
+  next_ = read.count();
+  returned_ = read.between(0, 1) != 0;
+  const LossWatch fresh = *watch_;
+  watch_->restore(read.watch());
+  sure_ = {kept->second.front(), fresh};
+  latest_ = {kept->second.back(), fresh};
+  for (GoodState* good : {&*sure_, &*latest_}) {
+    good->watch.restore(read.watch());
+    good->level = read.mean();
+  }
+  return read.status(name());
+}
+
+Status Guard::go_on_from_older(std::span<const double> saved) {
+  SavedNumbers read(saved);
+  share_ = read.between(0, 1);
+  patience_ = read.count();
+  wait_ = read.count();
+  next_ = read.count();
+  watch_->restore(read.losses());
+  return read.status(name());
+}
+
 std::vector<double> Guard::numbers() const {
   if (!watch_) return {};
-  std::vector<double> all{share_, static_cast<double>(patience_), static_cast<double>(wait_),
-                          static_cast<double>(next_)};
-  append_losses(all, watch_->state());
+  std::vector<double> all{kLayout,
+                          share_,
+                          static_cast<double>(patience_),
+                          static_cast<double>(wait_),
+                          static_cast<double>(next_),
+                          returned_ ? 1.0 : 0.0};
+  append(all, watch_->state());
+  for (const GoodState* good : {&*sure_, &*latest_}) {
+    append(all, good->watch.state());
+    append(all, good->level);
+  }
   return all;
+}
+
+std::vector<std::shared_ptr<const TrainingSnapshot>> Guard::kept() const {
+  if (!watch_) return {};
+  return {sure_->snapshot, latest_->snapshot};
 }
 
 std::uint64_t Guard::stretch(std::uint64_t iteration) const {
   return std::max<std::uint64_t>(kWindows * window_, iteration / kPart);
 }
 
-void Guard::keep(Trainer& training) {
+Status Guard::keep(Trainer& training) {
+  ComputeGroups& groups = training.groups();
+  // A checkpoint gets the snapshot of the first rank.
+  if (groups.sums != nullptr) OMNI_CHECK(groups.sums->gather_memory());
   watch_->expect_falling();
-  latest_->snapshot.take(training.groups(), training.state(), false);
-  latest_->watch = *watch_;
-  latest_->level.reset();
+  auto snapshot = std::make_shared<TrainingSnapshot>();
+  snapshot->take(groups, training.state(), false);
+  latest_ = {std::move(snapshot), *watch_};
   returned_ = false;
+  return {};
 }
 
 Advice Guard::judge(const StepReport& at) {
@@ -108,8 +155,8 @@ Status Guard::rested(Trainer& training) {
   if (!watch_) return begin(training, {});
   if (iteration < next_) return {};
   if (watch_->good()) {
-    std::swap(sure_, latest_);
-    keep(training);
+    sure_ = std::exchange(latest_, {});
+    OMNI_CHECK(keep(training));
     // The share is not doubled near the end, as later losses would not show the effect in time.
     const std::uint64_t end = training.options().iterations;
     const bool lasts = end == 0 || iteration + kTrial * stretch(iteration) < end;
@@ -141,11 +188,11 @@ Result<bool> Guard::go_back(Trainer& training, const Error& why) {
     latest_ = sure_;
   }
   returned_ = true;
-  latest_->snapshot.restore(training.groups());
+  latest_->snapshot->restore(training.groups());
   latest_->level.reset();
   watch_ = latest_->watch;
   watch_->forget_recent();
-  const TrainingState& at = latest_->snapshot.state();
+  const TrainingState& at = latest_->snapshot->state();
   TrainingState& state = training.state();
   state.average_loss = at.average_loss;
   state.average_accuracy = at.average_accuracy;
@@ -173,7 +220,7 @@ Status Guard::end(Trainer& training) {
   if (!watch_) return {};
   ComputeGroups& groups = training.groups();
   bool rises = !watch_->ends_well();
-  const TrainingSnapshot* best = &latest_->snapshot;
+  const TrainingSnapshot* best = latest_->snapshot.get();
   TrainingSnapshot last;
   if (!groups.on_several_ranks()) {
     OMNI_TRY(LossMean lowest, level_now(training));
@@ -182,10 +229,10 @@ Status Guard::end(Trainer& training) {
     best = &last;
     for (const GoodState* good : {&*latest_, &*sure_}) {
       if (!rises) break;
-      good->snapshot.restore(groups);
+      good->snapshot->restore(groups);
       OMNI_TRY(const LossMean level, level_now(training));
       if (!watch_->surely_above(lowest, level)) continue;
-      best = &good->snapshot;
+      best = good->snapshot.get();
       lowest = level;
     }
   }

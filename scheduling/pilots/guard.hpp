@@ -6,6 +6,7 @@
 // rises. When the loss rises, Guard restores the last good parameters and halves the share.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ class Guard : public Pilot {
  public:
   std::string_view name() const override { return "guard"; }
   std::size_t bytes(ComputeGroups& groups) const override;
+  std::size_t kept_bytes(ComputeGroups& groups) const override;
   Steering steering() const override { return {.share = share_}; }
   std::uint64_t next_rest() const override { return watch_ ? next_ : UINT64_MAX; }
   Advice judge(const StepReport& at) override;
@@ -29,7 +31,10 @@ class Guard : public Pilot {
   // If the loss is rising at the end, the best of the current and the saved parameters are the
   // result.
   Status end(Trainer& training) override;
+  // Both good states, and all that decisions depend on: a resumed training goes back as the
+  // undisturbed one does.
   std::vector<double> numbers() const override;
+  std::vector<std::shared_ptr<const TrainingSnapshot>> kept() const override;
 
   // Returns the share with which a step that is usual for one group is stable.
   static double first_share(int groups);
@@ -39,14 +44,18 @@ class Guard : public Pilot {
   // as earlier losses were computed with older parameters. A snapshot with a level surely above
   // that of the one before is never restored.
   struct GoodState {
-    TrainingSnapshot snapshot;
+    std::shared_ptr<const TrainingSnapshot> snapshot;
     LossWatch watch;
     std::optional<LossMean> level{};  // none: the window is not complete
   };
 
   // Begins to watch the losses. `saved`: see Pilot::begin().
   Status watch(Trainer& training, std::span<const double> saved);
-  void keep(Trainer& training);
+  // Restores all that numbers() and kept() gave.
+  Status go_on(const Trainer& training, std::span<const double> saved);
+  // Goes on from a checkpoint of an older version, which has neither good states nor their levels.
+  Status go_on_from_older(std::span<const double> saved);
+  Status keep(Trainer& training);
   void rest_later(std::uint64_t iteration) { next_ = iteration + stretch(iteration); }
   bool is_worse() const {  // latest_ is surely worse than sure_
     return latest_->level && sure_->level && watch_->surely_above(*latest_->level, *sure_->level);

@@ -21,10 +21,13 @@ void LossWatch::note(double loss) {
 
 void LossWatch::restore(const State& state) {
   lowest_ = state.lowest;
-  above_ = state.above;
   recent_.assign(state.recent.begin(), state.recent.end());
   while (recent_.size() > window_) recent_.pop_front();
-  expect_falling();
+  above_ = full() ? state.above : 0;
+  risen_ = full() ? state.risen : 0;
+  first_ = state.first;
+  if (first_.size() > window_) first_.resize(window_);
+  since_ = state.since;
 }
 
 bool LossWatch::surely_above(const LossMean& now, const LossMean& before) const {

@@ -50,9 +50,14 @@ class LossWatch {
   struct State {
     double lowest = 0;
     std::uint64_t above = 0;
-    std::vector<double> recent;
+    std::vector<double> recent{};
+    std::uint64_t risen = 0, since = 0;
+    std::vector<double> first{};
   };
-  State state() const { return {lowest_, above_, {recent_.begin(), recent_.end()}}; }
+  State state() const {
+    return {lowest_, above_, {recent_.begin(), recent_.end()}, risen_, since_, first_};
+  }
+  // Restores a state, also that of a watch with another window.
   void restore(const State& state);
 
  private:

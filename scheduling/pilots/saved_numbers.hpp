@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -32,10 +34,25 @@ class SavedNumbers {
   }
   std::uint64_t count() { return static_cast<std::uint64_t>(between(0, kMostIterations)); }
 
+  // Reads what append() wrote.
+  LossWatch::State watch() {
+    LossWatch::State state;
+    state.lowest = between(-kLargestLoss, INFINITY);  // infinite: there was no loss yet
+    for (std::uint64_t* each : {&state.above, &state.risen, &state.since}) *each = count();
+    for (auto* each : {&state.first, &state.recent}) *each = losses_of(count());
+    return state;
+  }
+  std::optional<LossMean> mean() {
+    const double losses = static_cast<double>(count()), mean = between(-kLargestLoss, kLargestLoss),
+                 squares = between(0, kLargestLoss);
+    return losses > 0 ? std::optional(LossMean{losses, mean, squares}) : std::nullopt;
+  }
+
   // Reads what append_losses() wrote; these must be the last numbers.
   LossWatch::State losses() {
     LossWatch::State state;
     state.lowest = between(-kLargest, kLargest);
+    if (state.lowest == kLargest) state.lowest = INFINITY;
     state.above = count();
     while (!left_.empty()) state.recent.push_back(between(-kLargest, kLargest));
     return state;
@@ -51,9 +68,34 @@ class SavedNumbers {
   }
 
  private:
+  static constexpr double kLargestLoss = std::numeric_limits<double>::max();
+
+  std::vector<double> losses_of(std::uint64_t count) {
+    std::vector<double> losses;
+    sound_ = sound_ && count <= left_.size();
+    while (sound_ && losses.size() < count) losses.push_back(between(-kLargestLoss, kLargestLoss));
+    return losses;
+  }
+
   std::span<const double> left_;
   bool sound_ = true;
 };
+
+inline void append(std::vector<double>& numbers, const LossWatch::State& watch) {
+  for (const double each : {watch.lowest, static_cast<double>(watch.above),
+                            static_cast<double>(watch.risen), static_cast<double>(watch.since)})
+    numbers.push_back(each);
+  for (const auto* each : {&watch.first, &watch.recent}) {
+    numbers.push_back(static_cast<double>(each->size()));
+    numbers.insert(numbers.end(), each->begin(), each->end());
+  }
+}
+
+// None is written as a mean of no losses.
+inline void append(std::vector<double>& numbers, const std::optional<LossMean>& mean) {
+  const LossMean all = mean.value_or(LossMean{});
+  numbers.insert(numbers.end(), {all.count, all.mean, all.squares});
+}
 
 inline void append_losses(std::vector<double>& numbers, const LossWatch::State& losses) {
   numbers.push_back(std::min(losses.lowest, SavedNumbers::kLargest));

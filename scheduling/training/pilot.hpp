@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -16,6 +17,7 @@
 namespace omni {
 
 class Trainer;
+class TrainingSnapshot;
 
 // The rate and the momentum of the updates after a rest.
 struct Steering {
@@ -41,6 +43,8 @@ class Pilot {
   virtual std::string_view name() const = 0;
   // Returns the bytes of the copies of parameters that the pilot holds while it steers `groups`.
   virtual std::size_t bytes(ComputeGroups& /*groups*/) const { return 0; }
+  // Returns the bytes that kept() takes at most.
+  virtual std::size_t kept_bytes(ComputeGroups& /*groups*/) const { return 0; }
   virtual Steering steering() const { return {}; }
   // Returns the next iteration after which all groups rest and rested() is called.
   virtual std::uint64_t next_rest() const { return UINT64_MAX; }
@@ -53,6 +57,7 @@ class Pilot {
   // training is saved first.
 
   // Called once, before the first mini-batch. `saved`: numbers() from a checkpoint; empty: none.
+  // The checkpoint's kept() are in TrainingState::kept, which is empty later.
   virtual Status begin(Trainer& /*training*/, std::span<const double> /*saved*/) { return {}; }
   virtual Status rested(Trainer& /*training*/) { return {}; }
   // Called after every test, also that of the result. Parameters may not change here.
@@ -65,6 +70,9 @@ class Pilot {
 
   // Returns the state that a checkpoint keeps of the pilot.
   virtual std::vector<double> numbers() const { return {}; }
+  // Returns the earlier states of the training that a checkpoint keeps for the pilot. Of each it
+  // keeps the arrays that all groups share, without replicas.
+  virtual std::vector<std::shared_ptr<const TrainingSnapshot>> kept() const { return {}; }
 };
 
 // Combines the settings of all pilots: shares multiply; of other settings the last pilot's counts.

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <span>
+#include <utility>
 
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/log.hpp"
@@ -60,12 +63,7 @@ int Trainer::slots(int groups, int subdivisions) {
 Status Trainer::run() {
   if (state_.owes_evaluation && !finished()) OMNI_CHECK(evaluate_in_passing());
   if (!must_stop()) {
-    piloted_ = true;
-    const auto saved = std::exchange(state_.pilots, {});
-    OMNI_CHECK(ask_pilots([&](Pilot& pilot) {
-      const auto own = saved.find(pilot.name());
-      return pilot.begin(*this, own == saved.end() ? std::span<const double>() : own->second);
-    }));
+    OMNI_CHECK(begin_pilots());
     OMNI_CHECK(train());
   }
   const bool complete = finished() || ends_;
@@ -81,7 +79,31 @@ Status Trainer::run() {
   return concluded;
 }
 
+// Pilots see the made-up evaluation after their state is restored.
+Status Trainer::begin_pilots() {
+  const auto saved = state_.pilots;
+  const std::optional<EvaluationReport> made_up = evaluation_;
+  const auto steered = [this](const auto& of) {
+    return std::ranges::any_of(pilots_,
+                               [&](const Pilot* each) { return each->name() == of.first; });
+  };
+  std::erase_if(state_.pilots, std::not_fn(steered));
+  std::erase_if(state_.kept, std::not_fn(steered));
+  // The last checkpoint says that the evaluation is due.
+  if (made_up) state_.saved_at.reset();
+  Status begun = ask_pilots([&](Pilot& pilot) -> Status {
+    ++begun_;
+    const auto own = saved.find(pilot.name());
+    Status done = pilot.begin(*this, own == saved.end() ? std::span<const double>() : own->second);
+    return done && made_up ? pilot.tested(*this, *made_up) : std::move(done);
+  });
+  state_.kept.clear();
+  return begun;
+}
+
 Status Trainer::train() {
+  // A checkpoint is saved before the rest that is due at its iteration.
+  if (rest_is_due()) OMNI_CHECK(ask_pilots([this](Pilot& pilot) { return pilot.rested(*this); }));
   while (!finished() && !must_stop()) {
     start_loop();
     training_time_.start();
@@ -104,8 +126,7 @@ Status Trainer::train() {
     state_.owes_evaluation = test_ != nullptr && (due(options_.evaluate_every) || at_end);
     if (due(options_.checkpoint_every) && !at_end) save_in_passing();
     if (state_.owes_evaluation && !at_end) OMNI_CHECK(evaluate_in_passing());
-    if (!finished() && !must_stop() && (pilot_asked_ || state_.samples >= pilots_rest()))
-      OMNI_CHECK(ask_pilots([this](Pilot& pilot) { return pilot.rested(*this); }));
+    if (rest_is_due()) OMNI_CHECK(ask_pilots([this](Pilot& pilot) { return pilot.rested(*this); }));
   }
   return {};
 }
@@ -150,6 +171,10 @@ std::uint64_t Trainer::pilots_rest() const {
   return first == UINT64_MAX ? first : samples_of(first);
 }
 
+bool Trainer::rest_is_due() const {
+  return !finished() && !must_stop() && (pilot_asked_ || state_.samples >= pilots_rest());
+}
+
 void Trainer::warn(const std::string& text) const {
   if (events_.warn)
     events_.warn(text);
@@ -174,7 +199,8 @@ Status Trainer::ask_pilots(const std::function<Status(Pilot&)>& what) {
   return state_.iteration != before ? catch_up(before) : Status();
 }
 
-// Saves and evaluates once if that was due in iterations that a pilot trained.
+// Saves and evaluates once if that was due after `before`: in iterations that a pilot trained, or
+// when the training went back.
 Status Trainer::catch_up(std::uint64_t before) {
   const auto missed = [&](std::uint64_t every) {
     return every != 0 && before / every != state_.iteration / every;
@@ -186,9 +212,10 @@ Status Trainer::catch_up(std::uint64_t before) {
 }
 
 Status Trainer::go_back(Error error) {
+  const std::uint64_t before = state_.iteration - 1;  // what is due at this iteration is not done
   for (Pilot* pilot : pilots_) {
     OMNI_TRY(const bool restored, pilot->go_back(*this, error));
-    if (restored) return {};
+    if (restored) return catch_up(before);
   }
   return error;
 }
@@ -256,17 +283,23 @@ std::optional<double> Trainer::simulated_seconds() const {
 void Trainer::note() {
   if (loop_) loop_->note();
   state_.seconds = seconds();
-  if (!piloted_) return;
-  state_.pilots.clear();
-  for (const Pilot* pilot : pilots_)
+  for (const Pilot* pilot : std::span(pilots_).first(begun_)) {
+    const std::string name(pilot->name());
+    state_.pilots.erase(name);
     if (std::vector<double> numbers = pilot->numbers(); !numbers.empty())
-      state_.pilots[std::string(pilot->name())] = std::move(numbers);
+      state_.pilots[name] = std::move(numbers);
+  }
 }
 
 Status Trainer::save() {
   note();
   if (!events_.save_checkpoint || state_.saved_at == state_.iteration) return {};
-  OMNI_CHECK(events_.save_checkpoint(state_));
+  auto loaded = state_.kept;  // of the pilots that have not begun
+  for (const Pilot* pilot : std::span(pilots_).first(begun_))
+    state_.kept[std::string(pilot->name())] = pilot->kept();
+  Status saved = events_.save_checkpoint(state_);
+  state_.kept = std::move(loaded);
+  OMNI_CHECK(std::move(saved));
   state_.saved_at = state_.iteration;
   return {};
 }
@@ -302,9 +335,10 @@ Status Trainer::evaluate_now() {
     return std::move(tally.error());
   }
   state_.owes_evaluation = false;
-  const EvaluationReport of{report_, *tally};
-  if (events_.on_evaluation) events_.on_evaluation(of);
-  for (Pilot* pilot : pilots_) OMNI_CHECK(pilot->tested(*this, of));
+  evaluation_ = EvaluationReport{report_, *tally};
+  if (events_.on_evaluation) events_.on_evaluation(*evaluation_);
+  for (Pilot* pilot : std::span(pilots_).first(begun_))
+    OMNI_CHECK(pilot->tested(*this, *evaluation_));
   return {};
 }
 

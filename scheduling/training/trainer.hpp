@@ -99,6 +99,7 @@ class Trainer {
   std::uint64_t last() const;       // the sample to train up to; UINT64_MAX: no end
   std::uint64_t next_stop() const;  // the sample before which all groups come to rest
   bool finished() const { return state_.samples >= last(); }
+  bool rest_is_due() const;
   bool must_stop() const;  // true: a rank was asked to stop, or a pilot ended the training
   Status train();          // returns when the training is complete or must stop
   void start_loop();
@@ -114,6 +115,7 @@ class Trainer {
   Status save();
   void save_in_passing();        // a failure is only a warning
   Status evaluate_in_passing();  // a stop request is no error
+  Status begin_pilots();
   double epochs_of(std::uint64_t samples) const {
     return static_cast<double>(samples) / static_cast<double>(train_.dataset().size());
   }
@@ -128,12 +130,13 @@ class Trainer {
   SolverOptions solver_;
   std::unique_ptr<VirtualClock> clock_;  // used by loop_
   std::optional<TrainingLoop> loop_;  // none: no task is under way, and pilots may change settings
-  bool piloted_ = false;              // Pilot::begin() was called
+  std::size_t begun_ = 0;             // the first so many pilots have begun
   bool ends_ = false;                 // a pilot said that the training is complete
   bool pilot_asked_ = false;          // a pilot advised Advice::rest
   bool some_rank_stops_ = false;
   std::uint64_t started_at_;  // iteration
   StepReport report_;
+  std::optional<EvaluationReport> evaluation_;  // the last one
   Stopwatch training_time_{false};
   double seconds_before_;  // of earlier processes, and seconds that pilots added
   double reported_seconds_ = 0;

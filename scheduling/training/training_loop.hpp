@@ -71,7 +71,7 @@ class TrainingLoop {
   void begin_on_clock();
   Result<GroupEvent> next_event();
   UpdateRule update_rule(const GroupRun& run) const;
-  Status finish_in_order();
+  Status finish_oldest();
   Status finish_one(const GroupEvent& event);  // ends the group's oldest mini-batch
   Error diverged() const;
   Error nobody_can_begin(std::uint64_t limit) const;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "scheduling/strategies/strategy.hpp"
 
 namespace omni {
+
+class TrainingSnapshot;
 
 // State of a virtual clock and of the mini-batches that run on it.
 struct ArrivalState {
@@ -34,6 +37,8 @@ struct TrainingState {
   std::optional<ArrivalState> arrivals{};
   double simulated_before = 0;  // seconds by virtual clocks before the one in `arrivals`
   std::map<std::string, std::vector<double>, std::less<>> pilots{};  // Pilot::numbers(), by name
+  // Pilot::kept(), by the pilot's name; only in a state that is being saved or was loaded.
+  std::map<std::string, std::vector<std::shared_ptr<const TrainingSnapshot>>, std::less<>> kept{};
   std::vector<std::uint64_t> damaged{};  // training images that could not be read, ascending
   // Iteration of this process's last checkpoint; not part of checkpoints. None: a checkpoint must
   // be saved in any case.

@@ -353,42 +353,5 @@ TEST(Groups, plan_of_a_net_that_learns_nothing_is_refused) {
       << run.errors;
 }
 
-// LeNet's own rate is too large for gradients that are five updates old; ten times as much is for
-// any.
-TEST(Groups, guard_keeps_what_would_be_lost) {
-  const auto train = [](const char* groups, const char* rate, const char* guard) {
-    return omni_run({"--net", "lenet", "--data", "synthetic:6400", "--max-batches", "160", "--seed",
-                     "0", "--async", "reproducible", "--groups", groups, "--learning-rate", rate,
-                     "--guard", guard, "--json"});
-  };
-  EXPECT_EQ(train("6", "0.02", "off").exit_code, 6);
-  for (const auto& [groups, rate] : {std::pair("6", "0.02"), std::pair("2", "0.2")}) {
-    const Finished guarded = train(groups, rate, "on");
-    ASSERT_EQ(guarded.exit_code, 0) << guarded.errors;
-    EXPECT_NE(guarded.errors.find("guard: starts with 0."), std::string::npos) << guarded.errors;
-    EXPECT_LT(json::parse(guarded.output)["test_loss"], 1.5) << guarded.errors;
-    EXPECT_EQ(guarded.errors.find("back to the parameters of iteration 0, with 0.25 of the "
-                                  "learning rate") != std::string::npos,
-              rate == std::string("0.2"))
-        << guarded.errors;
-  }
-}
-
-// After a doubling of the share, and with another one to come.
-TEST(Groups, a_guarded_training_resumes_bit_for_bit) {
-  const TemporaryDirectory folder;
-  const auto train = [&](std::vector<std::string> more) {
-    more.insert(more.end(), {"--net", "lenet", "--data", "synthetic:640", "--no-test", "--groups",
-                             "6", "--deterministic", "--learning-rate", "0.002", "--max-batches",
-                             "220", "--checkpoint-every", "40", "--keep", "8"});
-    const Finished run = omni_run(more);
-    EXPECT_EQ(run.exit_code, 0) << run.errors;
-  };
-  train({"--out", folder / "run", "--save-weights", folder / "at-once"});
-  train({"--out", folder / "again", "--save-weights", folder / "in-two", "--resume",
-         folder / "run/save-000001-step-000000040"});
-  EXPECT_TRUE(get(folder / "at-once") == get(folder / "in-two"));
-}
-
 }  // namespace
 }  // namespace omni::test

@@ -82,7 +82,7 @@ Status TrainCommand::check_for_job(const ExpectedJob& job) {
   OMNI_TRY(const std::string scheduler, Session::scheduler_of(session));
   if (strategy_.grows || groups().count() > 1 || !arguments_.groups.layout.empty())
     OMNI_CHECK(require_group_scheduler(scheduler));
-  const std::uint64_t bytes = TrainingSnapshot::bytes(groups());
+  const std::uint64_t bytes = checkpoint_bytes();
   if (job.seconds > 0)
     OMNI_CHECK(time_limit_.require("--time", static_cast<double>(job.seconds), bytes));
 

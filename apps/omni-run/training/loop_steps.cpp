@@ -128,9 +128,15 @@ PilotOptions TrainCommand::pilot_options() {
           .cold_start = groups.cold_start,
           .groups = this->groups().count(),
           .least_groups = strategy_.type->least_groups,
-          .workers = workers_of(*session_),
+          .workers = session_ ? workers_of(*session_) : Workers{1, 0},
           .asynchrony = machine_ ? Asynchrony::reproducible : asynchrony_,
           .own = arguments_.pilots};
+}
+
+std::uint64_t TrainCommand::checkpoint_bytes() {
+  std::uint64_t bytes = TrainingSnapshot::bytes(groups());
+  for (const auto& pilot : make_pilots(pilot_options())) bytes += pilot->kept_bytes(groups());
+  return bytes;
 }
 
 Status TrainCommand::ended(Status status) {
@@ -155,7 +161,9 @@ Status TrainCommand::train() {
               start_.iteration, iterations_);
   }
   stop_in_order();
-  const Status trained = training_->run(start_);
+  TrainingState from = start_;
+  start_.kept.clear();  // only the pilots hold these states from now on
+  const Status trained = training_->run(std::move(from));
   const Trainer& trainer = training_->trainer();
   name_damaged(trainer.state().iteration, Finder::this_rank);
   OMNI_CHECK(ended(trained));

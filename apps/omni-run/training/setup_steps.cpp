@@ -59,7 +59,7 @@ Status TrainCommand::run() {
     log::info("Slurm job {} on {}, restart {}; seed {}, run folder {}", slurm::job(),
               slurm::variable("SLURM_JOB_NODELIST"), slurm::restarts(), seed_,
               RunFolder::place(arguments_.out, spec_.name).string());
-  OMNI_CHECK(time_limit_.start(TrainingSnapshot::bytes(groups())));
+  OMNI_CHECK(time_limit_.start(checkpoint_bytes()));
   OMNI_CHECK(stage());
   if (ignores_interrupts())
     log::info("SIGINT (Ctrl-C) is ignored, as in scripts' background jobs; use kill -TERM {}",
@@ -210,7 +210,7 @@ Status TrainCommand::prepare_folder() {
                       arguments_.resume != "none" || pilot_saves;
   OMNI_TRY(RunFolder folder,
            RunFolder::prepare(RunFolder::place(arguments_.out, spec_.name), wanted, goes_on_,
-                              arguments_.keep, TrainingSnapshot::bytes(groups())));
+                              arguments_.keep, checkpoint_bytes()));
   folder_.emplace(std::move(folder));
   if (wanted && arguments_.checkpoint_every == 0) {
     const bool at_end = arguments_.resume == "auto";  // or the same line would train once more
@@ -350,6 +350,7 @@ Result<TrainingState> TrainCommand::starting_point() {
       if (const PilotType* type = find_pilot(name);
           type && !steers(name) && !type->left_out.empty())
         log::warn("{}: {}", checkpoint_->path.string(), type->left_out);
+    std::erase_if(state.kept, [&](const auto& of) { return !steers(of.first); });
     align(state);
     const bool counts_iterations = std::ranges::any_of(pilot_types(), [&](const PilotType& type) {
       return type.counts_iterations && steers(type.name);

@@ -67,6 +67,7 @@ class TrainCommand {
   Status train();
   Status ended(Status status);
   PilotOptions pilot_options();
+  std::uint64_t checkpoint_bytes();  // rough size of a checkpoint
   // Returns an option of the pilot that the user gave; null: none.
   const PilotOption* option_given(const PilotType& type) const;
   TrainerOptions lengths();

@@ -55,6 +55,23 @@ TEST_F(PilotOptionsTest, TheBestCheckpointStays) {
   EXPECT_EQ(tested.exit_code, 0) << tested.errors;
 }
 
+// The checkpoint of iteration 4 is saved before the test of iteration 4.
+TEST_F(PilotOptionsTest, AnInterruptedTestCountsLikeAnyOther) {
+  const std::vector<std::string> words{"--learning-rate", "1e-30", "--keep-best",
+                                       "--checkpoint-every", "2"};
+  const auto train_with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), words.begin(), words.end());
+    const Finished run = train(more);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return (*load_latest_checkpoint(run_))->step;
+  };
+  EXPECT_EQ(train_with({"--max-batches", "5", "--patience-tests", "9"}), 5u);
+  EXPECT_EQ(train_with({"--max-batches", "40", "--patience-tests", "2", "--resume",
+                        run_ / "save-000002-step-000000004"}),
+            6u);
+  EXPECT_EQ(load_checkpoint(run_ / "best")->step, 2u);
+}
+
 TEST_F(PilotOptionsTest, WithoutTestsTheyAreRefused) {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"--keep-best"}, {"--patience-tests", "3"}}) {

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "scheduling/checkpoint/training_checkpoint.hpp"
 #include "tests/support/deterministic_session.hpp"
 #include "tests/support/group_training.hpp"
 
@@ -82,6 +83,115 @@ TEST_F(Guarded, a_snapshot_that_is_worse_than_the_one_before_is_left) {
   EXPECT_NE(said.find("in iteration " + number + ": back to the parameters of iteration 170"),
             said.npos)
       << said;
+}
+
+// A window is 17 losses, and the rate so high that the training goes back several times.
+class GuardResumes : public test::DeterministicSession {
+ protected:
+  static constexpr std::uint64_t kEvery = 17, kEnd = 408;
+  static std::string net() {
+    std::string text = kGuardedNet;
+    text.replace(text.find("batch=12"), 8, "batch=60");
+    return text.replace(text.find("0.02"), 4, "2");
+  }
+  GuardResumes() {
+    std::filesystem::create_directory(folder_ / "run");
+    auto opened = CheckpointStore::open(folder_ / "run", {.keep = 100});
+    EXPECT_TRUE(opened) << opened.error().message();
+    store_.emplace(std::move(*opened));
+  }
+  // Returns the iterations after which the training goes back.
+  std::vector<std::uint64_t> train(TrainingState from, bool saves) {
+    std::vector<std::uint64_t> returns;
+    Guard guard;
+    std::uint64_t iteration = 0;
+    Trainer trainer(run_.groups, *run_.feed, nullptr, std::move(from),
+                    {.iterations = kEnd,
+                     .solver = run_.solver,
+                     .checkpoint_every = saves ? kEvery : 0,
+                     .strategy = async(Asynchrony::reproducible)},
+                    {.on_iteration = [&](const StepReport& at) { iteration = at.iteration; },
+                     .save_checkpoint = [this](const TrainingState& state) -> Status {
+                       OMNI_TRY(const auto path, save_training(*store_, run_.groups, state, {}));
+                       saved_.push_back(path);
+                       return {};
+                     },
+                     .warn = [&](const std::string&) { returns.push_back(iteration); }},
+                    {&guard});
+    const Status trained = trainer.run();
+    EXPECT_TRUE(trained) << trained.error().message();
+    return returns;
+  }
+  Result<TrainingState> restored(const Checkpoint& from) {
+    return restore_training(run_.groups, from, "", "async");
+  }
+
+  test::GroupTraining run_{net(), 4};
+  std::optional<CheckpointStore> store_;
+  std::vector<std::filesystem::path> saved_;
+};
+
+TEST_F(GuardResumes, from_every_checkpoint_with_the_bits_of_the_undisturbed_training) {
+  const std::vector<std::uint64_t> returns = train({.seed = 1}, true);
+  ASSERT_GE(returns.size(), 3u);
+  const auto end = run_.masters();
+  const auto saved = saved_;
+  ASSERT_GE(saved.size(), 20u);
+  for (std::size_t i = 0; i + 1 < saved.size(); ++i) {
+    const auto checkpoint = load_checkpoint(saved[i]);
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message();
+    auto state = restored(*checkpoint);
+    ASSERT_TRUE(state) << state.error().message();
+    std::vector<std::uint64_t> left;
+    for (const std::uint64_t at : returns)
+      if (at > state->iteration) left.push_back(at);
+    const std::uint64_t from = state->iteration;
+    EXPECT_EQ(train(std::move(*state), false), left) << "from " << from;
+    EXPECT_EQ(run_.masters(), end) << "from " << from;
+  }
+}
+
+// Each with the name of what is wrong.
+TEST_F(GuardResumes, not_from_damaged_states) {
+  (void)train({.seed = 1}, true);
+  auto checkpoint = load_checkpoint(saved_.front());
+  ASSERT_TRUE(checkpoint);
+  const Metadata good = checkpoint->fields.entries();
+  const auto with = [&](std::string_view key, const std::string& value) {
+    checkpoint->fields = CheckpointFields(good, "save");
+    checkpoint->fields.set(key, value);
+    return restored(*checkpoint);
+  };
+  const std::string kept = good.find("kept_guard")->second;
+  EXPECT_EQ(with("kept_guard", kept)->kept["guard"].size(), 2u);
+  for (const std::string& damaged :
+       {std::string("1 2 3"), kept + " 1 60 nan 0.5", kept + " 1e9 60 1 0.5", kept + " 1 60 1 2"}) {
+    const auto read = with("kept_guard", damaged);
+    ASSERT_FALSE(read) << damaged;
+    EXPECT_NE(read.error().message().find("kept_guard"), std::string::npos);
+  }
+  const auto third = with("kept_guard", kept + " 1 60 1 0.5");
+  ASSERT_FALSE(third);
+  EXPECT_NE(third.error().message().find("has no array 'kept/guard/2/param/"), std::string::npos);
+
+  const auto numbers = good.find("pilot_guard")->second;
+  const auto begins = [&](const std::string& own, bool with_states) {
+    auto state = with("pilot_guard", own);
+    EXPECT_TRUE(state) << state.error().message();
+    if (!with_states) state->kept.clear();
+    Guard guard;
+    Trainer trainer(run_.groups, *run_.feed, nullptr, std::move(*state),
+                    {.iterations = 1, .strategy = async(Asynchrony::reproducible)}, {}, {&guard});
+    const Status begun = trainer.run();
+    EXPECT_TRUE(begun || begun.error().kind == ErrorKind::data);
+    return static_cast<bool>(begun);
+  };
+  EXPECT_TRUE(begins(numbers, true));
+  EXPECT_FALSE(begins(numbers, false)) << "without the states";
+  EXPECT_FALSE(begins(numbers + " 1", true));
+  EXPECT_FALSE(begins(numbers.substr(0, numbers.rfind(' ')), true));
+  EXPECT_FALSE(begins("2 1 1 1 34 0 0 0 0 0 1e11", true)) << "a list that is not there";
+  EXPECT_TRUE(begins("0.5 1 1 34 2 0 2 2", false)) << "of an older version";
 }
 
 }  // namespace
