@@ -78,8 +78,9 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     net->cut_segments();
     if (options.training) net->freeze_unreached_layers();
     if (options.training && net->frozen_ > 0 && net->parameter_count() == 0)
-      return Error{ErrorKind::usage, described.layers[net->frozen_ - 1].where,
-                   "stopbackward=1 leaves no layer that learns", "set it in an earlier layer"};
+      return Error{ErrorKind::usage, described.layers[net->frozen_ - 1].place_of("stops_backward"),
+                   "this layer and all before it stay as they are, so no layer learns",
+                   "set it in an earlier layer"};
     net->fuse_layers();
     net->forward_takes_turns_ =
         net->has_replicas_ && std::ranges::any_of(net->parts_.params, [](const Param& param) {
@@ -102,7 +103,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
   OMNI_TRY(auto net, assemble(std::move(slices)));
   if (options.training && !net->layers().back()->is_loss())
     return Error{ErrorKind::usage, described.layers.back().where, "the last layer computes no loss",
-                 "end the net with [softmax]"};
+                 "end the net with a softmax layer"};
   net->place_tensors_in_memory();
   return net;
 }
@@ -167,7 +168,7 @@ void Net::cut_segments() {
     }
 }
 
-// A layer with stopbackward and all before it, whoever reads them, stay as they are, and so does
+// A layer that stops_backward and all before it, whoever reads them, stay as they are, and so does
 // any branch that ends nowhere: no backward tasks, no update, not even decay.
 void Net::freeze_unreached_layers() {
   std::unordered_map<const Blob*, std::size_t> maker;

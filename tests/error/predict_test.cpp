@@ -341,8 +341,8 @@ TEST_F(Predict, AFlatInputIsTheImageToAConnectedLayer) {
   put(at("other.cfg"), "[net]\nbatch=8\ninputs=31\n" + layers);
   const Finished other = omni_run({"--net", at("other.cfg"), "--data", at("idx"), "-q"});
   EXPECT_EQ(other.exit_code, 2);
-  EXPECT_NE(other.errors.find(": has 30 values per image, but the net wants 31 (set inputs=30 in "
-                              "[net])"),
+  EXPECT_NE(other.errors.find(": has 30 values per image, but the net wants 31 (give the net "
+                              "inputs=30)"),
             std::string::npos)
       << other.errors;
   const Finished files =

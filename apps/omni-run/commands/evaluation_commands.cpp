@@ -249,7 +249,7 @@ Status valid_command(const ValidArguments& arguments) {
   OMNI_TRY(const auto net, build_net(spec, arguments.net, false));
   if (!net->layers().back()->is_loss())
     return Error{ErrorKind::usage, net->name(), "the last layer computes no loss",
-                 "end the net with [softmax]"};
+                 "end the net with a softmax layer"};
   // Computed patterns in place of those that somebody forgot would say nothing of a trained net.
   if (arguments.data.source.empty())
     return Error{ErrorKind::usage, "valid", "no data given",

@@ -68,6 +68,7 @@ void read_common(DarknetLayerReader& reader) {
       layer.params[role].rate = rate;
   layer.load = !reader.options.flag("dontload", false);
   layer.stops_backward = reader.options.flag("stopbackward", false);
+  reader.name("stops_backward", "stopbackward");
   layer.inputs = {reader.index == 0 ? "data" : std::to_string(reader.index - 1)};
   layer.outputs = {std::to_string(reader.index)};
 }
