@@ -43,9 +43,9 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     net->parts_.adam = options.adam;
     // A task that moves weights and velocities between devices is not for cores beside a GPU.
     net->parts_.update_in_backward = options.update_in_backward && one_pass && options.gpus == 0;
-    // Cores add to what the caches have; a GPU would read and write it for nothing. But of several
-    // workers a gradient that is added to finds the one that has it, its weights and their
-    // velocity.
+    // A core adds to gradients that are still in its caches. A GPU would read old values for
+    // nothing, so there the first task overwrites them. With several workers, tasks that add go to
+    // the worker that has the gradient, the weights and their velocity.
     net->parts_.overwrite_diffs = one_pass && complete && options.gpus == 1 && slices.count() == 1;
     net->parts_.values = options.values;
     // Whoever else writes parameters than one group's updates does not know of a copy.
@@ -108,7 +108,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
   return net;
 }
 
-// `makers`: of each blob so far, by its name.
+// `makers` has, by a blob's name, the layer that makes it.
 Status Net::add_layer(const LayerDescription& layer,
                       std::map<std::string, int, std::less<>>& makers) {
   OMNI_TRY(const LayerType* type, find_layer_type(layer));
@@ -250,7 +250,7 @@ Net::WorkingBytes Net::working_bytes() {
 // A net that is only evaluated shares nothing: the mini-batches that are under way in it would wait
 // for each other.
 void Net::place_tensors_in_memory() {
-  std::vector<const Tensor*> kept;  // they are not only read by the net's tasks
+  std::vector<const Tensor*> kept;  // tensors that other code than the net's tasks reads, too
   const auto keep = [&](const Layer& layer) {
     kept.insert(kept.end(), layer.output().value.begin(), layer.output().value.end());
   };

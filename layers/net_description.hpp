@@ -137,7 +137,7 @@ struct NetDescription {
   std::string statements;  // that describe the layers; the same for equal layers
 };
 
-// What a file says besides.
+// A net with the other settings of its file: solver, augmentation, length of the training.
 struct TrainableNet : NetDescription {
   SolverOptions solver;
   AugmentOptions augment;
