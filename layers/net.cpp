@@ -79,8 +79,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     if (options.training) net->freeze_unreached_layers();
     if (options.training && net->frozen_ > 0 && net->parameter_count() == 0)
       return Error{ErrorKind::usage, described.layers[net->frozen_ - 1].place_of("stops_backward"),
-                   "this layer and all before it stay as they are, so no layer learns",
-                   "set it in an earlier layer"};
+                   "no layer is left that learns", "set it in an earlier layer"};
     net->fuse_layers();
     net->forward_takes_turns_ =
         net->has_replicas_ && std::ranges::any_of(net->parts_.params, [](const Param& param) {

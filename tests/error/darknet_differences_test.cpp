@@ -93,10 +93,8 @@ TEST(DarknetDifferences, StopbackwardFreezesItsOwnLayerAndAllBefore) {
       "[net]\nheight=8\nwidth=8\n[connected]\noutput=4\nstopbackward=1\n[softmax]\n", "a.cfg");
   const auto net = Net::build(*spec, {});
   ASSERT_FALSE(net);
-  EXPECT_EQ(
-      net.error().message(),
-      "a.cfg:6: this layer and all before it stay as they are, so no layer learns (set it in an "
-      "earlier layer)");
+  EXPECT_EQ(net.error().message(),
+            "a.cfg:6: no layer is left that learns (set it in an earlier layer)");
   EXPECT_TRUE(Net::build(*spec, {.training = false}));
 }
 
