@@ -40,8 +40,7 @@ struct NetParts {
   bool training = false;
   bool adam = false;
   bool update_in_backward = false;
-  bool complete_gradients =
-      true;  // true: sums over the whole mini-batch; false: other ranks have parts of them
+  bool complete_gradients = true;  // false: other ranks have parts of the sums
   bool overwrite_diffs = false;
   bool round_weights = false;    // once an update, instead of for every product
   GradientSums gradient_sums{};  // of parameters to whose gradient every slice adds
@@ -56,8 +55,7 @@ struct NetParts {
   std::size_t replicated_layers = 0;  // number of layers, from the first on, that read replicas
   bool own_models = false;            // each group trains its replica, see Sharing
   bool own_gradients = false;         // in the merged phase: the master net never computes it
-  const std::deque<Param>* master_params =
-      nullptr;  // parameters of the net that has the master copies
+  const std::deque<Param>* master_params = nullptr;  // of the net with the master copies
   std::vector<std::unique_ptr<Layer>> layers;
 };
 

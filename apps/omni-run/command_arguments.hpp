@@ -87,10 +87,9 @@ struct PlanArguments : NetRunArguments {
   std::string link{};                // link between nodes; "": the measured one
   std::vector<ranks::Link> links{};
   DataArguments data{};
-  std::uint64_t update_iterations =
-      0;  // of one group, to measure how many updates groups need; 0: no measurement
-  std::vector<UpdateRatio> counts{};  // measured numbers of updates
-  std::string gpu{};                  // machine file of an absent GPU to forecast for; "": none
+  std::uint64_t update_iterations = 0;  // of one group, to compare with; 0: no measurement
+  std::vector<UpdateRatio> counts{};    // measured numbers of updates
+  std::string gpu{};                    // machine file of an absent GPU to forecast for; "": none
 };
 
 void describe(auto& add, PlanArguments& plan) {

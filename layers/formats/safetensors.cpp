@@ -231,8 +231,7 @@ static_assert(std::endian::native == std::endian::little,
               "values are written as they are in memory");
 
 constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::uint64_t kLongestHeader =
-    10'000'000;  // bytes; the reference implementation allows ten times as many
+constexpr std::uint64_t kLongestHeader = 10'000'000;  // a tenth of the reference implementation's
 
 Error wrong_input(std::string what) {
   return {ErrorKind::failed, "safetensors", std::move(what), ""};

@@ -213,8 +213,7 @@ class SimulatedWorkers {
   SimulatedTasks tasks_;
   std::vector<Worker> workers_;
   Dispatcher<int, Facts> dispatcher_;
-  std::map<int, std::vector<Return>>
-      returns_;  // by task: the data that are returned when it is done
+  std::map<int, std::vector<Return>> returns_;  // by task, when it is done
   std::minstd_rand chance_;
   std::uniform_real_distribution<double> jitter_;
 };

@@ -126,8 +126,7 @@ constexpr double kOverheadStep = 0.1e-6;                  // s
 constexpr double kJitter = 0.01;             // largest random variation of a task, as a share
 constexpr unsigned kFewest = 3, kMost = 12;  // simulations per prediction
 constexpr double kSure = 2e-3;  // relative standard error of the mean that ends a prediction
-constexpr double kFar =
-    0.05;  // a mean this far from `compared` ends it, too, if that is so many standard errors:
+constexpr double kFar = 0.05;   // so does a distance from `compared`, if it is so many errors:
 constexpr double kFarErrors = 5;
 
 // The implementation that ran most often, by codelet, layer and kind of worker.

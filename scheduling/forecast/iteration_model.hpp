@@ -15,9 +15,8 @@ namespace omni {
 // The work of one iteration, if each task runs on its fastest kind of worker. Decoding is left out,
 // because it is done ahead.
 struct IterationWork {
-  double groups = 0,
-         merged = 0;     // s of tasks; `merged` includes the exchanges of merged parameters
-  double exchanges = 0;  // s of exchanges between the groups and the masters
+  double groups = 0, merged = 0;  // s of tasks; `merged` includes exchanges of merged parameters
+  double exchanges = 0;           // s of exchanges between the groups and the masters
 };
 IterationWork work_of(const std::vector<IterationTask>& iteration);
 

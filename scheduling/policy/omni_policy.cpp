@@ -98,8 +98,7 @@ struct Context {
   Implementations implementations;
   Mutex mutex;
   TaskDispatcher dispatcher{TaskFacts{}, starpu_timing_now()};
-  std::atomic<bool> has_choice =
-      false;  // copy of Dispatcher::has_choice(), to read without the mutex
+  std::atomic<bool> has_choice = false;  // Dispatcher::has_choice(), without the mutex
 };
 
 Context& context_of(unsigned id) {

@@ -16,8 +16,7 @@ namespace {
 // Bytes of address space per core. With more than that, OpenBLAS and the C library may allocate as
 // they like.
 constexpr std::size_t kPerCore = std::size_t{2} << 30;
-constexpr std::size_t kNextToNothing =
-    16 << 20;  // bytes; threads and tensors allocate as much at once
+constexpr std::size_t kNextToNothing = 16 << 20;  // bytes that threads and tensors take at once
 
 // Ends at once, because ending in order needs memory. Files that were saved before are complete.
 void leave_without_memory() {
@@ -50,8 +49,7 @@ void begin_with_little_memory(int, char** arguments, char** environment) {
       variables.push_back(*environment);
   }
   variables.insert(variables.end(), {one_thread, nullptr});
-  ::execve("/proc/self/exe", arguments,
-           variables.data());  // on failure the process continues unchanged
+  ::execve("/proc/self/exe", arguments, variables.data());  // on failure all goes on as before
 }
 
 [[gnu::used, gnu::section(".preinit_array")]] void (*const before_libraries)(int, char**, char**) =

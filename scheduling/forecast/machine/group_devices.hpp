@@ -13,8 +13,7 @@ namespace omni {
 
 struct GroupDevices {
   std::vector<std::vector<std::size_t>> devices{};  // by group
-  std::optional<std::size_t>
-      server{};  // the device that computes merged layers; none: there are none
+  std::optional<std::size_t> server{};              // computes merged layers; none: there are none
 };
 
 // Places groups on all devices. A group gets neighbouring devices, of one kind if there are as many

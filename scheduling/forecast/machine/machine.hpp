@@ -26,11 +26,9 @@ struct Machine {
 
   struct Device {
     Kind kind = Kind::cpu;
-    std::map<std::uint64_t, double>
-        seconds{};  // by mini-batch size, for one net; empty: the rates below
-    std::optional<double>
-        merged_share{};   // merged layers' share of these seconds; none: that of flops
-    double overhead = 0;  // s per mini-batch
+    std::map<std::uint64_t, double> seconds{};  // by mini-batch size; empty: the rates below
+    std::optional<double> merged_share{};       // share of merged layers; none: that of flops
+    double overhead = 0;                        // s per mini-batch
     double flops_per_second = 0;
     double half_size = 0;  // images per mini-batch that reach half of that rate
     Law law = Law::constant;

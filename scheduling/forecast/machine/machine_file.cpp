@@ -64,7 +64,8 @@ struct LinedJson {
   Json root{};
   std::map<const Json*, int> lines{};
 
-  // `next` points to the line of this node, which the lines of its children follow.
+  // Notes the lines of a node and of its children. `next` points to the node's line; the children's
+  // lines follow.
   void note_lines(const Json& node, std::vector<int>::const_iterator& next) {
     lines[&node] = *next++;
     for (const Json& child : node)
@@ -114,8 +115,7 @@ Status parse_json(std::string_view text, const std::string& where, LinedJson& js
     const auto good = text.substr(0, std::max<std::size_t>(error.byte, 1) - 1);
     refuse("is not JSON: " + reason_in(error.what()),
            1 + static_cast<int>(std::ranges::count(good, '\n')));
-  } catch (const Json::out_of_range&
-               error) {  // a number out of range; the character behind it has been read
+  } catch (const Json::out_of_range& error) {  // the character behind the number is read
     refuse("is not JSON: " + reason_in(error.what()), so_far.line - (so_far.last == '\n'));
   }
   if (text.find('\0') != text.npos)
