@@ -34,8 +34,9 @@ std::vector<std::string_view> command_names(const CLI::App& app) {
   return names;
 }
 
-// Names, value, and a wrapped description. The description of an option may begin with the name of
-// its value and a blank: "<SECONDS> Longest time". CLI11 would show INT:INT in [0 - 1073741824].
+// Prints an option's names, its value, and a wrapped description. A description may begin with the
+// name of the value, as "<SECONDS> Longest time". CLI11 would print INT:INT in [0 - 1073741824]
+// instead.
 class GroupedHelp final : public CLI::Formatter {
  public:
   std::string make_option(const CLI::Option* option, bool positional) const override {
@@ -87,7 +88,7 @@ Error comes_after(std::string_view option, const std::string& command) {
                      "options of a subcommand come after its name");
 }
 
-// An option that the program itself knows, too, and that the subcommand would not see.
+// Returns an error for an option before the subcommand, which the subcommand would not see.
 std::optional<Error> misplaced_option(const CLI::App& app) {
   const auto commands = app.get_subcommands();
   if (commands.empty() || commands.front()->get_fallthrough()) return std::nullopt;
@@ -143,8 +144,8 @@ Error unknown_word(const CLI::App& app, const CLI::App& command, const std::stri
                                   : fmt::format("did you mean '{}'?", near));
 }
 
-// The first argument that nobody took. CLI11 names such only when nothing else is wrong: a misspelt
-// subcommand would be reported as a missing one.
+// Returns an error for the first argument that no option took. CLI11 only names such arguments if
+// there is no other error. So it would report a misspelt subcommand as a missing one.
 std::optional<Error> unknown_argument(const CLI::App& app) {
   std::vector<const CLI::App*> commands{&app};
   for (const CLI::App* command : app.get_subcommands()) commands.push_back(command);
@@ -157,7 +158,8 @@ std::optional<Error> unknown_argument(const CLI::App& app) {
   return std::nullopt;
 }
 
-// CLI11 says "--batch: At Most 1 required but received 2", and "--batch: 1 required TEXT missing".
+// Rewords CLI11's messages "--batch: At Most 1 required but received 2" and "--batch: 1 required
+// TEXT missing".
 Error wrong_count(const std::string& problem, std::string hint) {
   const std::string option = problem.substr(0, problem.find(": "));
   if (problem.find(": At Most") != problem.npos)
@@ -166,7 +168,7 @@ Error wrong_count(const std::string& problem, std::string hint) {
                      std::move(hint));
 }
 
-// What CLI11 found, with our hint.
+// Returns CLI11's error with our hint.
 Error other_error(const CLI::App& app, const CLI::ParseError& problem) {
   const auto commands = app.get_subcommands();
   if (commands.size() < app.get_require_subcommand_min())

@@ -1,5 +1,5 @@
-// A file that the command line names to be written. What lies there may be somebody's only copy of
-// it, so it is replaced only if the program would have written the like.
+// A file that the command line names as an output. The only copy of a user's data may be there. So
+// an existing file is replaced only if this program could have written it.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,18 @@
 namespace omni {
 
 struct OutputFile {
-  std::string option;  // that names it
+  std::string option;  // the option that names the file
   std::filesystem::path path;
-  std::vector<std::filesystem::path> read, written{};  // by the run besides; "": nothing
-  // Of a file with something in it. What is said of one that may not be replaced, and what to do.
+  std::vector<std::filesystem::path> read, written{};  // other files of the run; "": none
+  // `replaceable` is asked about a file that is not empty. If it returns false, `foreign` and
+  // `hint` are the error.
   std::function<bool(const std::filesystem::path&)> replaceable;
   std::string foreign;
   std::string hint = "choose a new name";
 };
 
-// Refuses, too, where so many bytes could not be written. Changes nothing.
+// Returns an error if the file may not be replaced, or if `bytes` could not be written there. It
+// changes nothing.
 Status check_output(const OutputFile& file, std::uint64_t bytes = 0);
 
 }  // namespace omni

@@ -57,15 +57,13 @@ LayerBuilder::LayerBuilder(NetParts& parts, const LayerDescription& described,
 
 void LayerBuilder::refuse(std::string_view option, std::string what, std::string hint) {
   if (!status_) return;
-  const auto place = described_.places.find(option);
-  status_ = Error{ErrorKind::usage,
-                  place == described_.places.end() ? described_.where : place->second.where,
-                  std::move(what), std::move(hint)};
+  status_ = Error{ErrorKind::usage, described_.place_of(option), std::move(what), std::move(hint)};
 }
 
 void LayerBuilder::warn(std::string_view option, std::string_view remark) const {
   if (const auto place = described_.places.find(option); place != described_.places.end())
-    log::warn_once("{}: {} {}", place->second.where, shown_name(place->second.written), remark);
+    log::warn_once("{}: {} {}{}", place->second.where, shown_name(place->second.written), remark,
+                   place->second.note);
 }
 
 void LayerBuilder::finish(std::unique_ptr<Layer> layer) {

@@ -40,7 +40,7 @@ struct NetParts {
   bool training = false;
   bool adam = false;
   bool update_in_backward = false;
-  bool complete_gradients = true;  // of the mini-batch; else other ranks have their parts
+  bool complete_gradients = true;  // false: other ranks have parts of the sums
   bool overwrite_diffs = false;
   bool round_weights = false;    // once an update, instead of for every product
   GradientSums gradient_sums{};  // of parameters to whose gradient every slice adds
@@ -52,18 +52,18 @@ struct NetParts {
   std::deque<Input> inputs;
   std::unordered_map<const Blob*, Input*> newest_consumer;
   Blob data;                          // the images; its value tensors are set per mini-batch
-  std::size_t replicated_layers = 0;  // so many first layers read replicas
+  std::size_t replicated_layers = 0;  // number of layers, from the first on, that read replicas
   bool own_models = false;            // each group trains its replica, see Sharing
   bool own_gradients = false;         // in the merged phase: the master net never computes it
-  const std::deque<Param>* master_params = nullptr;  // of the net that holds the master copies
+  const std::deque<Param>* master_params = nullptr;  // of the net with the master copies
   std::vector<std::unique_ptr<Layer>> layers;
 };
 
-// The description, inputs, tensors and parameters of a layer being made. Keeps the bookkeeping
-// (names, gradient routing, who owns what) out of the layers.
+// LayerBuilder gives a layer's constructor the description, inputs, tensors and parameters. It does
+// the bookkeeping for all layers: names, routes of gradients, owners of tensors.
 class LayerBuilder {
  public:
-  // `inputs`: the layers that make them; -1: the images.
+  // `inputs` are the layers that make the inputs; -1: the images.
   LayerBuilder(NetParts& parts, const LayerDescription& described, std::vector<int> inputs);
 
   template <class Options>
@@ -73,9 +73,9 @@ class LayerBuilder {
     refuse("", "has options of another type of layer");
     return none;
   }
-  // What is wrong with an option, or with the layer: "". The first one counts.
+  // Refuses an option, or the layer if `option` is "". Only the first refusal counts.
   void refuse(std::string_view option, std::string what, std::string hint = "");
-  // A remark about an option that the description gives.
+  // Warns about an option, if the description has it.
   void warn(std::string_view option, std::string_view remark) const;
   const Status& status() const { return status_; }
   int index() const { return static_cast<int>(parts_.layers.size()); }
@@ -87,13 +87,13 @@ class LayerBuilder {
   DataType values() const { return parts_.values; }
   const LayerDescription& described() const { return described_; }
 
-  // Of each input the layer that makes it; -1: the images.
+  // Returns, for each input, the layer that makes it; -1: the images.
   const std::vector<int>& inputs() const { return inputs_; }
-  // Registers the layer as its consumer.
+  // Returns an input, and registers the layer as its consumer.
   Input& input(std::size_t which = 0);
   // An input that the layer only passes on: readers of both share its gradient.
   Blob& alias() { return *add_input(0).blob; }
-  // Its extent, for layers that may not read it.
+  // Returns the extent of an input that the layer may not read later.
   const Extent& extent(std::size_t which = 0) const { return blob_of(which).extent; }
 
   Blob blob(const std::string& name, Extent extent) { return blob(name, extent, values()); }
@@ -104,11 +104,11 @@ class LayerBuilder {
   Tensor& matrix(const std::string& name, int rows, int columns, DataType type = DataType::f32) {
     return tensor(name, static_cast<std::size_t>(rows) * columns, type);
   }
-  // One tensor per slice of `per_image` values per image.
+  // Declares a tensor for each slice, with `per_image` values per image.
   std::vector<Tensor*> per_slice(const std::string& name, std::size_t per_image,
                                  DataType type = DataType::f32);
-  // can_update_in_backward: the layer has a task that computes the gradient and updates. The layer
-  // must use it where the result says so (Param::updated_in_backward).
+  // Declares a parameter. `can_update_in_backward`: a task of the layer can compute the gradient
+  // and update at once. It must do so if Param::updated_in_backward is true in the result.
   Param& param(Param description, bool can_update_in_backward = false);
 
   // Called by the net after the layer's constructor.
@@ -119,7 +119,7 @@ class LayerBuilder {
   std::string qualified(const std::string& name) const;
   Blob& blob_of(std::size_t input) const;
   Input& add_input(std::size_t which);
-  bool room_for(std::size_t tensors);  // refuses otherwise
+  bool room_for(std::size_t tensors);  // false: the layer is refused
   NetParts& parts_;
   const LayerDescription& described_;
   std::vector<int> inputs_;

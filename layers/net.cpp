@@ -43,9 +43,9 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     net->parts_.adam = options.adam;
     // A task that moves weights and velocities between devices is not for cores beside a GPU.
     net->parts_.update_in_backward = options.update_in_backward && one_pass && options.gpus == 0;
-    // Cores add to what the caches have; a GPU would read and write it for nothing. But of several
-    // workers a gradient that is added to finds the one that has it, its weights and their
-    // velocity.
+    // A core adds to gradients that are still in its caches. A GPU would read old values for
+    // nothing, so there the first task overwrites them. With several workers, tasks that add go to
+    // the worker that has the gradient, the weights and their velocity.
     net->parts_.overwrite_diffs = one_pass && complete && options.gpus == 1 && slices.count() == 1;
     net->parts_.values = options.values;
     // Whoever else writes parameters than one group's updates does not know of a copy.
@@ -78,8 +78,8 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     net->cut_segments();
     if (options.training) net->freeze_unreached_layers();
     if (options.training && net->frozen_ > 0 && net->parameter_count() == 0)
-      return Error{ErrorKind::usage, described.layers[net->frozen_ - 1].where,
-                   "stopbackward=1 leaves no layer that learns", "set it in an earlier layer"};
+      return Error{ErrorKind::usage, described.layers[net->frozen_ - 1].place_of("stops_backward"),
+                   "no layer is left that learns", "set it in an earlier layer"};
     net->fuse_layers();
     net->forward_takes_turns_ =
         net->has_replicas_ && std::ranges::any_of(net->parts_.params, [](const Param& param) {
@@ -102,12 +102,12 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
   OMNI_TRY(auto net, assemble(std::move(slices)));
   if (options.training && !net->layers().back()->is_loss())
     return Error{ErrorKind::usage, described.layers.back().where, "the last layer computes no loss",
-                 "end the net with [softmax]"};
+                 "end the net with a softmax layer"};
   net->place_tensors_in_memory();
   return net;
 }
 
-// `makers`: of each blob so far, by its name.
+// `makers` has, by a blob's name, the layer that makes it.
 Status Net::add_layer(const LayerDescription& layer,
                       std::map<std::string, int, std::less<>>& makers) {
   OMNI_TRY(const LayerType* type, find_layer_type(layer));
@@ -167,7 +167,7 @@ void Net::cut_segments() {
     }
 }
 
-// A layer with stopbackward and all before it, whoever reads them, stay as they are, and so does
+// A layer that stops_backward and all before it, whoever reads them, stay as they are, and so does
 // any branch that ends nowhere: no backward tasks, no update, not even decay.
 void Net::freeze_unreached_layers() {
   std::unordered_map<const Blob*, std::size_t> maker;
@@ -249,7 +249,7 @@ Net::WorkingBytes Net::working_bytes() {
 // A net that is only evaluated shares nothing: the mini-batches that are under way in it would wait
 // for each other.
 void Net::place_tensors_in_memory() {
-  std::vector<const Tensor*> kept;  // they are not only read by the net's tasks
+  std::vector<const Tensor*> kept;  // tensors that other code than the net's tasks reads, too
   const auto keep = [&](const Layer& layer) {
     kept.insert(kept.end(), layer.output().value.begin(), layer.output().value.end());
   };

@@ -134,7 +134,7 @@ class Net {
   bool forward_takes_turns_ = false;
   std::size_t merged_from_ = 0;  // layer; their number when no phase is merged
   std::vector<bool> learns_;     // by layer: the gradient of the loss reaches it
-  std::size_t frozen_ = 0;       // so many first layers, by stopbackward
+  std::size_t frozen_ = 0;       // so many first layers, up to one that stops_backward
 };
 
 }  // namespace omni

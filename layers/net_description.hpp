@@ -103,12 +103,17 @@ struct LayerDescription {
   std::map<ParamRole, ParamDescription> params{};
   bool load = true;             // false: initial values are kept when weights are loaded
   bool stops_backward = false;  // this layer and all before it stay as they are
-  // Of options: the line of each, and its name in the file.
+  // The place of an option in the file. `note` is what the format adds to a warning about it.
   struct Place {
-    std::string where, written;
+    std::string where, written, note{};
   };
   std::map<std::string, Place, std::less<>> places{};
   std::vector<std::string> remarks{};  // for who trains it, with their places
+
+  const std::string& place_of(std::string_view option) const {
+    const auto place = places.find(option);
+    return place == places.end() ? where : place->second.where;
+  }
 };
 
 // ---- nets ----
@@ -132,7 +137,7 @@ struct NetDescription {
   std::string statements;  // that describe the layers; the same for equal layers
 };
 
-// What a file says besides.
+// A net with the other settings of its file: solver, augmentation, length of the training.
 struct TrainableNet : NetDescription {
   SolverOptions solver;
   AugmentOptions augment;

@@ -77,7 +77,7 @@ int early_failure = 0;
 // number.
 extern "C" void on_early_request(int number, siginfo_t* info, void*) {
   if (farewell_text != nullptr) return;
-  if (number == SIGINT && info->si_pid == getpid()) {  // OpenBLAS raises it
+  if (number == SIGINT && info->si_pid == getpid()) {  // OpenBLAS raised it
     say("error: a library cannot start its threads (raise ulimit -u or ulimit -v)\n");
     _exit(early_failure);
   }

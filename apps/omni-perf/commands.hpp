@@ -32,7 +32,7 @@ Result<Trace> open_trace(const std::string& path);
 // A command that reads one trace and writes one document. `json` describes its JSON in --help.
 Command trace_command(CLI::App& parent, const char* name, const char* purpose, const char* json,
                       std::function<Result<Document>(const Trace&)> analyse);
-// The same with --by layer.
+// Makes the same command with an option --by layer.
 Command trace_command_by_layer(CLI::App& parent, const char* name, const char* purpose,
                                const char* json, Document (*analyse)(const Trace&, bool by_layer));
 inline Column layer_column(bool by_layer) {  // else left out

@@ -46,7 +46,7 @@ std::string shown_number(double value, Format format) {
   }
 }
 
-// Without ".0": most whole numbers are counts, of bytes say.
+// Whole numbers are written without ".0", because most of them are counts, as of bytes.
 Json json_of(const Cell& cell) {
   constexpr double kExact = 0x1p53;
   const auto* number = std::get_if<double>(&cell);

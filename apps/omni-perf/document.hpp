@@ -16,14 +16,14 @@ using Cell = std::variant<std::string, std::int64_t, double, bool>;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();  // null in JSON
 
 struct Fact {
-  std::string key, label;  // without one of the two a fact is left out of JSON, or of text
+  std::string key, label;  // "": the fact is not in JSON (key), or not in text (label)
   Format format = Format::text;
   Cell value;
 };
 
 struct Column {
   std::string key;   // in JSON and CSV; "parts.data" is the member "data" of the object "parts"
-  std::string head;  // in text; without one of the two a column is left out there
+  std::string head;  // in text; "": the column is not shown there
   Format format = Format::text;
 };
 

@@ -22,7 +22,7 @@ struct CommonArguments {
 struct NetArguments : ReadOptions {
   std::string net;
   int slice = 0;
-  int gpus = 0, cores = 0;          // of the machine; they decide how mini-batches are cut
+  int gpus = 0, cores = 0;          // that will compute; they decide how mini-batches are cut
   bool fixed_sums = false;          // see BuildOptions
   DataType values = DataType::f32;  // the type of the values between layers
   Status refused{};                 // the first option of [net] that is wrong
@@ -37,8 +37,8 @@ struct NetArguments : ReadOptions {
 struct MachineArguments {
   SessionOptions session;
   std::string gpus = "all";
-  // Bytes on the smallest chosen GPU: its free memory, and how much StarPU may use for tensors. And
-  // the most that the libraries of a worker may allocate.
+  // Bytes on the smallest chosen GPU: its free memory, the part that StarPU may use for tensors,
+  // and the most that the libraries of a worker may allocate.
   std::size_t gpu_memory = 0, gpu_tensors = 0, most_workspace = 0;
   std::map<int, std::string> gpus_left_out{};  // reasons by the number of the GPU
   std::string models;
@@ -66,10 +66,10 @@ void describe(auto& add, CommonArguments& common) {
   add("--json", &common.json, "Print results on stdout as JSON");
 }
 
-// From 0 to 1, or without both; also per cent.
+// These checks accept numbers from 0 to 1, also in per cent. share_between() refuses 0 and 1.
 std::string share(std::string& value);
 std::string share_between(std::string& value);
-void describe_settings(OptionTable& add, NetArguments& net);  // the keys of [net] with options
+void describe_settings(OptionTable& add, NetArguments& net);  // adds the options for keys of [net]
 
 void describe(auto& add, NetArguments& net) {
   add.group("Net and solver");
@@ -132,7 +132,7 @@ void describe_trace(auto& add, std::string& folder) {
       "Record every task into this folder, for omni-perf; about 300 bytes per task");
 }
 
-// The options that several commands have.
+// Adds the options that several commands have.
 void describe_shared(auto& add, auto& arguments) {
   describe(add, arguments.common);
   if constexpr (requires { describe(add, arguments.net); }) describe(add, arguments.net);

@@ -14,10 +14,10 @@
 namespace omni {
 namespace {
 
-// Bytes of names in a checkpoint, whose header is bounded.
+// The most bytes of names in a checkpoint, whose header has a bounded length.
 constexpr std::size_t kMostBytes = 4 << 20;
 
-// As files keep it: one line, and no blanks around it.
+// Returns the name as files have it: on one line, without blanks around it.
 std::string stored_form(const std::string& name, std::size_t output) {
   const std::string line = one_line(name);
   const std::string_view text = trim(line);

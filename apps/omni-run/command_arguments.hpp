@@ -1,4 +1,4 @@
-// What the command line says of the commands besides trainings, and the options that say it.
+// The arguments of the commands besides training, and the options that set them.
 #pragma once
 
 #include <cstdint>
@@ -82,14 +82,14 @@ struct PlanArguments : NetRunArguments {
   Compensation compensation = Compensation::theory;
   int iterations = 30, warm_up = 15, most_groups = 16;
   int measured_rounds = 0;
-  std::vector<std::string> nodes{};  // to forecast for; see parse_node_count
-  int node_cores = 0;                // of each; 0: as many as train here
-  std::string link{};                // between them; "": as measured
+  std::vector<std::string> nodes{};  // numbers of nodes to forecast; see parse_node_count()
+  int node_cores = 0;                // cores of a node; 0: as many as train here
+  std::string link{};                // link between nodes; "": the measured one
   std::vector<ranks::Link> links{};
   DataArguments data{};
-  std::uint64_t update_iterations = 0;  // to measure updates by, with one group; 0: not
-  std::vector<UpdateRatio> counts{};    // of updates, as measured
-  std::string gpu{};                    // machine file of one that is not there; "": of no use
+  std::uint64_t update_iterations = 0;  // of one group, to compare with; 0: no measurement
+  std::vector<UpdateRatio> counts{};    // measured numbers of updates
+  std::string gpu{};                    // machine file of an absent GPU to forecast for; "": none
 };
 
 void describe(auto& add, PlanArguments& plan) {
@@ -126,8 +126,8 @@ void describe(auto& add, PlanArguments& plan) {
 struct DataCheckArguments {
   CommonArguments common;
   DataArguments data;
-  std::string net;  // that is to be trained; "": not known yet
-  int classes = 0;  // as of NetArguments
+  std::string net;  // the net that will train on the data; "": not known yet
+  int classes = 0;  // see NetArguments
 };
 
 void describe(auto& add, DataCheckArguments& check) {
@@ -143,7 +143,7 @@ struct DevicesArguments {
   CommonArguments common;
   MachineArguments machine;
   bool peaks = false;
-  std::vector<ranks::Link> links{};  // of several ranks
+  std::vector<ranks::Link> links{};  // links between several ranks
 };
 
 void describe(auto& add, DevicesArguments& devices) {
@@ -158,7 +158,7 @@ struct CompareArguments {
   double target = 0;
   int seeds = 3;
   std::string classes, epochs, out, arrivals, machine;  // "": not given
-  std::vector<std::string> options;                     // of every training
+  std::vector<std::string> options;                     // options of every training
 };
 
 void describe(auto& add, CompareArguments& compare) {
@@ -185,7 +185,7 @@ void describe(auto& add, CompareArguments& compare) {
 
 struct ExplainArguments {
   CommonArguments common;
-  std::string metrics;  // file, or folder of a trace
+  std::string metrics;  // metrics file, or folder of a trace
 };
 
 void describe(auto& add, ExplainArguments& explain) {
@@ -195,7 +195,7 @@ void describe(auto& add, ExplainArguments& explain) {
 
 struct ShippedNetArguments {
   CommonArguments common;
-  std::string name;  // "": all of them
+  std::string name;  // "": all nets
 };
 
 void describe(auto& add, ShippedNetArguments& shipped) {
@@ -215,10 +215,10 @@ void describe(auto& add, MachineFileArguments& machine) {
 }
 
 struct SlurmArguments {
-  std::string form{};                            // the template; "": by the number of nodes
-  std::map<std::string, std::string> options{};  // of sbatch, by name; "": not given
-  std::vector<std::string> words{};              // of the training
-  GivenOptions given{};                          // of its options
+  std::string form{};                            // template; "": chosen by the number of nodes
+  std::map<std::string, std::string> options{};  // options of sbatch, by name; "": not given
+  std::vector<std::string> words{};              // the training's command line
+  GivenOptions given{};                          // options in `words`
 };
 
 void describe(auto& add, SlurmArguments& job) {

@@ -10,7 +10,7 @@
 namespace omni {
 
 std::string Confusion::text() const {
-  constexpr std::size_t kMostColumns = 20;  // that a terminal shows
+  constexpr std::size_t kMostColumns = 20;  // columns that a terminal shows
   std::string text = columns(kMostColumns) == 0
                          ? ""
                          : "rows: the true classes; columns: what the net took them for\n";
@@ -36,7 +36,7 @@ nlohmann::ordered_json Confusion::json() const {
     classes.push_back({{"index", truth}, {"name", names_[truth]}, {"images", all(row)}});
     classes.back()["correct"] = times(row, truth);
     for (const auto& [said, count] : row) classes.back()["said"][std::to_string(said)] = count;
-    nlohmann::ordered_json& taken_for = classes.back()["taken_for"];  // null: always right
+    nlohmann::ordered_json& taken_for = classes.back()["taken_for"];  // null: all were right
     if (const auto wrong = most_often_wrong(truth, row))
       taken_for = {
           {"index", wrong->first}, {"name", names_[wrong->first]}, {"images", wrong->second}};

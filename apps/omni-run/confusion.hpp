@@ -21,7 +21,7 @@ class Confusion {
   std::string text() const;
   nlohmann::ordered_json json() const;
   std::string csv() const;
-  // True: csv() could have written this file for a net with so many outputs.
+  // Returns whether the file looks as if csv() wrote it for a net with so many outputs.
   static bool is_csv(const std::filesystem::path& path, int outputs);
 
  private:
@@ -44,7 +44,7 @@ class Confusion {
   }
   std::size_t columns(std::size_t most) const { return names_.size() > most ? 0 : names_.size(); }
   std::vector<std::string> names_;
-  std::map<std::size_t, Row> rows_;  // of classes that have images
+  std::map<std::size_t, Row> rows_;  // rows of classes that have images
 };
 
 }  // namespace omni

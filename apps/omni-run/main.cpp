@@ -1,4 +1,4 @@
-// omni-run: command line in, exit code out.
+// omni-run reads the command line, runs the command and returns the exit code.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
@@ -38,12 +38,12 @@ int finish(const Status& status) {
   return exit_code(status.error().kind);
 }
 
-// What is left of a job's command line for its training is read as the job will read it.
+// Reads the training's part of the command line of `omni-run slurm`, as the job will read it.
 std::optional<int> read_training(std::vector<std::string> words, SlurmArguments& job,
                                  TrainArguments& train) {
   std::vector<std::string> own{"--template"};
   for (const auto& [option, value] : job.options) own.push_back(option);
-  // What follows is the training's, whatever its name.
+  // Words after -- belong to the training.
   const auto end = std::ranges::find(words, "--");
   job.words = words_without(own, {words.begin() + 2, end});
   if (end != words.end()) job.words.insert(job.words.end(), end + 1, words.end());
@@ -51,7 +51,7 @@ std::optional<int> read_training(std::vector<std::string> words, SlurmArguments&
   return read_options(table_of(train), job.words, job.given);
 }
 
-// With its workers, once it is known which, where it needs some.
+// Runs a command. If it needs workers, these are chosen first.
 template <class Arguments>
 int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
   apply(arguments.common);
@@ -95,7 +95,7 @@ class Commands {
         machines_, [](const auto* machine) { return machine->session.scheduler == "help"; });
   }
 
-  // The exit code of the command that was given; none: it is a training.
+  // Returns the exit code of the command; none: the command line is a training's.
   std::optional<int> run() {
     const auto given = app_.get_subcommands();
     const std::string name = given.empty() ? "train" : given.front()->get_name();
@@ -167,13 +167,13 @@ int run(int argc, char** argv) {
   slurm_app.footer(
       "All options of a training are taken, too; behind -- also --gpus.\n"
       "Other options of sbatch: sbatch [OPTIONS] FILE");
-  // What users of other programs type: all that follows it is read as if it were not there.
+  // Users of other programs type "train". The words that follow are read as without it.
   app.add_subcommand("train", "Trains, as without a subcommand")
       ->silent()
       ->fallthrough()
       ->set_help_flag();
   app.require_subcommand(0, 1);
-  app.footer(kFooter);  // only now: subcommands made later would print it, too
+  app.footer(kFooter);  // set last: subcommands made later would inherit it
 
   const std::vector<std::string> words(argv, argv + argc);
   const bool writes_job = argc > 1 && words[1] == "slurm";
@@ -199,7 +199,7 @@ int run(int argc, char** argv) {
   return run_command(train_command, train);
 }
 
-// What GPUs end a run with has exit codes of its own.
+// Errors of GPUs have their own exit codes.
 int run_or_tell(int argc, char** argv) {
   try {
     return run(argc, argv);
@@ -223,7 +223,7 @@ int main(int argc, char** argv) {
   omni::end_in_order_on_exceptions();
   omni::end_in_order_without_memory();
   omni::make_writes_fail();
-  // MPI has a handler of its own for SIGUSR1, which ours calls.
+  // MPI installs a handler for SIGUSR1 first. Our handler calls it.
   if (const omni::Status joined = omni::ranks::start(omni::exit_code); !joined)
     return omni::finish(joined);
   omni::install_stop_signals("stopped\n", omni::exit_code(omni::ErrorKind::interrupted));

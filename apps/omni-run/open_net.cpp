@@ -1,5 +1,5 @@
-// From what the user typed after --net to a built net: shipped files, what the command line
-// overrides, the parameters it starts from, its table.
+// Finds, reads and builds the net of --net, loads its first parameters, and describes it in a
+// table.
 #include "apps/omni-run/setup.hpp"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ std::vector<fs::path> folders_of(const ShippedKind& kind) {
   return folders;
 }
 
-// `names`: those that are stored with it.
+// Sets `names` to the class names that are stored in the file.
 Status load(Net& net, const std::filesystem::path& file, const std::string& held_out_of,
             std::vector<std::string>& names) {
   std::error_code ignored;
@@ -158,7 +158,7 @@ std::string layer_table(const Net& net) {
   add("#", "layer", "input", "output", "params", "MFLOP", "MiB", "fused");
   for (const auto& layer : net.layers()) {
     std::vector<std::string> name = wrapped(layer->type() + " " + layer->detail(), 28);
-    for (std::size_t i = 0; i + 1 < name.size(); ++i)  // a [route] may have many inputs
+    for (std::size_t i = 0; i + 1 < name.size(); ++i)  // a layer may have many inputs
       add(i == 0 ? std::to_string(layer->index()) : "", name[i], "", "", "", "", "", "");
     add(name.size() == 1 ? std::to_string(layer->index()) : "", name.back(),
         shape(layer->inputs()[0]->extent()), shape(layer->output().extent), trainable(*layer),

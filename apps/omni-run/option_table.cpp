@@ -38,11 +38,11 @@ CLI::Option& add_row(CLI::App& app, const OptionRow& row) {
   if (rules.separated)
     option.delimiter(',');
   else if (option.get_expected_max() > 1 && row.name.starts_with('-'))
-    option.take_all()->expected(1);  // one at a time
+    option.take_all()->expected(1);  // one value at a time
   return option;
 }
 
-// What --help says; excluded options exclude each other.
+// Returns the text of --help. Options that exclude each other are named in both.
 std::string description(const OptionRow& row, const std::vector<OptionRow>& rows) {
   std::string text = row.value.empty() ? row.help : fmt::format("<{}> {}", row.value, row.help);
   std::vector<std::string> excluded;
@@ -55,7 +55,8 @@ std::string description(const OptionRow& row, const std::vector<OptionRow>& rows
   return text;
 }
 
-// "--arrivals", or "--arrivals virtual": with this value.
+// Returns whether an option is given, as "--arrivals", or given with a value, as "--arrivals
+// virtual".
 bool is_given(const CLI::App& app, const std::string& text) {
   const std::size_t blank = text.find(' ');
   const CLI::Option& option = *app.get_option(text.substr(0, blank));

@@ -1,5 +1,5 @@
-// The table of options: a command has one row for each. The command line is read by the rows;
-// --help, the manual page and the completions show them.
+// The table of a command's options, with one row for each. The rows read the command line, and make
+// --help, the manual page and the completions.
 #pragma once
 
 #include <cstdint>
@@ -13,34 +13,34 @@
 #include <variant>
 #include <vector>
 
-namespace CLI {  // its header takes seconds to compile, and few need it
+namespace CLI {  // its header takes seconds to compile
 class App;
 }  // namespace CLI
 
 namespace omni {
 
-// From 1 to `most`, and nothing else in the text.
+// Returns the number in the text, if it is one from 1 to `most`.
 std::optional<int> count_in(std::string_view text, int most);
 
-// What is wrong with a value; "": nothing. May rewrite the value.
+// Returns what is wrong with a value; "": nothing. A check may rewrite the value.
 using Check = std::function<std::string(std::string& value)>;
 
 Check range(std::int64_t least, std::int64_t most);
-Check number(double least, double most);  // "nan" is none
-// CLI11 itself makes 18446744073709551615 of -1, and 8 of 010.
+Check number(double least, double most);  // refuses "nan"
+// Replaces CLI11's own check, which reads -1 as 18446744073709551615, and 010 as 8.
 Check whole_number(std::uint64_t least = 0,
                    std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 std::string not_empty(std::string& value);
-std::string not_blank(std::string& value);  // one word
+std::string not_blank(std::string& value);  // one word, not blank
 std::string class_count(std::string& value);
 
-// A function takes the value: one of a few words, unless there are none.
+// A function that takes the value. If there are words, other values are refused.
 struct Taker {
   std::vector<std::string> words{};
   std::function<void(const std::string& value)> take;
 };
 
-// Words that each have a meaning.
+// Makes a target that takes one of several words and sets its meaning.
 template <class T>
 Taker choice(T& target, const std::map<std::string, std::type_identity_t<T>>& meanings) {
   Taker taker{.take = [&target, meanings](const auto& word) { target = meanings.at(word); }};
@@ -52,21 +52,21 @@ using Target = std::variant<bool*, int*, std::uint64_t*, double*, std::string*, 
                             std::optional<std::uint64_t>*, std::optional<double>*,
                             std::vector<std::string>*, std::vector<std::uint64_t>*, Taker>;
 
-// Another option: "--arrivals", or with this value alone: "--arrivals virtual".
+// Another option, as "--arrivals", or an option with one value, as "--arrivals virtual".
 struct OtherOption {
   std::string option;
-  std::string why{}, todo{};  // what is said; "": as CLI11 says it
+  std::string why{}, todo{};  // the message; "": CLI11's own
 };
 
 struct OptionRules {
   Check check{};
-  std::vector<std::string> words{};  // no other values
+  std::vector<std::string> words{};  // the allowed values; empty: all
   std::vector<OtherOption> needs{}, excludes{};
   bool required = false;
   bool shows_default = false;
-  bool last_counts = false;     // may be repeated
-  bool separated = false;       // values, by commas
-  std::string without_value{};  // stands for a value that is left out; "": none may be
+  bool last_counts = false;     // true: may be repeated
+  bool separated = false;       // true: several values, with commas between them
+  std::string without_value{};  // used if the value is left out; "": the value is required
 };
 
 struct OptionRow {
@@ -79,9 +79,9 @@ struct OptionRow {
 
 class OptionTable {
  public:
-  // Of the rows that follow.
+  // Sets the title of the rows that follow.
   void group(std::string title) { group_ = std::move(title); }
-  // `name`: with the name of the value, "--net FILE".
+  // Adds a row. `name` includes the name of the value, as "--net FILE".
   void operator()(const std::string& name, Target target, OptionRules rules, std::string help);
   void operator()(const std::string& name, Target target, std::string help) {
     (*this)(name, std::move(target), {}, std::move(help));
@@ -93,8 +93,8 @@ class OptionTable {
   std::vector<OptionRow> rows_;
 };
 
-// By describe(table, arguments). That is a template for each kind of arguments, which only those
-// who read a command line have to compile.
+// Makes the table by describe(table, arguments). That is a template, so only code that reads a
+// command line compiles it.
 template <class Arguments>
 OptionTable table_of(Arguments& arguments) {
   OptionTable table;
@@ -102,15 +102,17 @@ OptionTable table_of(Arguments& arguments) {
   return table;
 }
 
-// read_command_line() refuses what the rows exclude.
+// Adds the options to CLI11. Options that exclude each other are refused later, by
+// read_command_line().
 void add_options(CLI::App& app, const OptionTable& table);
 
-// Names of options.
+// The names of options that are given.
 struct GivenOptions {
-  std::vector<std::string> all, once;  // once: may not be repeated
+  std::vector<std::string> all, once;  // `once`: options that may not be repeated
 };
 
-// The words of a training or command that has this table; else as read_command_line().
+// Finds the options of the table in the words. Returns an exit code on failure, as
+// read_command_line() does.
 std::optional<int> read_options(const OptionTable& table, const std::vector<std::string>& words,
                                 GivenOptions& given);
 

@@ -41,7 +41,7 @@ std::string Progress::bar(const StepReport& report) const {
   const auto left = static_cast<double>(report.iterations - report.iteration);
   facts = fmt::format("{}/{} {} {} left", report.iteration, report.iterations, facts,
                       duration(report.seconds_per_iteration * left));
-  // There is room for a bar in 80 columns.
+  // The bar fills the columns beside the numbers, 30 at most.
   const int room = std::clamp(width_ - static_cast<int>(facts.size()) - 4, 0, 30);
   if (room < 5) return facts;
   const int full = static_cast<int>(share * room);
@@ -52,7 +52,7 @@ void Progress::iteration(const StepReport& report) {
   if (!quiet_ && terminal_ && is_time(report.iteration == report.iterations)) redraw(bar(report));
 }
 
-// A few times a second.
+// Returns true a few times a second.
 bool Progress::is_time(bool last) {
   const auto now = std::chrono::steady_clock::now();
   if (now - drawn_ < std::chrono::milliseconds(100) && !last) return false;
@@ -84,7 +84,7 @@ void Progress::part(const std::string& what, int done, int all) {
 
 void Progress::step(const StepReport& report) {
   if (terminal_) return;
-  log::info(  // Darknet's line, which many scripts read
+  log::info(  // the line of Darknet, which many scripts read
       "{}, {:.3f}: {:.6f}, {:.6f} avg, {:.6f} rate, {:.3f} seconds, {} images, "
       "{:.1f} images/s, {:.2f} % correct{}",
       report.iteration, report.epoch, report.loss, report.average_loss, report.learning_rate,

@@ -1,4 +1,5 @@
-// What a person sees while training: one redrawn line on a terminal, one line per report on a pipe.
+// Progress shows how far a training is: on a terminal it redraws one line, to a pipe it prints a
+// line per report.
 #pragma once
 
 #include <chrono>
@@ -15,9 +16,10 @@ class Progress {
   void iteration(const StepReport& report);  // redraws the bar, a few times a second
   void step(const StepReport& report);       // prints a line on a pipe
   void evaluation(const EvaluationReport& report, int classes);
-  // Of omni-run data: redraws a line on a terminal, prints one for each tenth on a pipe.
+  // Shows the progress of omni-run data: redraws a line on a terminal, prints a line for each tenth
+  // to a pipe.
   void checked(std::size_t done, std::size_t all, std::size_t unreadable);
-  // Of what takes a while: redraws a line on a terminal, prints nothing on a pipe.
+  // Shows the progress of other long steps: redraws a line on a terminal, prints nothing to a pipe.
   void part(const std::string& what, int done, int all);
   void finish_line();  // so that other output starts on a line of its own
   static std::string line(const EvaluationReport& report, int classes);
@@ -29,11 +31,11 @@ class Progress {
   bool quiet_, terminal_;
   int width_ = 80;  // columns of the terminal
   bool open_line_ = false;
-  std::size_t tenths_ = 0;  // that are printed
+  std::size_t tenths_ = 0;  // number of tenths that are printed
   std::chrono::steady_clock::time_point drawn_{};
 };
 
-// "test loss 0.2725, test accuracy 90.11 % (top 5: 99.82 %) on 10000 images"
+// Returns a text like "test loss 0.2725, test accuracy 90.11 % (top 5: 99.82 %) on 10000 images".
 std::string tested(const Tally& tally, int classes);
 std::string duration(double seconds);   // "1h02m", "3m05s", "12s"
 std::string simulated(double seconds);  // by a virtual clock: "12.3 ms simulated"

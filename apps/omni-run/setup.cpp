@@ -27,8 +27,8 @@
 namespace omni {
 namespace {
 
-// StarPU aborts when a GPU fails; no call to it would succeed any more, so there is nothing to end
-// in order. What was saved before is whole.
+// StarPU aborts if a GPU fails, and no further call to it would succeed. So the process ends at
+// once. Files that were saved before are complete.
 extern "C" void on_abort(int) {
   const char* const first = first_task_error();
   const std::string_view what =
@@ -42,15 +42,15 @@ extern "C" void on_abort(int) {
 }
 
 #ifdef OMNI_CUDA
-// StarPU would not stop trying, so there is nothing to end in order here, either.
+// StarPU would not stop trying to allocate, so the process ends at once.
 void on_full_gpu(const Error& error) {
   log::error("{}", error.message());
   _exit(exit_code(error.kind));
 }
 #endif
 
-// Seconds by which this host's clock is behind the first rank's, to a fraction of a millisecond:
-// all ranks come back from a gathering at about the same time.
+// Returns the seconds by which this host's clock is behind the first rank's. It is exact to a
+// fraction of a millisecond, because all ranks return from a gather at about the same time.
 double clock_behind() {
   std::array<double, 9> behind{};
   for (double& each : behind) {
@@ -63,7 +63,7 @@ double clock_behind() {
   return behind[4];
 }
 
-// The first rank chooses the folder.
+// Starts the recorder of a trace. The first rank chooses the folder.
 Result<std::unique_ptr<Recorder>> start_recorder(std::string folder, const trace::Header& header) {
   if (!ranks::first()) folder = ranks::gather("").front();
   OMNI_TRY(auto recorder, Recorder::start(folder, header));
@@ -83,7 +83,7 @@ void fit_to_workers(MachineArguments& machine, NetArguments& net, int gpus) {
   net.cores = machine.session.deterministic ? 0 : computing_cores(machine.session);
   net.fixed_sums = machine.session.deterministic;
   if (machine.session.precision == Precision::bf16) net.values = DataType::bf16;
-  // In a slice for each GPU there is nothing that a core could take over in time.
+  // With one slice for each GPU, a core would take too long for any task of a slice.
   machine.session.gpus_alone = gpus > 0 && net.slice == 0 && machine.session.implementation.empty();
 }
 

@@ -16,7 +16,7 @@ namespace omni {
 
 struct GroupArguments {
   bool automatic = false;
-  bool planned = false;        // --groups auto: the number is the one predicted to be the best
+  bool planned = false;        // --groups auto: the best number is predicted
   std::optional<int> count{};  // none: 1 group; with --auto: at most one per worker
   std::string layout{};
   std::uint64_t cold_start = 0;  // iterations with one group before there are several

@@ -36,8 +36,8 @@ struct Convolved {
 // mosaic has several images only if that saves enough.
 struct Mosaic {
   int across = 1, down = 1;      // number of images in each direction
-  int pitch_h = 0, pitch_w = 0;  // pixels from image to image
-  int columns = 0, rows = 0;     // of tiles
+  int pitch_h = 0, pitch_w = 0;  // distance of two images, in pixels
+  int columns = 0, rows = 0;     // numbers of tiles
 
   int images() const { return across * down; }
 };

@@ -59,7 +59,7 @@ inline OMNI_HD float exp_minus_one(float x) {
   constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
   const float shifted = x * 1.44269504f + kRound;
   const float n = shifted - kRound;
-  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // ln2 in two parts
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // x - n * ln(2), in two steps
   float series = 1.9875691500e-4f;
   series = series * r + 1.3981999507e-3f;
   series = series * r + 8.3334519073e-3f;

@@ -52,8 +52,8 @@ struct SeenVersion {
 // a worker's thread.
 struct UpdateReport {
   std::atomic<int> left{0};  // exchanges that are not done
-  // Other groups' updates since this group read its first replicated parameter, which it holds
-  // longest.
+  // The number of updates by other groups since this group read its first replicated parameter, the
+  // one that it holds longest.
   std::atomic<std::int64_t> staleness{0};
   std::atomic<std::int64_t> fc_staleness{0};  // the largest among the merged parameters
   void (*done)(UpdateReport&, void*) = nullptr;

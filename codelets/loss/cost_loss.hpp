@@ -1,5 +1,5 @@
-// The distance of the output from the one-hot label, for old cfgs that end in [cost]. Where d =
-// prediction - truth, loss = scale * sum f(d), and diff = scale * f'(d) is exactly its gradient.
+// The distance of the output from the one-hot label, for old nets that end in a cost layer. Where d
+// = prediction - truth, loss = scale * sum f(d), and diff = scale * f'(d) is exactly its gradient.
 //
 // Darknet reports other multiples of f (d^2, not d^2/2) without the scale, and its `smooth` steps
 // in the wrong direction where |d| >= 1.

@@ -1,5 +1,5 @@
-// [connected]: every output depends on every input, with bias or batch normalisation, and an
-// activation.
+// In a connected layer every output depends on every input. It has a bias or batch normalisation,
+// and an activation.
 #include <fmt/format.h>
 
 #include <cmath>

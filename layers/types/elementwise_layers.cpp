@@ -1,4 +1,4 @@
-// [activation] is an element-wise function as a layer. [dropout] drops each value with a
+// An activation layer is an element-wise function. A dropout layer drops each value with a
 // probability in training, and scales the others up; otherwise it does nothing.
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
-// Layers of filters over the image, with an activation. [convolutional] and its transpose
-// [deconvolutional] have a bias or batch normalisation. [local] has other filters at every place,
-// and a bias for every output value.
+// Layers of filters over the image, with an activation. Convolutional layers and their transpose,
+// deconvolutional ones, have a bias or batch normalisation. A local layer has other filters at
+// every place, and a bias for every output value.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@
 namespace omni {
 namespace {
 
-// ---- [convolutional] ----
+// ---- convolutional ----
 
 // The filters of a layer, on its input.
 ConvShape filter_shape(LayerBuilder& builder) {
@@ -85,7 +85,7 @@ const LayerRegistration convolutional_registration({.name = "convolutional",
                                                     .make = make_layer<ConvolutionalLayer>,
                                                     .in_groups = InGroups::copies});
 
-// ---- [deconvolutional]: its forward pass is the data gradient of a convolution, its backward pass
+// ---- deconvolutional: its forward pass is the data gradient of a convolution, its backward pass
 // the convolution ----
 
 constexpr float kDeviation = 0.02f;  // of the initial weights, as in Darknet
@@ -177,7 +177,7 @@ const LayerRegistration deconvolutional_registration({.name = "deconvolutional",
                                                       .make = make_layer<DeconvolutionalLayer>,
                                                       .in_groups = InGroups::copies});
 
-// ---- [local] ----
+// ---- local ----
 
 class LocalLayer final : public Layer {
  public:

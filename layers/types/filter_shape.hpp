@@ -39,7 +39,7 @@ inline void check_filter(LayerBuilder& builder, ConvShape& shape) {
     builder.refuse(
         "size",
         fmt::format("a filter of {} does not fit an input of {}x{}", reach, shape.w, shape.h),
-        "choose a smaller size, or pad=1");
+        "choose a smaller size or more padding");
     shape.kernel_h = shape.kernel_w = 1;
   }
   const std::int64_t taps = std::int64_t{size} * size * shape.group_c();

@@ -1,6 +1,6 @@
-// Layers that read earlier layers. [route] joins their channels side by side. A [route] to one
-// layer computes nothing: whoever reads it reads that layer. [shortcut] adds an earlier layer's
-// output to the previous one's, which makes a residual block.
+// Layers that read earlier layers. A route joins their channels side by side. A route to one layer
+// computes nothing: its readers read that layer. A shortcut adds an earlier layer's output to the
+// previous one's, which makes a residual block.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -29,9 +29,9 @@ class RouteLayer final : public Layer {
         builder.refuse("inputs",
                        fmt::format("layer {} is {}x{}, layer {} is {}x{}", from_[0], extent.w,
                                    extent.h, from_[i], part.w, part.h),
-                       "routed layers need equal width and height");
+                       "joined layers need equal width and height");
       if (part.c > std::numeric_limits<int>::max() - extent.c) {
-        builder.refuse("inputs", "too many channels in one output", "route fewer layers");
+        builder.refuse("inputs", "too many channels in one output", "join fewer layers");
         break;
       }
       builder.input(i);
@@ -94,8 +94,7 @@ class ShortcutLayer final : public Layer {
     args_.b = builder.input(1).extent();
     if (args_.a.h != args_.b.h || args_.a.w != args_.b.w)
       builder.warn("inputs",
-                   "names a layer of another width or height: every few pixels are added, as in "
-                   "pjreddie's Darknet; AlexeyAB's adds what comes first in memory");
+                   "names a layer of another width or height: every few pixels are added");
     output_ = builder.blob("output", args_.a);
     activation_ = {builder, options.activation, args_.a};
     args_.activation = activation_.fused();

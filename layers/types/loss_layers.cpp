@@ -1,4 +1,4 @@
-// The losses: [softmax], [logistic] and [cost]. One of them is the last layer of a net that learns.
+// The losses: softmax, logistic and cost. One of them is the last layer of a net that learns.
 #include <fmt/format.h>
 
 #include "codelets/elementwise/activation.hpp"
@@ -40,12 +40,12 @@ class SoftmaxLayer final : public LossLayer {
     smoothing_ = options.smoothing;
     if (!loss_ && builder.training())
       builder.refuse("loss", "a softmax without loss cannot be trained",
-                     "remove noloss: it computes cross-entropy then");
+                     "without this option it computes cross-entropy");
     if (options.spatial && extent.h * extent.w > 1)
       builder.refuse("spatial",
                      fmt::format("a distribution for each of {}x{} pixels is not supported",
                                  extent.w, extent.h),
-                     "an image has one label; add [avgpool] before it");
+                     "an image has one label; put an average pooling layer before it");
     if (args_.inputs % args_.groups != 0)
       builder.refuse(
           "groups",
@@ -101,7 +101,7 @@ class CostLayer final : public LossLayer {
   explicit CostLayer(LayerBuilder& builder) : LossLayer(builder) {
     args_.distance = builder.options<DistanceOptions>().distance;
     args_.scale = builder.options<DistanceOptions>().scale;
-    if (index() == 0) builder.refuse("", "[cost] has nothing to judge", "add layers above");
+    if (index() == 0) builder.refuse("", "there is no output to judge", "add layers above");
     const Input& predictions = builder.input();
     args_.inputs = static_cast<int>(predictions.extent().count());
     output_ =

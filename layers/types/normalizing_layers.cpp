@@ -1,5 +1,5 @@
-// [batchnorm] normalises every channel over the mini-batch, then scales and shifts it;
-// [normalization] normalises locally, across neighbouring channels.
+// A batchnorm layer normalises every channel over the mini-batch, then scales and shifts it. A
+// normalization layer normalises locally, across neighbouring channels.
 #include <fmt/format.h>
 
 #include "codelets/normalise/lrn.hpp"

@@ -1,6 +1,6 @@
-// Layers over the image plane. [maxpool] and [avgpool] pool windows, or the whole image. In
-// training [crop] takes a random window, and mirrors half of them if it is to flip; otherwise it
-// takes the centre. [upsample] repeats every pixel, [reorg] moves pixels to channels.
+// Layers over the image plane. Pooling layers pool windows, or the whole image. In training a crop
+// takes a random window, and mirrors half of them if it is to flip; otherwise it takes the centre.
+// An upsample layer repeats every pixel, a reorg layer moves pixels to channels.
 #include <fmt/format.h>
 
 #include "codelets/spatial/crop_mirror.hpp"

@@ -1,5 +1,5 @@
-// The base of [convolutional] and [connected]: a product of input and weights, then bias or batch
-// normalisation, then an activation. Derived classes compute the product.
+// The base of convolutional and connected layers: a product of input and weights, then bias or
+// batch normalisation, then an activation. Derived classes compute the product.
 #pragma once
 
 #include <optional>

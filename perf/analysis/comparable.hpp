@@ -1,5 +1,5 @@
-// Whether two runs can be compared: how many images their tasks have, and how their commands and
-// machines differ.
+// Tells whether two runs can be compared: the images of their tasks, and differences of their
+// commands and machines.
 #pragma once
 
 #include <map>

@@ -36,7 +36,7 @@ struct DiffKey {
 struct DiffRow : DiffKey {
   double before = 0, after = 0;  // s; of placements, a share
   std::size_t count_before = 0, count_after = 0;
-  double change = 0;  // of times, relative (0.1: 10 % slower); of shares, the difference
+  double change = 0;  // relative change of times (0.1: 10 % slower); difference of shares
   double noise = 0;   // 3 standard errors, in the unit of `change`
   double weight = 0;  // share of compute time, the larger of the two runs; 1 for an iteration
   Verdict verdict = Verdict::same;

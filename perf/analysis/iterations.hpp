@@ -14,7 +14,8 @@ namespace omni::perf {
 struct IterationTime {
   std::int64_t iteration = 0;
   Nanoseconds half_done = 0;
-  double seconds = 0;  // since half_done of the iteration before; the first: from submission to end
+  double seconds = 0;  // s since half_done of the iteration before; of the first iteration: from
+                       // submission to end
 };
 
 struct Iterations {

@@ -69,7 +69,7 @@ struct Trace {
 // one such file. Every record is checked. Errors are ErrorKind::data with "file:line".
 Result<Trace> read_trace(const std::filesystem::path& path);
 
-// Whether a file has a name that a Recorder gives.
+// Returns whether a file has a name like those that a Recorder gives.
 bool is_called_like_a_recording(const std::filesystem::path& path);
 
 // Reads a text as such a file. `name` stands for the file's name; `killed` means a .part file.

@@ -260,15 +260,15 @@ Status check_input(const AugmentOptions& options, Extent image, Extent net_input
                  image.h == 0 ? "has images of all sizes, but the net wants vectors"
                               : fmt::format("has {} values per image, but the net wants {}",
                                             image.count(), net_input.count()),
-                 image.h == 0 ? "give height, width and channels in [net] instead of inputs"
-                              : fmt::format("set inputs={} in [net]", image.count())};
+                 image.h == 0 ? "give the net height, width and channels instead of inputs"
+                              : fmt::format("give the net inputs={}", image.count())};
   }
   const bool grey_or_colour =
       (image.c == 1 || image.c == 3) && (net_input.c == 1 || net_input.c == 3);
   if (image.c == net_input.c || grey_or_colour) return {};
   return Error{ErrorKind::usage, where,
                fmt::format("has images of {} channels, but the net wants {}", image.c, net_input.c),
-               fmt::format("set channels={} in [net]", image.c)};
+               fmt::format("give the net channels={}", image.c)};
 }
 
 LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,

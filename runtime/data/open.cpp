@@ -83,7 +83,7 @@ Result<DatasetPair> open_dataset(const DatasetRequest& wanted) {
     }
     if (pair.train->holds_vectors() && request.net_input.c > 0 && !request.flat)
       return Error{ErrorKind::usage, request.source, "holds vectors, but the net takes images",
-                   fmt::format("set inputs={} in [net], in place of height, width and channels",
+                   fmt::format("give the net inputs={}, in place of height, width and channels",
                                pair.train->extent().c)};
     if (request.net_input.c > 0)
       OMNI_CHECK(check_input({.flat = request.flat}, pair.train->extent(), request.net_input,

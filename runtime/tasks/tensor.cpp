@@ -94,8 +94,8 @@ Status Tensor::allocate() {
     starpu_data_set_name(handles_.front(), name_.c_str());
     return {};
   }
-  // StarPU pins the memory only if there is a GPU driver. The Session makes StarPU align it to
-  // cache lines.
+  // StarPU pins the memory only if there is a GPU driver. It aligns the memory to cache lines, as
+  // Session has set.
   if (starpu_malloc_flags(&memory_, bytes(), STARPU_MALLOC_PINNED) != 0) {
     memory_ = nullptr;
     return Error{ErrorKind::out_of_memory, name_, fmt::format("cannot allocate {} bytes", bytes()),

@@ -1,4 +1,5 @@
-// The writer of a trace file; records.hpp explains its two names.
+// The writer of a trace file. The file has another name until it is complete, as records.hpp
+// explains.
 #pragma once
 
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 
 namespace omni::trace {
 
-// Until finish() the file's name ends with .part.
+// A trace file that is being written. Its name ends with .part until finish() is called.
 class File {
  public:
   // Creates the file in a folder that exists. Refuses to overwrite a file.

@@ -9,13 +9,14 @@
 namespace omni {
 namespace {
 
-// Devices of one group, each in a place of its own.
+// The devices of one group, each in a place of its own.
 struct Sharers {
   int count, cores;
   bool alone;  // the machine has no other group
 };
 
-// Layers whose neurons sharers divide exchange activations; others are parts, that have owners.
+// Adds the layers' demands. Where sharers divide a layer's neurons, they send activations. The
+// parameters of other layers are added to `parts`, which get owners.
 void add_parts(const NetCosts& costs, const NetCosts::Parameters& of, const Sharers& sharers,
                std::vector<double>& parts, Demands::Group& group, double& messages) {
   parts.insert(parts.end(), of.parts.begin(), of.parts.end());
@@ -31,7 +32,7 @@ void add_parts(const NetCosts& costs, const NetCosts::Parameters& of, const Shar
       // The inputs of all images arrive where neurons are computed; each image's outputs return.
       const double sent = 4.0 * costs.images * (sharers.count - 1) / sharers.count;
       group.values += sent * (inputs + std::min(outputs, blocks.width * blocks.per_rank));
-      messages += 4.0 * (sharers.count - 1) * sharers.cores;  // of a slice for each core
+      messages += 4.0 * (sharers.count - 1) * sharers.cores;  // each core sends a slice
       continue;
     }
     for (int first = 0; first < outputs; first += blocks.width)
@@ -51,15 +52,15 @@ std::vector<double> pieces_of(const std::vector<double>& parts, double all, int 
   return pieces;
 }
 
-// How many exchange the statistics of batch normalisation, level by level.
+// Returns, by level, how many ranks exchange statistics of batch normalisation with each other.
 std::vector<int> levels_of_statistics(int sharers) {
   std::vector<int> levels{ranks_in_a_row(sharers), sharers / ranks_in_a_row(sharers)};
   std::erase(levels, 1);
   return levels;
 }
 
-// One way. Devices wait for each layer's: nothing else can be computed meanwhile. The latency has
-// the work for one message.
+// Adds the statistics of one pass. Devices wait for those of each layer, and compute nothing
+// meanwhile. The link's latency includes the work for one message.
 void add_statistics(const NetCosts& costs, const Machine::Link& link, int sharers,
                     Demands::Group& group, double& messages) {
   for (const int count : levels_of_statistics(sharers)) {
@@ -88,7 +89,7 @@ Demands demands_of(const NetCosts& costs, const Machine& machine, const GroupDev
   const bool one = placement.devices.size() == 1, merges = placement.server.has_value();
   demands.owned.resize(count);
   demands.activations = merges ? costs.activations : 0;
-  std::vector<double> parts;  // of one group's devices, which cut them as all others do
+  std::vector<double> parts;  // bytes; all groups' devices cut parameters alike
   double pieces = 0;
   for (const std::vector<std::size_t>& devices : placement.devices) {
     Demands::Group& group = demands.groups.emplace_back();
@@ -118,7 +119,7 @@ Demands demands_of(const NetCosts& costs, const Machine& machine, const GroupDev
     const Machine::Link& link = machine.link;
     group.work =
         (link.work_per_message * messages + link.work_per_byte * 2 * group.values) / sharers.cores;
-    // Of the busiest: gradients and values, there and back.
+    // The work is that of the busiest device. Gradients and values are sent there and back.
     const auto others = static_cast<double>(count - 1);
     const auto [least, most] = std::ranges::minmax(demands.owned);
     group.exchange_work =

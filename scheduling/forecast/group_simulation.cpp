@@ -19,7 +19,8 @@ namespace {
 using Stage = IterationTask::Stage;
 using Use = SimulatedTask::Use;
 
-// They take ready tasks as the policy decides, wait for the data, and run one task after the other.
+// The workers of a simulated machine. They take ready tasks as the policy decides, wait for the
+// data, and run one task after the other.
 class SimulatedWorkers {
  public:
   using Done = std::function<void(int task)>;
@@ -52,7 +53,7 @@ class SimulatedWorkers {
   const SimulatedTask& task(int id) const { return tasks_[id]; }
 
  private:
-  // What the policy asks about tasks, which are numbers here.
+  // The facts that Dispatcher asks about tasks. A task is a number here.
   struct Facts {
     static constexpr double kMicrosecond = 1e-6;
     const SimulatedWorkers& of;
@@ -76,7 +77,8 @@ class SimulatedWorkers {
         if (runs(id, worker)) return of.length(id, worker);
       return std::nullopt;
     }
-    // Everything is known, so it says when a second look can be afforded.
+    // A guess is only used to decide when the policy tries another kind of workers. Here it is the
+    // exact length.
     double guess(int id, const WorkerKind<int>& kind) const {
       return of.length(id, kind.workers.front());
     }
@@ -139,7 +141,8 @@ class SimulatedWorkers {
     if (place.helper != nullptr) wake_one(*place.helper, id, made_ready_by);
   }
 
-  // One that found nothing to do and may run the task. Who has made it ready looks by itself.
+  // Wakes one idle worker that may run the task. The worker that made the task ready looks for
+  // tasks by itself.
   void wake_one(const WorkerKind<int>& kind, int id, int made_ready_by) {
     for (const unsigned number : kind.workers) {
       Worker& worker = workers_[number];
@@ -163,7 +166,7 @@ class SimulatedWorkers {
     ++worker.taken;
     worker.fetches = true;
     const SimulatedTask& task = tasks_[id];
-    auto missing = std::make_shared<int>(1);  // the loop below counts as one
+    auto missing = std::make_shared<int>(1);  // fetches under way, and 1 for the loop below
     const auto arrived = [this, id, number, missing] {
       if (--*missing == 0)
         clock_.at(clock_.now() + options_.task_overhead, [this, id, number] { start(id, number); });
@@ -198,7 +201,7 @@ class SimulatedWorkers {
     take(number);
   }
 
-  // The task's length as the policy knows it: without random variation.
+  // Returns the task's length without the random variation, which the policy does not know.
   double length(int id, std::size_t worker) const {
     return tasks_[id].task->seconds[workers_[worker].kind];
   }
@@ -210,7 +213,7 @@ class SimulatedWorkers {
   SimulatedTasks tasks_;
   std::vector<Worker> workers_;
   Dispatcher<int, Facts> dispatcher_;
-  std::map<int, std::vector<Return>> returns_;  // when the task is done
+  std::map<int, std::vector<Return>> returns_;  // by task, when it is done
   std::minstd_rand chance_;
   std::uniform_real_distribution<double> jitter_;
 };
@@ -307,7 +310,7 @@ class Simulation {
   SimulatedMemory memory_;
   SimulatedWorkers workers_;
   std::vector<Group> groups_;
-  std::vector<double> finished_at_;  // iterations
+  std::vector<double> finished_at_;  // s; the ends of all iterations
   int begun_ = 0, collected_ = 0, decoding_ = 0;
 };
 

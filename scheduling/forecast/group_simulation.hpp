@@ -26,7 +26,7 @@ struct IterationTask {
   };
   // decode: before the mini-batch; begin: before the merged phase; complete: from there on.
   enum class Stage { decode, begin, complete };
-  std::uintptr_t codelet = 0;   // identifies the codelet
+  std::uintptr_t codelet = 0;   // any number that differs between codelets
   std::vector<double> seconds;  // by kind of worker; infinite: it cannot run there
   int priority = 0;
   Stage stage = Stage::begin;

@@ -32,17 +32,17 @@ bool writes(const CapturedTask& task, const std::unordered_set<std::uint32_t>& d
   });
 }
 
-// The mini-batch's own: decoded images, labels, metrics. They lie in another slot every time; the
-// name is what the slots have in common.
+// True for data of a mini-batch: decoded images, labels, metrics. Each mini-batch has another slot
+// for them. Their names are the same in all slots.
 bool of_batch(const CapturedTask::Use& use) { return use.part.tensor->name().starts_with("feed."); }
 
-// `captured`: iterations of several groups in turn; data that several groups use belong to the
-// masters. The result is an iteration of the first group, which has this net, with mean lengths by
-// kind of worker.
+// Returns the tasks of one iteration of the first group, whose net is `net`, with mean lengths by
+// kind of worker. `captured` has iterations of several groups in turn. Data that several groups use
+// belong to the masters.
 Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTask>& captured,
                                                    const std::vector<TaskTime>& times,
                                                    const MachineModel& machine, const Net& net) {
-  std::unordered_map<std::uint32_t, std::set<int>> users;  // of a datum: groups
+  std::unordered_map<std::uint32_t, std::set<int>> users;  // the groups that use a datum
   std::int64_t newest = -1;
   for (const CapturedTask& task : captured) {
     for (const CapturedTask::Use& use : task.uses) users[use.id()].insert(task.group);
@@ -68,7 +68,7 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
   const auto add = [&](const CapturedTask& task, Stage stage) {
     IterationTask& added = graph.emplace_back();
     added.codelet = codelets.try_emplace(task.codelet, codelets.size()).first->second;
-    added.seconds = task.seconds;  // as StarPU's models expect; where some ran, their mean
+    added.seconds = task.seconds;  // StarPU's predictions; measured means replace them
     for (std::size_t kind = 0; kind < added.seconds.size(); ++kind) {
       const auto found = sums.find({task.codelet, task.layer, machine.kinds[kind].gpu});
       if (found != sums.end()) added.seconds[kind] = found->second.seconds / found->second.tasks;
@@ -90,12 +90,13 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
       added.uses.push_back({use.id(), use.mode, shared ? Owner::all : Owner::group, use.bytes()});
     }
   };
-  // The group's last iteration that was captured whole, and what brings one mini-batch.
+  // `own` is the group's last iteration that was captured as a whole, without tasks of the data
+  // feed.
   std::vector<const CapturedTask*> own;
   for (const CapturedTask& task : captured)
     if (task.group == 0 && task.iteration == newest && !DataFeed::submits(task.codelet))
       own.push_back(&task);
-  // With nothing merged, the gate is the end of forward.
+  // If no layers are merged, the gate is the end of forward.
   const auto merged =
       std::ranges::find_if(own, [](const CapturedTask* task) { return task->any_worker; });
   auto first_after = merged;
@@ -110,7 +111,7 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
   if (std::ranges::none_of(graph, &IterationTask::update))
     return Error{ErrorKind::usage, net.name(), "has nothing to learn", "add a layer with weights"};
 
-  std::set<std::string> brought;  // what the first access writes
+  std::set<std::string> brought;  // data of the mini-batch that its first access writes
   for (const CapturedTask& task : captured)
     if (DataFeed::submits(task.codelet) &&
         brought.insert(task.uses.front().part.tensor->name()).second)
@@ -118,17 +119,17 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
   return graph;
 }
 
-constexpr int kCaptured = 4;  // iterations, two of each group
+constexpr int kCaptured = 4;  // iterations: two of each group
 constexpr int kMostRounds = 5;
-constexpr double kMostOverhead = 200e-6, kFitted = 0.05;  // s; of the time that was measured
+constexpr double kMostOverhead = 200e-6, kFitted = 0.05;  // s; share of the measured time
 constexpr double kOverheadStep = 0.1e-6;                  // s
-constexpr double kJitter = 0.01;                          // of tasks' lengths in a simulation
-constexpr unsigned kFewest = 3, kMost = 12;               // simulations that make a prediction
-constexpr double kSure = 2e-3;  // the standard error of their mean: no more are needed
-constexpr double kFar = 0.05;   // nor that far from what they are compared with, by so many errors:
+constexpr double kJitter = 0.01;             // largest random variation of a task, as a share
+constexpr unsigned kFewest = 3, kMost = 12;  // simulations per prediction
+constexpr double kSure = 2e-3;  // relative standard error of the mean that ends a prediction
+constexpr double kFar = 0.05;   // so does a distance from `compared`, if it is so many errors:
 constexpr double kFarErrors = 5;
 
-// The implementation that was run most, of every codelet and layer.
+// The implementation that ran most often, by codelet, layer and kind of worker.
 using Choices = std::map<std::tuple<std::string, int, bool>, std::string>;
 Choices choices_of(std::vector<TaskTime> times) {
   std::ranges::stable_sort(times, std::greater(), &TaskTime::tasks);
@@ -157,7 +158,7 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
   log::info("slices of {} images: {} iterations warm up the models", net.slices().sizes.front(),
             warm_up);
   OMNI_CHECK(train(warm_up));
-  // While the models still try implementations, iterations take longer than they will.
+  // Iterations take longer while StarPU's models still try implementations.
   std::vector<TaskTime> times;
   IterationModel model;
   Choices before;
@@ -181,7 +182,7 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
 
   model.machine_ = MachineModel::of_session();
   OMNI_TRY(model.tasks_, iteration_graph(tasks, times, model.machine_, net));
-  // What a task costs besides the kernel: as much as makes the prediction for this run true.
+  // The overhead of a task is chosen so that the prediction for this run equals its measured time.
   const GroupLayout two = spread_groups(2, workers);
   double low = 0, high = kMostOverhead;
   while (high - low > kOverheadStep) {
@@ -208,7 +209,7 @@ void IterationModel::set_cores(int count) {
 
 double IterationModel::predict(const GroupLayout& layout, bool in_turn, double overhead,
                                double compared) const {
-  double mean = 0, squares = 0;  // of differences from the mean
+  double mean = 0, squares = 0;  // the mean, and the sum of squared differences from it
   for (unsigned count = 1;; ++count) {
     const double seconds =
         simulate_groups(tasks_, {.machine = machine_,

@@ -12,8 +12,8 @@
 
 namespace omni {
 
-// The work of one iteration, with each task on its fastest kind of worker. Decoding is left out, as
-// it is done ahead.
+// The work of one iteration, if each task runs on its fastest kind of worker. Decoding is left out,
+// because it is done ahead.
 struct IterationWork {
   double groups = 0, merged = 0;  // s of tasks; `merged` includes exchanges of merged parameters
   double exchanges = 0;           // s of exchanges between the groups and the masters
@@ -24,7 +24,7 @@ class IterationModel {
  public:
   // Trains two groups in turn for so many iterations and returns seconds per iteration.
   using Train = std::function<Result<double>(int iterations)>;
-  // `net` is the first group's, whose workers are those of spread_groups().
+  // `net` is the net of the first group. The groups' workers are those of spread_groups().
   static Result<IterationModel> measure(const Net& net, Workers workers, const Train& train,
                                         int warm_up, int iterations);
 
@@ -34,15 +34,15 @@ class IterationModel {
   double seconds_per_iteration(const GroupLayout& layout, bool in_turn) const {
     return predict(layout, in_turn, task_overhead_);
   }
-  IterationWork work() const { return work_of(tasks_); }   // measured
+  IterationWork work() const { return work_of(tasks_); }   // s, from measured lengths
   double task_overhead() const { return task_overhead_; }  // s
   // Returns the measured time of the two groups, to which the prediction was fitted.
   double measured() const { return measured_; }  // s per iteration
 
  private:
-  // Returns the mean of simulations with random variations of task lengths, as microseconds can
-  // decide which GPU gets a task. With `compared`, few simulations suffice to tell whether the mean
-  // is above or below it; 0: the mean must be precise.
+  // Returns the mean of several simulations. Task lengths vary at random, because microseconds can
+  // decide which GPU gets a task. With `compared`, simulations end once the mean is clearly above
+  // or below it; 0: they end once the mean is precise.
   double predict(const GroupLayout& layout, bool in_turn, double overhead,
                  double compared = 0) const;
 

@@ -4,7 +4,7 @@ namespace omni {
 
 namespace {
 
-// That the merged phase reads: the images, if it is the whole net.
+// Returns the bytes that the merged phase reads. They are the images if all layers are merged.
 double bytes_to_merged(const Net& net) {
   if (!net.has(Net::Phase::merged)) return 0;
   const NetOptions& options = net.options();
@@ -28,7 +28,7 @@ NetCosts net_costs(Net& net) {
   for (const Param* param : net.params()) {
     if (!param->trainable) continue;
     const Tensor& master = *param->master;
-    if (param->whole_on_each_rank) {  // the statistics' sums are as large as scale and shift
+    if (param->whole_on_each_rank) {  // sums of statistics have the size of scale and shift
       costs.scales.push_back(static_cast<double>(master.bytes()));
       if (param->name.ends_with(".scale") && !net.is_merged(*param))
         costs.statistics.push_back(2 * costs.scales.back());

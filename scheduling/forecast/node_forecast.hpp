@@ -14,7 +14,7 @@ namespace omni {
 // The costs of a mini-batch on one node.
 struct NodeCosts {
   NetCosts net{};
-  double seconds = 0;  // for a mini-batch
+  double seconds = 0;  // s per mini-batch
   int cores = 1;
 };
 

@@ -44,9 +44,9 @@ class SharedLinks {
  private:
   struct Link {
     std::vector<Message> messages{};
-    double settled = 0;  // when `left` was computed
+    double settled = 0;  // s; the time when `left` was computed
     double busy = 0;
-    double next = INFINITY;  // time of the next arrival
+    double next = INFINITY;  // s; time of the next arrival
     void settle(double now);
     void foresee();
   };

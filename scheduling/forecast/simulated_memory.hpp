@@ -1,5 +1,5 @@
-// Simulated data: where they lie and how they travel, and the dependencies of the tasks that use
-// them.
+// Simulates data: the memories that hold them, their transfers, and the dependencies of the tasks
+// that use them.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class SimulatedClock {
   void at(double time, std::function<void()> happens) {
     events_.emplace(std::pair{time, count_++}, std::move(happens));
   }
-  // Runs the next event; false: none is left.
+  // Runs the next event. Returns false if none is left.
   bool step() {
     if (events_.empty()) return false;
     auto next = events_.extract(events_.begin());
@@ -47,27 +47,27 @@ class SimulatedMemory {
   SimulatedMemory(SimulatedClock& clock, const MachineModel& machine)
       : clock_(clock), links_(machine.links), driver_is_busy_(links_.size()) {}
 
-  // A datum that lies in the first memory, like all that StarPU is told about.
+  // Adds a datum, which is in the first memory, as is all data that is registered with StarPU.
   std::size_t add(std::size_t bytes) {
     data_.push_back({.bytes = static_cast<double>(bytes)});
     return data_.size() - 1;
   }
-  // As the policy estimates it: data under way count as arrived, and links are free.
+  // Returns the policy's estimate. It counts data under way as arrived, and links as free.
   double transfer_seconds(std::size_t datum, unsigned memory) const {
     const std::uint32_t there = data_[datum].valid | data_[datum].on_its_way;
     if ((there >> memory & 1u) != 0) return 0;
     return seconds(datum, static_cast<unsigned>(std::countr_zero(there)), memory);
   }
-  // If nothing else travels.
+  // Returns the time of a transfer if the links are free.
   double seconds(std::size_t datum, unsigned from, unsigned to) const {
     const MachineModel::Link& link = links_[from][to];
     return link.latency + data_[datum].bytes * link.seconds_per_byte;
   }
-  // The memory that the last used() of this datum named.
+  // Returns the memory of the last call of used() for this datum.
   std::optional<unsigned> last_user(std::size_t datum) const { return data_[datum].user; }
   void used(std::size_t datum, unsigned memory) { data_[datum].user = memory; }
 
-  // `arrived` may be empty: nobody waits for it yet.
+  // `arrived` may be empty, if no task waits for the datum yet.
   void fetch(std::size_t datum, unsigned memory, int priority, std::function<void()> arrived) {
     if (is_in(datum, memory)) {
       if (arrived) arrived();
@@ -94,29 +94,29 @@ class SimulatedMemory {
   void written(std::size_t datum, unsigned memory) { data_[datum].valid = 1u << memory; }
 
  private:
-  // What a GPU's driver needs to start a transfer, s; StarPU's simulation supposes the same.
+  // The time in s that a GPU's driver needs to start a transfer. StarPU's simulation uses the same.
   static constexpr double kToStart = 10e-6;
   struct Datum {
     double bytes;
-    std::uint32_t valid = 1, on_its_way = 0;  // by memory
+    std::uint32_t valid = 1, on_its_way = 0;  // a bit for each memory
     std::optional<unsigned> user{};
   };
   struct Transfer {
     std::size_t datum;
     unsigned from, to;
     int priority;
-    std::uint64_t number;  // in order of requests
+    std::uint64_t number;  // numbered in the order of requests
     bool awaited = false;
     enum class State { requested, being_started, started } state = State::requested;
-    int waits_for = 0;                // others that were started before
-    std::vector<Transfer*> before{};  // that wait for this one
+    int waits_for = 0;                // number of transfers that must end before this one starts
+    std::vector<Transfer*> before{};  // transfers that wait for this one
     std::vector<std::function<void()>> arrived{};
   };
   bool is_in(std::size_t datum, unsigned memory) const {
     return (data_[datum].valid >> memory & 1u) != 0;
   }
 
-  // The nearest, as StarPU chooses it.
+  // Returns the nearest memory that has the datum, as StarPU chooses it.
   unsigned source_of(std::size_t datum, unsigned memory) const {
     unsigned best = memory;
     for (unsigned from = 0; from < links_.size(); ++from)
@@ -126,8 +126,9 @@ class SimulatedMemory {
     return best;
   }
 
-  // Who must pass one after the other, as StarPU has observed it on GPUs: what goes the same way or
-  // there and back, and what reaches an end of a transfer between two of them.
+  // Returns whether two transfers cannot overlap, as StarPU observed it on GPUs. They cannot if
+  // they use the same two memories. Nor can a transfer to one of the two GPUs between which another
+  // one goes.
   static bool exclude(const Transfer& one, const Transfer& other) {
     const auto between_gpus = [](const Transfer& each) { return each.from != 0 && each.to != 0; };
     const auto reaches = [](const Transfer& each, const Transfer& end) {
@@ -143,7 +144,7 @@ class SimulatedMemory {
     return transfer.to != 0 ? transfer.to : transfer.from;
   }
 
-  // First what a task waits for.
+  // Starts the next transfer of the driver. Those for which a task waits come first.
   void start_next(unsigned driver) {
     if (driver_is_busy_[driver]) return;
     Transfer* next = nullptr;
@@ -193,7 +194,7 @@ class SimulatedMemory {
   SimulatedClock& clock_;
   const std::vector<std::vector<MachineModel::Link>>& links_;
   std::vector<Datum> data_;
-  std::list<Transfer> transfers_;  // that are not done
+  std::list<Transfer> transfers_;  // transfers that are not done
   std::vector<bool> driver_is_busy_;
   std::uint64_t count_ = 0;
 };
@@ -209,17 +210,18 @@ struct SimulatedTask {
   };
   std::vector<Use> uses{};
   int waits_for = 0;
-  std::size_t acquired = 0;  // of its uses, in their order
+  std::size_t acquired = 0;  // number of its uses that it holds, in their order
   bool done = false;
   std::vector<int> successors{};
 };
 
-// StarPU's rules for tasks that use the same data, in submission order.
+// Follows StarPU's rules for tasks that use the same data, in submission order.
 class SimulatedTasks {
  public:
   // `ready` is called with the task and the worker that made it ready.
   using Ready = std::function<void(int task, int worker)>;
-  // `in_turn`: updates reach the masters in the order of their submission, else as they arrive.
+  // `in_turn`: updates reach the masters in the order of their submission; otherwise as they
+  // arrive.
   SimulatedTasks(SimulatedMemory& memory, bool in_turn, Ready ready)
       : memory_(memory), in_turn_(in_turn), ready_(std::move(ready)) {}
 
@@ -246,11 +248,11 @@ class SimulatedTasks {
  private:
   // The tasks that last used a datum. As in StarPU, the next task on it depends on them.
   struct Datum {
-    std::vector<int> writers{};  // one, or several that accumulate
-    std::vector<int> readers{};  // since
+    std::vector<int> writers{};  // one task, or several that accumulate
+    std::vector<int> readers{};  // tasks that have read since the last write
     bool accumulating = false;
-    std::vector<int> before{};  // what the accumulating ones waited for
-    int holder = -1;            // the one that accumulates, or will when a worker takes it
+    std::vector<int> before{};  // the tasks for which the accumulating ones waited
+    int holder = -1;            // the task that holds the datum to accumulate; -1: none
     std::vector<int> want_to_hold{};
   };
 
@@ -310,7 +312,7 @@ class SimulatedTasks {
     }
   }
 
-  // A task holds what it accumulates into from before it is ready until it is done.
+  // A task holds the data into which it accumulates, from before it is ready until it is done.
   void acquire(int id, int worker) {
     SimulatedTask& task = at(id);
     for (; task.acquired < task.uses.size(); ++task.acquired) {
@@ -325,7 +327,7 @@ class SimulatedTasks {
     ready_(id, worker);
   }
 
-  // To the most urgent one, then to who asked first.
+  // Gives the datum to the most urgent task; of equal ones to the one that asked first.
   void release(std::size_t number, int worker) {
     data_[number].holder = -1;
     std::vector<int>& waiting = data_[number].want_to_hold;
@@ -343,7 +345,7 @@ class SimulatedTasks {
   bool in_turn_;
   Ready ready_;
   std::deque<SimulatedTask> tasks_;
-  std::vector<Datum> data_;  // numbered as in memory_
+  std::vector<Datum> data_;  // in the order of memory_
   std::map<std::tuple<std::uint32_t, IterationTask::Owner, int>, std::size_t> places_;
 };
 

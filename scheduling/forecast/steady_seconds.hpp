@@ -9,9 +9,9 @@
 
 namespace omni {
 
-// Returns the number of iterations still under way when the last one starts. They are not counted:
-// fewer run at once, so they end faster. With 16 groups on one GPU, 84 iterations would seem 7 %
-// too fast.
+// Returns the number of iterations still under way when the last one starts. They are not counted,
+// because fewer run at once, so they end faster. With 16 groups on one GPU, 84 iterations would
+// seem 7 % too fast.
 inline std::size_t drained(int groups) { return static_cast<std::size_t>(kUnderWay * groups); }
 
 // Leaves out the first third of the iterations, while groups start, and the last ones that are

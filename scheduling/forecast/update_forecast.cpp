@@ -8,12 +8,12 @@ namespace omni {
 namespace {
 
 constexpr int kSettling = 10, kMeasured = 40;  // mini-batches of each group; whole meetings
-// Groups that wait for one link or server drift apart, in cycles of hundreds of mini-batches. Spans
-// are measured until two in turn take as long as the mean of all, within this share.
+// Groups that wait for the same link or server drift apart, in cycles of hundreds of mini-batches.
+// So spans of time are measured until two in a row differ from the mean by less than this share.
 constexpr double kSettled = 0.01;
 constexpr int kMostSpans = 16;
 
-// Begins mini-batches as strategies do.
+// Begins the groups' mini-batches, as strategies do.
 class Groups {
  public:
   Groups(VirtualClock& clock, const Meetings& meetings, std::uint64_t samples)

@@ -6,8 +6,8 @@
 namespace omni {
 
 struct UpdateForecast {
-  double seconds = 0;  // from one update to the next
-  // What is busy most of the time, and the share of the time.
+  double seconds = 0;  // s from one update to the next
+  // The resource that is busy most of the time, and its share of the time.
   const char* busiest = "";
   double share = 0;
 };

@@ -11,7 +11,7 @@
 namespace omni {
 namespace {
 
-constexpr double kForward = 1.0 / 3;  // of computing
+constexpr double kForward = 1.0 / 3;  // share of a mini-batch's computing time
 
 double at_least_a_tick(double seconds) { return std::max(in_ticks(seconds), kTick); }
 
@@ -108,7 +108,7 @@ const Division& VirtualClock::division(int group, std::uint64_t samples) {
 
 // ---- what a mini-batch demands ----
 
-// One way over the link of a place.
+// Sends bytes over the link of a place, in one direction.
 void VirtualClock::send(int number, std::size_t place, bool in, double bytes, bool for_later) {
   if (!has_link(place) || bytes <= 0) return;
   Wait& wait = for_later ? groups_[number].values : groups_[number].stage_wait;
@@ -119,7 +119,7 @@ void VirtualClock::send(int number, std::size_t place, bool in, double bytes, bo
   ++wait.messages;
 }
 
-// Computing of one pass, with half of the messages' work and the waits for values of others.
+// Computes one pass. It includes half of the work for messages, and the waits for values of others.
 void VirtualClock::compute(int number, bool backward) {
   Group& group = groups_[number];
   const Demands::Group& demands = demands_.groups[number];
@@ -144,8 +144,8 @@ void VirtualClock::compute(int number, bool backward) {
   }
 }
 
-// Activations to the merged layers, or their gradients back. What lies there already does not
-// travel.
+// Sends activations to the merged layers, or their gradients back. Devices in the server's place
+// need not send.
 void VirtualClock::cross(int number, bool back) {
   const Group& group = groups_[number];
   const std::vector<std::size_t>& devices = placement_.devices[number];
@@ -162,8 +162,8 @@ void VirtualClock::cross(int number, bool back) {
   }
 }
 
-// Gradients to the owners, who are all places, or values back. At a meeting, groups of one place
-// add up their contributions there, and share the values.
+// Sends gradients to the owners, which are all places, or values back. At a meeting, groups of one
+// place add up their contributions there, and share the values.
 void VirtualClock::exchange(int number, bool back, bool for_later) {
   const std::vector<std::size_t>& own = demands_.groups[number].places;
   std::vector<double> shares(demands_.owned.size());
@@ -196,12 +196,12 @@ void VirtualClock::begin(int number, std::uint64_t samples, Sends sends) {
             ? 0
             : at_least_a_tick(draw(device) * slowdown_[device] * replicated * shares.seconds));
   }
-  // The last piece of what was updated until now.
+  // The mini-batch waits for the last piece of parameters that was updated until now.
   if (group.values.messages > 0 || group.values.until > 0 || group.values_at > 0)
     group.values.extend(now_ + piece_seconds_);
 }
 
-// To the next stage.
+// Moves the group to its next stage.
 bool VirtualClock::go_on(int number) {
   Group& group = groups_[number];
   group.stage_wait = {};
@@ -256,7 +256,7 @@ bool VirtualClock::go_on(int number) {
   return false;
 }
 
-// When the first piece of parameters has arrived at its owner.
+// Values are sent back from when the first piece of parameters has arrived at its owner.
 void VirtualClock::expect_values(int number) {
   Group& group = groups_[number];
   if (piece_seconds_ > 0)
@@ -370,7 +370,7 @@ bool VirtualClock::restore(const State& state) {
   restored.visit(reader);
   bool sound = reader.sound && reader.numbers.empty() && state.draws.size() == draws_.size() &&
                std::isfinite(state.now) && state.now >= 0;
-  int messages = 0;  // that somebody waits for: all, and no others
+  int messages = 0;  // messages for which groups wait; these must be all
   for (std::size_t i = 0; sound && i < groups_.size(); ++i) {
     const Group& group = restored.groups_[i];
     const auto number = static_cast<int>(i);

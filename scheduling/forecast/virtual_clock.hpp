@@ -33,10 +33,10 @@ class VirtualClock {
 
   // Starts a mini-batch of an idle group. It is computed once the values it waits for have arrived.
   void begin(int group, std::uint64_t samples, Sends sends);
-  // Returns the group whose update is done next; of several at once that with the lowest number.
+  // Returns the group whose update is done next; of several at once the one with the lowest number.
   // now() becomes that time. A group must be running.
   int next();
-  // Simulates a meeting at rest: all models are sent. All groups must be idle.
+  // Simulates a meeting of idle groups, at which all models are sent.
   void meet();
   // Drops running mini-batches.
   void give_up();
@@ -70,7 +70,7 @@ class VirtualClock {
   // On a device that computes merged layers and groups, the merged layers come first.
   struct Device {
     double served_until = 0;
-    double served = 0;  // s of merged layers so far, which delay its groups
+    double served = 0;  // s of merged layers so far, by which its groups are delayed
     double busy = 0;
   };
   struct Computing {
@@ -79,7 +79,7 @@ class VirtualClock {
     double served;  // Device::served when `end` was computed
   };
   struct Wait {
-    int messages = 0;  // number under way
+    int messages = 0;  // number of messages under way
     double until = 0;
     void extend(double time) { until = std::max(until, time); }
   };
@@ -125,7 +125,7 @@ class VirtualClock {
   double piece_seconds_ = 0;  // s until the first piece of parameters has arrived
   double now_ = 0;
   std::vector<Device> devices_;
-  SharedLinks links_;  // two for each place: out and in
+  SharedLinks links_;  // two for each place, out and in
   std::vector<Group> groups_;
   std::vector<std::uint64_t> draws_;
 };

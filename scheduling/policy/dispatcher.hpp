@@ -104,8 +104,8 @@ class Dispatcher {
       // displace other work, so its wait is that of the least urgent task.
       const int before = transfer > 0 ? kLeastPriority : facts_.priority(task);
       const double ready = wait_for(kind, task, before, now);
-      // A task that holds data for which others wait should start early: it only goes by ready
-      // work.
+      // A task that holds data for which others wait should start early, so its wait is only that
+      // for ready work.
       const double wait = facts_.holds_shared(task)
                               ? ready
                               : kind.backlog_forecast.expected(facts_.sort(task), ready);
@@ -196,8 +196,8 @@ class Dispatcher {
     return std::ranges::find(workers, worker) != workers.end();
   }
 
-  // A task that others do sooner than these are given one is no task for these. Of longer ones it
-  // is left out: cores would be given more of what they are slow at.
+  // Adds the overhead of a kind to the length of a task that other kinds finish within that
+  // overhead. It is not added to longer tasks: cores would get more tasks at which they are slow.
   static std::vector<Candidate> with_overheads(std::vector<Candidate> candidates,
                                                const std::vector<Kind*>& kinds) {
     std::vector<double> lengths;

@@ -18,8 +18,9 @@
 namespace omni {
 namespace {
 
-// StarPU holds the calling worker's own mutex around policy functions. Relaxed, it may be let go
-// while we wait, which is what keeps two workers that push to each other from waiting for ever.
+// StarPU holds the mutex of the calling worker while it calls the policy. In relaxed mode StarPU
+// may release that mutex while we wait. Otherwise two workers that push tasks to each other would
+// deadlock.
 class Relaxed {
  public:
   Relaxed() { starpu_worker_relax_on(); }
@@ -28,7 +29,8 @@ class Relaxed {
   Relaxed& operator=(const Relaxed&) = delete;
 };
 
-// StarPU's own: all threads of a simulated machine are one, which a std::mutex would block.
+// StarPU's mutex. All threads of a simulated machine are one real thread, which a std::mutex would
+// block.
 class Mutex {
  public:
   Mutex() { starpu_pthread_mutex_init(&mutex_, nullptr); }
@@ -45,7 +47,8 @@ class Mutex {
   starpu_pthread_mutex_t mutex_;
 };
 
-// Which implementation runs a task. Nothing is waited for inside, so a std::mutex will do.
+// Chooses the implementation of each task. Nothing waits while the mutex is held, so a std::mutex
+// suffices.
 class Implementations {
  public:
   Choice choose(starpu_task* task, unsigned worker, std::span<const Choice> known) {
@@ -58,7 +61,7 @@ class Implementations {
     return choice;
   }
 
-  // What it waits for before is not its fault.
+  // The time starts when the task begins, because waits before do not count.
   void begins(starpu_task* task) {
     if (!any_under_way_) return;
     const std::scoped_lock lock(mutex_);
@@ -85,17 +88,17 @@ class Implementations {
   std::mutex mutex_;
   Exploration looks_;
   std::map<const starpu_task*, Look> under_way_;
-  std::atomic<bool> any_under_way_ = false;  // hardly ever
+  std::atomic<bool> any_under_way_ = false;  // rarely true
 };
 
 using TaskDispatcher = Dispatcher<starpu_task*, TaskFacts>;
 
-// Of one scheduling context.
+// The state of one scheduling context.
 struct Context {
   Implementations implementations;
   Mutex mutex;
   TaskDispatcher dispatcher{TaskFacts{}, starpu_timing_now()};
-  std::atomic<bool> has_choice = false;  // the dispatcher's, for those who do not hold the mutex
+  std::atomic<bool> has_choice = false;  // Dispatcher::has_choice(), without the mutex
 };
 
 Context& context_of(unsigned id) {
@@ -104,21 +107,21 @@ Context& context_of(unsigned id) {
 
 void init(unsigned id) {
   starpu_sched_ctx_set_policy_data(id, new Context);
-  // Without them StarPU takes every priority for 0.
+  // Without these bounds StarPU uses the priority 0 for all tasks.
   starpu_sched_ctx_set_min_priority(id, std::numeric_limits<int>::min());
   starpu_sched_ctx_set_max_priority(id, std::numeric_limits<int>::max());
 }
 
 void deinit(unsigned id) { delete &context_of(id); }
 
-// Workers of a kind, copied while the lock keeps others from leaving or joining it.
+// The workers of a kind. They are copied under the lock, so that none leaves or joins meanwhile.
 class Sleepers {
  public:
   void note(const std::vector<unsigned>& workers) {
     count_ = workers.size();
     std::ranges::copy(workers, workers_.begin());
   }
-  // One that is asleep is woken; the others will come by themselves.
+  // Wakes one worker that sleeps. Workers that are awake look for tasks by themselves.
   void wake_one(NamedWorkers named) const {
     for (const unsigned each : std::span(workers_).first(count_)) {
       const auto worker = static_cast<int>(each);
@@ -133,7 +136,8 @@ class Sleepers {
   std::size_t count_ = 0;
 };
 
-// All that waits is placed anew, for the workers that the context has now; returns whom to wake.
+// Places all waiting tasks anew, for the workers that the context has now. Returns the workers to
+// wake.
 std::vector<unsigned> regroup(Context& context, unsigned id) {
   TaskDispatcher& dispatcher = context.dispatcher;
   std::vector<unsigned> wake;
@@ -162,7 +166,7 @@ int push(starpu_task* task) {
       place = dispatcher.place(task, starpu_timing_now());
     }
     if (starpu_get_prefetch_flag() != 0) {
-      const Relaxed relaxed;  // whoever uses the data has them locked, and may wait for us
+      const Relaxed relaxed;  // a task that uses the data holds their lock, and may wait for us
       starpu_prefetch_task_input_on_node_prio(task, place->kind->node, task->priority);
       if (place->returns) return_updates(*task, place->kind->node);
     }
@@ -170,7 +174,7 @@ int push(starpu_task* task) {
   Sleepers of_the_kind, helpers;
   {
     const std::scoped_lock lock(context.mutex);
-    // All workers of the kind may have left meanwhile, and nobody would look there again.
+    // If all workers of the kind have left meanwhile, no worker would look into its queue again.
     if (!place || place->kind->workers.empty()) place = dispatcher.place(task, starpu_timing_now());
     dispatcher.push(*place, task, starpu_worker_get_id());
     of_the_kind.note(place->kind->workers);
@@ -189,7 +193,8 @@ starpu_task* pop(unsigned id) {
   std::vector<unsigned> moved;
   {
     const std::scoped_lock lock(context.mutex);
-    // Nobody else says who has left the context: whoever does asks for tasks until it gets none.
+    // StarPU does not tell the policy which workers have left the context. So each call for a task
+    // compares their number.
     if (context.dispatcher.worker_count() != starpu_sched_ctx_get_nworkers(id))
       moved = regroup(context, id);
     ready = context.dispatcher.pop(worker, starpu_timing_now());
@@ -243,7 +248,7 @@ starpu_sched_policy make_policy() {
   policy.pre_exec_hook = begins;
   policy.post_exec_hook = finished;
   policy.add_workers = add_workers;
-  policy.prefetches = 1;  // it does, so StarPU must not
+  policy.prefetches = 1;  // the policy prefetches, so StarPU must not
   policy.policy_name = "omni";
   policy.policy_description = "earliest finish by model, one queue for equal workers";
   policy.worker_type = STARPU_WORKER_LIST;

@@ -7,21 +7,21 @@
 namespace omni {
 namespace {
 
-// One number that was measured wrongly, say while others used the machine, would keep a kind of
-// workers from a codelet for ever: nothing would measure it again. So one task in so many goes to
-// another kind that has nothing to do, and StarPU forgets a model that misses too often.
+// A length may be measured wrongly, for example while other programs used the machine. Then a kind
+// of workers would never get tasks of the codelet again. So one task in so many goes to another
+// kind that is idle, and StarPU resets a model that is often wrong.
 constexpr std::uint64_t kSecondLooks = 100;
-// What such looks, and those at what no model knows, may cost at most: this share of all time.
-// A convolution of a large batch takes a thousand times as long on a core as on a GPU.
+// Such tries, and tries of kinds without a measured length, may take this share of all time. A
+// convolution of a large batch takes a thousand times as long on a core as on a GPU.
 constexpr double kShareOfTime = 0.01;
-// What is said to take so many times as long as guessed was rather measured wrongly: a look at it
-// is not counted as longer. Else a model that has learnt 85 ms for what takes 0.2 would have to be
-// wrong for minutes before the looks that it needs to forget could be afforded.
+// A length of more than so many times the guess is probably wrong, so a try counts as that much at
+// most. Otherwise a model that learned 85 ms for a task of 0.2 ms would stay wrong for minutes,
+// until its budget allowed enough tries.
 constexpr double kPlausible = 10;
 
-// The links must not get to do more than so many times what another kind, which has more of the
-// data, is spared: they are everybody's, and what a task fetches, others will fetch back. A core
-// that sums up a large gradient spares a GPU next to nothing.
+// A transfer may take at most so many times as long as the task would take on a kind that has more
+// of its data. All tasks share the links, and other tasks fetch the data back. A core that sums up
+// a large gradient saves a GPU almost no time.
 constexpr double kMostTransfer = 32;
 
 double length_or_guess(const Candidate& candidate) {
@@ -29,19 +29,19 @@ double length_or_guess(const Candidate& candidate) {
 }
 
 bool burdens_links(const Candidate& candidate, std::span<const Candidate> all) {
-  return std::ranges::any_of(all, [&](const Candidate& other) {  // false where NaN
+  return std::ranges::any_of(all, [&](const Candidate& other) {  // false if a length is NaN
     return candidate.transfer - other.transfer > kMostTransfer * other.length;
   });
 }
 
-// Who is spared a task may have to wait for what it updates, but not longer than the task takes.
+// True: another kind would wait for the task's updated data longer than the task would take there.
 bool keeps_others_waiting(const Candidate& candidate, std::span<const Candidate> all) {
   return std::ranges::any_of(all, [&](const Candidate& other) {  // false where NaN
     return candidate.back - other.back > other.length && !is_back_before(candidate, other);
   });
 }
 
-// Whatever its length, so nobody needs to know it better.
+// True: the candidate is excluded whatever its length is, so its length need not be measured.
 bool is_in_the_way(const Candidate& candidate, std::span<const Candidate> all) {
   return burdens_links(candidate, all) || keeps_others_waiting(candidate, all);
 }

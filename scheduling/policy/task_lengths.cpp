@@ -9,15 +9,15 @@
 namespace omni {
 namespace {
 
-// use(handle, mode) for each piece of data. StarPU stores the first ones in the task itself,
-// further ones in an array beside it.
+// Calls use(handle, mode) for each piece of data. StarPU stores the first ones in the task itself,
+// and further ones in an array beside it.
 void for_data(const starpu_task& task, auto use) {
   for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(&task); ++i)
     use(STARPU_TASK_GET_HANDLE(&task, i), STARPU_TASK_GET_MODE(&task, i));
 }
 
-// To bring a piece of data there. StarPU's own prediction supposes that all GPUs fetch at the same
-// time, over one bus: with eight of them it is 16 times as long as what passes on idle links.
+// Returns the time to transfer a piece of data. StarPU's own prediction assumes that all GPUs fetch
+// at the same time over one bus. With eight GPUs that is 16 times as long as on idle links.
 double transfer_length(starpu_data_handle_t data, unsigned from, unsigned to) {
   return starpu_transfer_latency(from, to) +
          static_cast<double>(starpu_data_get_size(data)) / starpu_transfer_bandwidth(from, to);
@@ -28,19 +28,20 @@ double transfer_length(starpu_data_handle_t data, unsigned node) {
   const unsigned nodes = starpu_memory_nodes_get_count();
   unsigned source = 0;
   while (source < nodes && starpu_data_is_on_node(data, source) == 0) ++source;
-  if (source == nodes) return 0;  // nobody has written it yet
+  if (source == nodes) return 0;  // no task has written it yet
   return transfer_length(data, source, node);
 }
 
-// StarPU keeps a pointer beside every piece of data for the scheduler: here the memory of its last
-// user, plus 1. Null: nobody has used it.
+// Returns the memory of the last task that used the data. StarPU keeps a pointer for the scheduler
+// beside each piece of data. It holds the memory's number plus 1; null: no task has used the data.
 std::optional<unsigned> last_user(starpu_data_handle_t data) {
   const auto kept = reinterpret_cast<std::uintptr_t>(starpu_data_get_sched_data(data));
   if (kept == 0) return std::nullopt;
   return static_cast<unsigned>(kept - 1);
 }
 
-// With what the task updates that was used elsewhere before. What commutes has many users in turn.
+// Calls visit() for data that the task updates and that another memory used before. Commuting
+// accesses are left out, because many users follow each other.
 void for_updates_of_others(const starpu_task& task, unsigned node, auto visit) {
   for_data(task, [&](starpu_data_handle_t data, int mode) {
     if ((mode & STARPU_RW) != STARPU_RW || (mode & STARPU_COMMUTE) != 0) return;
@@ -49,7 +50,7 @@ void for_updates_of_others(const starpu_task& task, unsigned node, auto visit) {
   });
 }
 
-// For tasks without a model.
+// Returns a length for tasks without a model.
 double guess_length(const starpu_task& task, unsigned worker_type) {
   const bool core = worker_type == STARPU_CPU_WORKER;
   const double flops_per_us = core ? 2e4 : 5e6, bytes_per_us = core ? 5e3 : 1e6;
@@ -93,7 +94,7 @@ std::optional<double> best_length(starpu_task* task, std::span<const unsigned> w
   for (const unsigned worker : workers) {
     const auto known = known_implementations(task, worker, room);
     if (known.empty()) continue;
-    // Others' programs have tasks without a model: nobody will ever know more.
+    // Other programs have tasks without a model, whose lengths are never measured.
     if (task->cl->model == nullptr)
       return guess_length(*task, starpu_worker_get_type(static_cast<int>(worker)));
     return std::ranges::min_element(known, {}, &Choice::length)->length;

@@ -2,6 +2,7 @@
 // own. (That resuming changes nothing: determinism_test; how it steps: tests/unit/groups.)
 #include <gtest/gtest.h>
 
+#include "tests/support/net_text.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -11,28 +12,9 @@ using nlohmann::json;
 using Words = std::vector<std::string>;
 
 // The connected layer is large enough to be cut into blocks of neurons.
-constexpr const char* kAdamNet = R"([net]
-batch=8
-height=48
-width=48
-channels=3
-learning_rate=0.001
-momentum=0.9
-[convolutional]
-filters=8
-size=3
-stride=2
-pad=1
-activation=leaky
-batch_normalize=1
-[connected]
-output=240
-activation=leaky
-[connected]
-output=10
-activation=linear
-[softmax]
-)";
+const std::string kAdamNet = net(8, {48, 48, 3}, "learning_rate=0.001\nmomentum=0.9\n") +
+                             convolutional(8, "leaky", "stride=2\npad=1\nbatch_normalize=1\n") +
+                             connected(240, "leaky") + connected(10) + layer("softmax");
 
 class Adam : public testing::Test {
  protected:

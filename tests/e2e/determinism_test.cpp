@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/support/net_text.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -14,53 +15,15 @@ namespace {
 namespace fs = std::filesystem;
 
 // Every kind of layer whose result could depend on the order of sums or on random numbers.
-constexpr const char* kDeterministicNet = R"([net]
-batch=24
-subdivisions=2
-height=20
-width=20
-channels=3
-learning_rate=0.02
-momentum=0.9
-decay=0.0005
-flip=1
-angle=7
-[convolutional]
-filters=12
-size=3
-pad=1
-batch_normalize=1
-activation=leaky
-[maxpool]
-size=2
-stride=2
-[convolutional]
-filters=16
-size=3
-pad=1
-activation=relu
-[normalization]
-alpha=0.001
-size=5
-[route]
-layers=-1,-3
-[convolutional]
-filters=16
-size=1
-activation=linear
-[shortcut]
-from=-4
-activation=relu
-[avgpool]
-size=2
-stride=2
-[dropout]
-probability=0.3
-[connected]
-output=10
-activation=linear
-[softmax]
-)";
+const std::string kDeterministicNet =
+    net(24, {20, 20, 3},
+        "subdivisions=2\nlearning_rate=0.02\nmomentum=0.9\ndecay=0.0005\nflip=1\nangle=7\n") +
+    convolutional(12, "leaky", "pad=1\nbatch_normalize=1\n") +
+    layer("maxpool", "size=2\nstride=2\n") + convolutional(16, "relu") +
+    layer("normalization", "alpha=0.001\nsize=5\n") + layer("route", "layers=-1,-3\n") +
+    layer("convolutional", "filters=16\nsize=1\nactivation=linear\n") +
+    layer("shortcut", "from=-4\nactivation=relu\n") + layer("avgpool", "size=2\nstride=2\n") +
+    layer("dropout", "probability=0.3\n") + connected(10) + layer("softmax");
 
 class Determinism : public testing::Test {
  protected:

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "tests/support/net_text.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -14,28 +15,9 @@ using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
 // Dropout and batch normalisation depend on samples and on order.
-constexpr const char* kNet = R"([net]
-batch=24
-height=14
-width=14
-channels=1
-learning_rate=0.02
-momentum=0.5
-decay=0.0005
-[convolutional]
-filters=6
-size=3
-stride=2
-pad=1
-batch_normalize=1
-activation=leaky
-[dropout]
-probability=0.2
-[connected]
-output=10
-activation=linear
-[softmax]
-)";
+const std::string kNet = net(24, {14, 14, 1}, "learning_rate=0.02\nmomentum=0.5\ndecay=0.0005\n") +
+                         convolutional(6, "leaky", "stride=2\npad=1\nbatch_normalize=1\n") +
+                         layer("dropout", "probability=0.2\n") + connected(10) + layer("softmax");
 
 const std::map<std::string, Words> kStrategies{
     {"sync", {"--strategy", "sync"}},

@@ -250,8 +250,7 @@ TEST_F(ClassNames, and_their_number_reach_jobs_and_comparisons) {
   const Finished job = omni_run({"slurm", "--net", "lenet", "--classes", "12"});
   EXPECT_EQ(job.exit_code, 0) << job.errors;
   EXPECT_THAT(job.output, HasSubstr("--net lenet --classes 12"));
-  put(at("net.cfg"),
-      std::string(kImageNet).replace(std::string(kImageNet).find("output=3"), 8, "output=2"));
+  put(at("net.cfg"), std::string(kImageNet).replace(kImageNet.find("output=3"), 8, "output=2"));
   const auto compare = [&](const std::string& classes) {
     return omni_run({"compare", "--net", at("net.cfg"), "--data", at("set"), "--classes", classes,
                      "--strategies", "sync", "--target", "1", "--seeds", "1", "--epochs", "1",

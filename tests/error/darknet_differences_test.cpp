@@ -94,7 +94,7 @@ TEST(DarknetDifferences, StopbackwardFreezesItsOwnLayerAndAllBefore) {
   const auto net = Net::build(*spec, {});
   ASSERT_FALSE(net);
   EXPECT_EQ(net.error().message(),
-            "a.cfg:4: stopbackward=1 leaves no layer that learns (set it in an earlier layer)");
+            "a.cfg:6: no layer is left that learns (set it in an earlier layer)");
   EXPECT_TRUE(Net::build(*spec, {.training = false}));
 }
 

@@ -2,6 +2,7 @@
 // in its last layers.
 #include <gtest/gtest.h>
 
+#include "tests/support/net_text.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -9,24 +10,22 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-std::string net(const std::string& last) {
-  return "[net]\nbatch=8\nheight=8\nwidth=8\nchannels=1\n"
-         "[convolutional]\nfilters=4\nsize=3\npad=1\nactivation=relu\n"
-         "[connected]\noutput=12\nactivation=relu\n" +
-         last + "[softmax]\n";
+std::string net_with(const std::string& last) {
+  return net(8, {8, 8, 1}) + convolutional(4, "relu") + connected(12, "relu") + last +
+         layer("softmax");
 }
 
 class OtherWeights : public testing::Test {
  protected:
   OtherWeights() {
-    put(folder_ / "net.cfg", net("[connected]\noutput=5\nactivation=linear\n"));
-    put(folder_ / "shorter.cfg", net(""));
-    put(folder_ / "longer.cfg", net("[connected]\noutput=5\nactivation=linear\n"
-                                    "[connected]\noutput=5\nactivation=linear\n"));
+    put(folder_ / "net.cfg", net_with("[connected]\noutput=5\nactivation=linear\n"));
+    put(folder_ / "shorter.cfg", net_with(""));
+    put(folder_ / "longer.cfg", net_with("[connected]\noutput=5\nactivation=linear\n"
+                                         "[connected]\noutput=5\nactivation=linear\n"));
     // Other classes.
-    put(folder_ / "tuned.cfg", net("[connected]\noutput=3\nactivation=linear\ndontload=1\n"));
-    put(folder_ / "middle.cfg", net("[connected]\noutput=12\nactivation=relu\ndontload=1\n"
-                                    "[connected]\noutput=5\nactivation=linear\n"));
+    put(folder_ / "tuned.cfg", net_with("[connected]\noutput=3\nactivation=linear\ndontload=1\n"));
+    put(folder_ / "middle.cfg", net_with("[connected]\noutput=12\nactivation=relu\ndontload=1\n"
+                                         "[connected]\noutput=5\nactivation=linear\n"));
     const Finished run = omni_run({"--net", folder_ / "net.cfg", "--data", "synthetic:8",
                                    "--no-test", "--max-batches", "2", "--checkpoint-every", "2",
                                    "--out", folder_ / "run", "--save-weights", weights_});

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tests/support/images/image_folder.hpp"
+#include "tests/support/net_text.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -19,20 +20,8 @@ std::vector<nlohmann::json> objects(const std::string& text) {
   return found;
 }
 
-constexpr const char* kGroupedNet = R"([net]
-batch=8
-height=8
-width=8
-channels=3
-[connected]
-output=3
-activation=linear
-[connected]
-output=6
-activation=linear
-[softmax]
-groups=2
-)";
+const std::string kGroupedNet =
+    net(8, {8, 8, 3}) + connected(3) + connected(6) + layer("softmax", "groups=2\n");
 
 class Predict : public testing::Test {
  protected:
@@ -341,8 +330,8 @@ TEST_F(Predict, AFlatInputIsTheImageToAConnectedLayer) {
   put(at("other.cfg"), "[net]\nbatch=8\ninputs=31\n" + layers);
   const Finished other = omni_run({"--net", at("other.cfg"), "--data", at("idx"), "-q"});
   EXPECT_EQ(other.exit_code, 2);
-  EXPECT_NE(other.errors.find(": has 30 values per image, but the net wants 31 (set inputs=30 in "
-                              "[net])"),
+  EXPECT_NE(other.errors.find(": has 30 values per image, but the net wants 31 (give the net "
+                              "inputs=30)"),
             std::string::npos)
       << other.errors;
   const Finished files =

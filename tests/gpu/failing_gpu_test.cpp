@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "scheduling/checkpoint/checkpoint_folder.hpp"
+#include "tests/support/net_text.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -143,27 +144,10 @@ TEST(FailingGpu, too_small_a_one_is_refused_with_what_would_fit) {
 }
 
 // Much to hold, little to compute.
-constexpr const char* kWideNet = R"([net]
-batch=498
-height=32
-width=32
-channels=3
-[convolutional]
-filters=16
-size=1
-activation=relu
-[convolutional]
-filters=8
-size=3
-pad=1
-activation=leaky
-[maxpool]
-size=2
-stride=2
-[connected]
-output=10
-[softmax]
-)";
+const std::string kWideNet = net(498, {32, 32, 3}) +
+                             layer("convolutional", "filters=16\nsize=1\nactivation=relu\n") +
+                             convolutional(8, "leaky") + layer("maxpool", "size=2\nstride=2\n") +
+                             layer("connected", "output=10\n") + layer("softmax");
 
 // StarPU would try in vain to allocate what the forecast left out: images that wait, libraries'
 // workspaces, and what it takes for itself.

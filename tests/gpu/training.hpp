@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/net_text.hpp"
 #include "tests/support/omni_perf.hpp"
 #include "tests/support/omni_run.hpp"
 
@@ -22,94 +23,24 @@ inline constexpr bool kPlayed = false;
 #endif
 
 // The layers of the shipped nets, small enough for a played GPU.
-inline constexpr const char* kMixedNet = R"([net]
-batch=8
-height=12
-width=12
-channels=3
-learning_rate=0.02
-momentum=0.9
-decay=0.0005
-[convolutional]
-filters=8
-size=3
-pad=1
-batch_normalize=1
-activation=leaky
-[maxpool]
-size=2
-stride=2
-[convolutional]
-filters=8
-size=3
-pad=1
-groups=2
-activation=relu
-[normalization]
-alpha=0.001
-size=5
-[route]
-layers=-1,-3
-[convolutional]
-filters=8
-size=1
-activation=linear
-[shortcut]
-from=-4
-activation=relu
-[avgpool]
-[dropout]
-probability=0.3
-[connected]
-output=10
-activation=logistic
-[softmax]
-)";
+inline const std::string kMixedNet =
+    net(8, {12, 12, 3}, "learning_rate=0.02\nmomentum=0.9\ndecay=0.0005\n") +
+    convolutional(8, "leaky", "pad=1\nbatch_normalize=1\n") +
+    layer("maxpool", "size=2\nstride=2\n") + convolutional(8, "relu", "pad=1\ngroups=2\n") +
+    layer("normalization", "alpha=0.001\nsize=5\n") + layer("route", "layers=-1,-3\n") +
+    layer("convolutional", "filters=8\nsize=1\nactivation=linear\n") +
+    layer("shortcut", "from=-4\nactivation=relu\n") + layer("avgpool") +
+    layer("dropout", "probability=0.3\n") + connected(10, "logistic") + layer("softmax");
 
 // And those that they do not have.
-inline constexpr const char* kOtherNet = R"([net]
-batch=8
-height=12
-width=12
-channels=4
-learning_rate=0.01
-momentum=0.9
-decay=0.0005
-[crop]
-crop_height=10
-crop_width=10
-flip=1
-[convolutional]
-filters=8
-size=3
-pad=1
-activation=mish
-[local]
-filters=4
-size=3
-pad=1
-activation=relu
-[l2norm]
-[reorg]
-stride=2
-[upsample]
-stride=2
-[batchnorm]
-[deconvolutional]
-filters=4
-size=2
-stride=2
-activation=leaky
-batch_normalize=1
-[avgpool]
-size=2
-stride=2
-[activation]
-activation=logistic
-[connected]
-output=10
-activation=linear
-)";
+inline const std::string kOtherNet =
+    net(8, {12, 12, 4}, "learning_rate=0.01\nmomentum=0.9\ndecay=0.0005\n") +
+    layer("crop", "crop_height=10\ncrop_width=10\nflip=1\n") + convolutional(8, "mish") +
+    layer("local", "filters=4\nsize=3\npad=1\nactivation=relu\n") + layer("l2norm") +
+    layer("reorg", "stride=2\n") + layer("upsample", "stride=2\n") + layer("batchnorm") +
+    layer("deconvolutional", "filters=4\nsize=2\nstride=2\nactivation=leaky\nbatch_normalize=1\n") +
+    layer("avgpool", "size=2\nstride=2\n") + layer("activation", "activation=logistic\n") +
+    connected(10);
 
 class Training : public testing::Test {
  protected:

@@ -64,7 +64,7 @@ TEST_F(Training, of_all_other_layers) {
   for (const auto& [loss, slice] :
        {std::pair("[logistic]\n", "4"), std::pair("[cost]\ntype=smooth\n", "8")}) {
     SCOPED_TRACE(loss);
-    put(net, std::string(kOtherNet) + loss);
+    put(net, kOtherNet + loss);
     const auto train = [&](Words more) {
       more.insert(more.end(), {"--max-batches", "6"});
       return losses(net, more, slice);

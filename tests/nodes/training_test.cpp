@@ -30,86 +30,25 @@ const std::string kNet =
     test::layer("softmax");
 
 // Layers that the one above does not have.
-constexpr const char* kUncommonNet = R"([net]
-batch=6
-height=10
-width=9
-channels=2
-learning_rate=0.02
-momentum=0.9
-[crop]
-crop_height=8
-crop_width=8
-flip=1
-[convolutional]
-filters=4
-size=3
-stride=2
-pad=1
-groups=2
-activation=mish
-[l2norm]
-[local]
-filters=4
-size=3
-pad=1
-activation=tanh
-[deconvolutional]
-filters=4
-size=2
-stride=2
-batch_normalize=1
-activation=tanh
-[reorg]
-stride=2
-[upsample]
-stride=2
-[route]
-layers=-1,-3
-[avgpool]
-size=2
-stride=2
-padding=0
-[batchnorm]
-[activation]
-activation=swish
-[connected]
-output=4
-activation=linear
-[logistic]
-)";
+const std::string kUncommonNet =
+    test::net(6, {10, 9, 2}, "learning_rate=0.02\nmomentum=0.9\n") +
+    test::layer("crop", "crop_height=8\ncrop_width=8\nflip=1\n") +
+    test::convolutional(4, "mish", "stride=2\npad=1\ngroups=2\n") + test::layer("l2norm") +
+    test::layer("local", "filters=4\nsize=3\npad=1\nactivation=tanh\n") +
+    test::layer("deconvolutional",
+                "filters=4\nsize=2\nstride=2\nbatch_normalize=1\nactivation=tanh\n") +
+    test::layer("reorg", "stride=2\n") + test::layer("upsample", "stride=2\n") +
+    test::layer("route", "layers=-1,-3\n") +
+    test::layer("avgpool", "size=2\nstride=2\npadding=0\n") + test::layer("batchnorm") +
+    test::layer("activation", "activation=swish\n") + test::connected(4) + test::layer("logistic");
 
 // Connected layers that are split by neurons.
-constexpr const char* kLargeNet = R"([net]
-batch=4
-height=16
-width=16
-channels=2
-learning_rate=0.001
-momentum=0.9
-[convolutional]
-filters=2
-stride=2
-activation=tanh
-[deconvolutional]
-filters=4
-size=2
-stride=2
-activation=linear
-[crop]
-crop_height=16
-crop_width=16
-[connected]
-output=1030
-activation=tanh
-[connected]
-output=1024
-activation=swish
-[connected]
-output=4
-activation=linear
-[cost]
-)";
+const std::string kLargeNet =
+    test::net(4, {16, 16, 2}, "learning_rate=0.001\nmomentum=0.9\n") +
+    test::layer("convolutional", "filters=2\nstride=2\nactivation=tanh\n") +
+    test::layer("deconvolutional", "filters=4\nsize=2\nstride=2\nactivation=linear\n") +
+    test::layer("crop", "crop_height=16\ncrop_width=16\n") + test::connected(1030, "tanh") +
+    test::connected(1024, "swish") + test::connected(4) + test::layer("cost");
 
 struct Setting {
   int groups;
@@ -153,7 +92,7 @@ TEST(TrainingOverTwoNodes, gives_the_same_bits_whoever_schedules) {
 
 // No choice left to the scheduler, so that every codelet really runs there.
 TEST(TrainingOverTwoNodes, works_where_every_task_runs_there) {
-  for (const std::string& cfg : {kNet, std::string(kUncommonNet), std::string(kLargeNet)}) {
+  for (const std::string& cfg : {kNet, kUncommonNet, kLargeNet}) {
     const Learned expected = learn_in_one_node(cfg, {2});
     const SecondNode second([](const std::string&) { return Where::second_node; });
     const auto session = start_session("omni", true);

@@ -191,7 +191,7 @@ TEST_F(OpenDataset, DataMustSuitTheNet) {
                  "last layer as many outputs)");
   EXPECT_TRUE(open(folder, {28, 28, 3}, 8)) << "grey becomes colour";
   expect_refused(open(folder, {28, 28, 2}, 8), ErrorKind::usage,
-                 "has images of 1 channels, but the net wants 2 (set channels=1 in [net])");
+                 "has images of 1 channels, but the net wants 2 (give the net channels=1)");
 }
 
 }  // namespace

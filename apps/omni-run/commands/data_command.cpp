@@ -1,4 +1,4 @@
-// omni-run data: what a data set would make a training stumble over.
+// omni-run data lists the problems of a data set that would disturb a training.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,10 +21,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Samples, and classes, that are named in the text and in the JSON object; all are counted.
+// At most so many samples or classes are named in the text and in the JSON object. All are counted.
 constexpr std::size_t kMostInText = 20, kMostInJson = 10'000;
 
-// A data set, as it is checked.
+// A data set, and the results of its check.
 struct Checked {
   DatasetPair data;
   DataCheck check;
@@ -38,7 +38,7 @@ struct Checked {
   std::size_t samples() const { return check.train.samples + (test() ? test()->samples : 0); }
 };
 
-// What reading it says; it may be another thing by now.
+// Reads a sample again and returns the error. The file may have changed since the check.
 std::string why_unreadable(const Dataset& data, std::size_t index) {
   Image image;
   const Status read = data.read(index, {}, image);
@@ -278,7 +278,7 @@ Status data_command(const DataCheckArguments& arguments) {
   }
   Checked all;
   auto opened = open_dataset(request);
-  if (!opened) {  // what there is to train on can be checked all the same
+  if (!opened) {  // training samples can be checked without a test set
     all.no_test = std::move(opened.error());
     request.test = false;
     opened = open_dataset(request);
@@ -311,7 +311,8 @@ Status data_command(const DataCheckArguments& arguments) {
     return Error{ErrorKind::data, given.source,
                  fmt::format("{} of {} samples cannot be read", all.unreadable(), all.samples()),
                  "fetch them again, or take them out"};
-  // Whatever else a training refuses.
+  // A training may refuse the data for other reasons, which opening them again without `for_check`
+  // finds.
   if (all.no_test) return *all.no_test;
   request.for_check = false;
   all.data = {};

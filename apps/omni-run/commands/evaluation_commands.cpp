@@ -1,4 +1,4 @@
-// omni-run predict and valid: what a trained net says of images, and how often it is right.
+// omni-run predict and valid: the predictions of a trained net, and how often they are right.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,8 +34,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The classes of the largest outputs, best first, at most `most` of them; of equal ones the lower
-// number, as an evaluation counts. An error about `where` when the outputs are no numbers.
+// Returns the classes of the `most` largest outputs, largest first. Of equal outputs the lower
+// class comes first, as in an evaluation. An output that is not finite is an error of `where`.
 Result<std::vector<std::size_t>> likeliest(std::span<const float> outputs, std::size_t most,
                                            const std::string& where) {
   if (!std::ranges::all_of(outputs, [](float each) { return std::isfinite(each); }))
@@ -51,8 +51,8 @@ Result<std::vector<std::size_t>> likeliest(std::span<const float> outputs, std::
   return order;
 }
 
-// Gives the net its memory and the weights. `test`: its images; null: not known yet. `held_out_of`:
-// see load_parameters(). The names of classes that are stored with the weights.
+// Gives the net its memory and the weights, and returns the class names that are stored with them.
+// `test`: the images; null: not known yet. `held_out_of`: see load_parameters().
 Result<std::vector<std::string>> prepare(Net& net, const DataFeed* test,
                                          const NetRunArguments& arguments,
                                          const std::string& weights,
@@ -63,11 +63,11 @@ Result<std::vector<std::string>> prepare(Net& net, const DataFeed* test,
   return load_parameters(net, weights, held_out_of);
 }
 
-// Images at once: no more of them than this, nor than there is room for in so many bytes.
+// The most images in a mini-batch, and the most bytes of their decoded values.
 constexpr std::size_t kMostAtOnce = 32, kBytesAtOnce = std::size_t{256} << 20;
 
-// Some images of a data set, without labels. In the place of one that cannot be read there is a
-// black one, and its error is kept: the others are predicted all the same.
+// Some images of a data set, without labels. An image that cannot be read is replaced by a black
+// one, and its error is kept. So the other images are predicted nevertheless.
 class ChosenImages final : public Dataset {
  public:
   ChosenImages(const Dataset& of, std::vector<std::size_t> indices)
@@ -101,7 +101,7 @@ class ChosenImages final : public Dataset {
   mutable std::map<std::size_t, Error> errors_;
 };
 
-// The files that were named, and those in folders that were.
+// Returns the named files, and the images in the named folders.
 Result<std::vector<std::string>> image_files(const std::vector<std::string>& named) {
   std::vector<std::string> files;
   for (const std::string& name : named) try {
@@ -119,7 +119,7 @@ Result<std::vector<std::string>> image_files(const std::vector<std::string>& nam
   return files;
 }
 
-// With a mini-batch of as many images as --batch says, or as are worthwhile.
+// Builds the net with the mini-batch of --batch, or with one that suits the number of images.
 Result<std::unique_ptr<Net>> open_for(std::size_t images, TrainableNet& spec,
                                       const NetArguments& arguments) {
   const bool given = arguments.sets("batch", arguments.named.batch);
@@ -133,7 +133,7 @@ Result<std::unique_ptr<Net>> open_for(std::size_t images, TrainableNet& spec,
   return build_net(spec, arguments, false);
 }
 
-// What is said of one image. Where nobody reads any more, the others are not computed.
+// Prints the result of an image. The error ends the command if stdout is closed.
 Status write_result(const std::string& text) {
   log::result("{}\n", text);
   if (std::ferror(stdout) == 0) return {};
@@ -159,8 +159,8 @@ struct Prediction {
   const AugmentOptions& augment;
   const PredictArguments& arguments;
   const std::vector<std::string>& names;
-  std::size_t images;  // in all
-  std::size_t most;    // classes
+  std::size_t images;  // number of images
+  std::size_t most;    // the most classes per image
   std::size_t unreadable = 0;
 
   Status of(const Dataset& data, std::vector<std::size_t> indices, const auto& name) {
@@ -199,7 +199,7 @@ Status predict_command(const PredictArguments& arguments) {
   DatasetPair data;
   if (!arguments.data.source.empty()) {
     DataArguments wanted = arguments.data;
-    wanted.test = !arguments.samples.empty();  // else only the names of the classes are taken
+    wanted.test = !arguments.samples.empty();  // without samples only the class names are used
     OMNI_TRY(data, open_data(wanted, *net, spec.augment.flat));
     if (!data.test) data.test = std::move(data.train);
   }
@@ -249,8 +249,8 @@ Status valid_command(const ValidArguments& arguments) {
   OMNI_TRY(const auto net, build_net(spec, arguments.net, false));
   if (!net->layers().back()->is_loss())
     return Error{ErrorKind::usage, net->name(), "the last layer computes no loss",
-                 "end the net with [softmax]"};
-  // Computed patterns in place of those that somebody forgot would say nothing of a trained net.
+                 "end the net with a softmax layer"};
+  // Synthetic images, the default of other commands, would say nothing about a trained net.
   if (arguments.data.source.empty())
     return Error{ErrorKind::usage, "valid", "no data given",
                  "--data names those of the training; --data synthetic computes patterns"};
@@ -261,7 +261,7 @@ Status valid_command(const ValidArguments& arguments) {
     OMNI_TRY(given, read_names(arguments.names, *net));
   }
   const bool csv = !arguments.per_class_csv.empty();
-  if (csv)  // before anything is computed
+  if (csv)  // checked before the evaluation
     OMNI_CHECK(check_output(
         {.option = "--per-class-csv",
          .path = arguments.per_class_csv,
@@ -281,7 +281,7 @@ Status valid_command(const ValidArguments& arguments) {
   OMNI_TRY(const auto recorder, start_trace(arguments.trace, session, *net));
   const auto count = [&](std::size_t index, std::span<const float> outputs) -> Status {
     const int label = data.test->label(index);
-    if (label == kNoLabel) return {};  // it could not be read
+    if (label == kNoLabel) return {};  // the image could not be read
     OMNI_TRY(const auto said, likeliest(outputs, 1, arguments.weights));
     confusion.add(static_cast<std::size_t>(label), said.front());
     return {};

@@ -1,4 +1,4 @@
-// omni-run explain: what --auto tried, what it chose, by which rule, and what that cost.
+// omni-run explain prints what --auto tried, what it chose and why, and how long that took.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -49,7 +49,7 @@ void print_trial(const Decision& trial) {
               shown_text(trial, "reason"));
 }
 
-// The lines that tell of decisions, in their order.
+// Returns the decisions in a metrics file, in their order.
 Result<std::vector<Decision>> decisions_in(const std::string& file) {
   OMNI_CHECK(require_there(file));
   OMNI_TRY(LineSource lines, open_lines(file));
@@ -58,7 +58,7 @@ Result<std::vector<Decision>> decisions_in(const std::string& file) {
     OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
     if (!line) return found;
     std::optional<Decision> object =
-        metrics_object(*line, number == 1);  // null: still being written
+        metrics_object(*line, number == 1);  // null: the line is not complete yet
     if (!object)
       return Error{ErrorKind::data, fmt::format("{}:{}", file, number), "is no line of metrics",
                    "give the file of --metrics"};

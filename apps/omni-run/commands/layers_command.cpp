@@ -1,4 +1,4 @@
-// omni-run layers: what nets may contain, from the declarations of their keys.
+// omni-run layers lists the sections and keys of nets, from the declarations of the keys.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -38,7 +38,7 @@ void print_keys(std::span<const Key> keys) {
   if (!ignored.empty()) log::result("    without effect: {}\n", fmt::join(ignored, " "));
 }
 
-// The common keys are appended to every type; here they are printed once.
+// Returns a type's keys without the common ones, which stand at the end and are printed once.
 std::span<const Key> own_keys(const DarknetType& type) {
   return std::span(type.keys).first(type.keys.size() - common_layer_keys().size());
 }

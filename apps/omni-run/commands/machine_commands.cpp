@@ -1,6 +1,6 @@
-// omni-run devices: the workers StarPU found, what they can do at best, and what this build can
-// use. omni-run machine: measures how long trainings of a net take one core and one GPU of this
-// machine, by mini-batch size, for a machine file.
+// omni-run devices prints the workers that StarPU found, their highest rates, and the libraries of
+// this build. omni-run machine measures, for a machine file, how long a net's mini-batches take on
+// one core and one GPU.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ constexpr bool kCuda = true;
 constexpr bool kCuda = false;
 #endif
 
-// Empty: it is used.
+// Returns why a GPU is not used; empty: it is used.
 std::string why_unused(const DevicesArguments& arguments, const Gpu& gpu) {
   const auto& gpus = arguments.machine.session.gpus;
   if (std::ranges::find(gpus, gpu.number) != gpus.end()) return "";
@@ -100,7 +100,7 @@ nlohmann::ordered_json as_json(const DevicesArguments& arguments, const Session&
 }
 
 void print(const DevicesArguments& arguments, const Session& session, const FoundDevices& found) {
-  int number = 0;  // as --group-layout counts
+  int number = 0;  // as in --group-layout
   for (const WorkerInfo& worker : session.workers())
     log::result("worker {}: {:<6} {}\n", number++, worker.kind, worker.name);
   for (const Gpu& gpu : found.gpus.found) {
@@ -126,7 +126,7 @@ void print(const DevicesArguments& arguments, const Session& session, const Foun
 
 using nlohmann::ordered_json;
 
-// {"1": seconds, "2": seconds, "4": ...} up to the net's own mini-batch.
+// Returns {"1": seconds, "2": seconds, "4": ...} up to the net's own mini-batch.
 Result<ordered_json> seconds_by_size(const NetArguments& net, const MachineArguments& machine,
                                      int batch, const char* kind) {
   NetArguments of_size = net;

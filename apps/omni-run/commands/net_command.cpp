@@ -1,4 +1,4 @@
-// omni-run net: the nets that come with the program, and the text of one.
+// omni-run net lists the nets that come with the program, or prints the text of one.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -61,7 +61,8 @@ Status list(const CommonArguments& common) {
 
 Status shipped_net_command(const ShippedNetArguments& arguments) {
   if (arguments.name.empty()) return list(arguments.common);
-  // Not a file of this name: a shell makes that of `omni-run net lenet.cfg > lenet.cfg` first.
+  // A file of this name is ignored: for `omni-run net lenet.cfg > lenet.cfg` the shell has just
+  // made it.
   const std::string_view name = arguments.name, ending = kShippedNets.ending;
   const auto files = shipped_files(kShippedNets);
   const auto found = files.find(

@@ -1,6 +1,7 @@
-// omni-run plan: what every number of compute groups would cost and save on this machine. With
-// --gpu: what a GPU that is not there would do and hold. Each task takes as long as its flops or
-// its memory traffic at the rates of a machine file, whichever is longer (the roofline).
+// omni-run plan predicts the training time for every number of compute groups on this machine. With
+// --gpu it predicts speed and memory on a GPU that this machine lacks. There a task takes the
+// longer of two times (the roofline): of its flops and of its memory traffic, at the rates of a
+// machine file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ std::string updates_of(const GroupPlan::Row& row) {
   return "not measured";
 }
 
-// What the nodes' link is, and who says so.
+// The link between nodes, and the source of its numbers.
 struct NodeLink {
   Machine::Link link{};
   std::string origin{};
@@ -162,8 +163,8 @@ void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
   log::result("{}\n", json_text(all, 2));
 }
 
-constexpr double kContext = 0x1p29;  // bytes that CUDA itself takes
-// Mini-batches that are tried are multiples of it.
+constexpr double kContext = 0x1p29;  // bytes that CUDA takes
+// The largest mini-batch is searched in multiples of this unit.
 constexpr int kBatchUnit = 16, kMostUnits = 1024;
 
 std::size_t held_on_gpu(std::unique_ptr<Net> net, const AugmentOptions& augment,
@@ -182,7 +183,7 @@ int largest_batch(const PlanArguments& arguments, const Dataset& images) {
     tried.named.subdivisions = 1;
     const auto spec = read_net(tried);
     if (!spec) continue;
-    auto net = build_net(*spec, tried, true);  // which refuses tensors that are too large
+    auto net = build_net(*spec, tried, true);  // fails if tensors are too large
     if (net && held_on_gpu(std::move(*net), spec->augment, images, arguments.machine) <=
                    arguments.machine.gpu_memory)
       units += more;

@@ -1,4 +1,4 @@
-// omni-run slurm: the job script that trains as this command line says, from a template.
+// omni-run slurm writes a job script for a training, from a template.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ NodeRange nodes_of_job(const SbatchOptions& options) {
   return node_range(value_of(options, "--nodes", "1")).value_or(NodeRange{});
 }
 
-// All ranks train with equally many GPUs, so those of the whole job are divided.
+// All ranks use equally many GPUs, so a number for the whole job is divided by the nodes.
 Status divide_gpus(SbatchOptions& options) {
   const auto gpus = options.find(kGpus);
   if (gpus == options.end()) return {};
@@ -51,7 +51,7 @@ Status divide_gpus(SbatchOptions& options) {
   return {};
 }
 
-// Slurm numbers jobs, but a user looks for the log of a task.
+// Names the logs of an array's tasks by array and task, not by the job number of each task.
 void name_tasks(SbatchOptions& options) {
   if (!options.contains("--array")) return;
   for (const char* option : {"--output", "--error"}) {
@@ -62,7 +62,7 @@ void name_tasks(SbatchOptions& options) {
   }
 }
 
-// The command line's options in place of the template's.
+// Returns the template's options, replaced by those of the command line.
 Result<SbatchOptions> options_of_job(const JobTemplate& form, const SbatchOptions& given) {
   SbatchOptions options = form.options;
   const auto asks = [&](const char* option) {
@@ -92,7 +92,8 @@ int gpus_of_node(const SbatchOptions& options) {
   return gpus;
 }
 
-// Who writes 2:00 may mean hours. Slurm takes minutes, and sends a signal some time before the end.
+// Warns of short limits: a user who writes 2:00 may mean hours, but Slurm reads minutes. The signal
+// before the end needs time, too.
 Status check_time(const JobTemplate& form, const SbatchOptions& options) {
   const std::string time = value_of(options, "--time", "UNLIMITED"),
                     signal = value_of(options, "--signal", "");
@@ -122,13 +123,13 @@ Status check_time(const JobTemplate& form, const SbatchOptions& options) {
                meant};
 }
 
-// How a user calls the trainings of one script; "": it is one.
+// Returns a name for the script's trainings, for messages; "": there is only one.
 std::string trainings_of(const JobTemplate& form, const SbatchOptions& options) {
   if (tasks_of_array(value_of(options, "--array", "")).value_or(1) > 1) return "tasks of the array";
   return !form.several_ranks && nodes_of_job(options).most > 1 ? "trainings of the job" : "";
 }
 
-// A job that does not go on from its own checkpoint would begin again after each stop.
+// Refuses a --resume with which a requeued job would begin again after each stop.
 Status check_restarts(const JobTemplate& form, const SbatchOptions& options,
                       const SlurmArguments& arguments, const std::string& resume) {
   if (!form.requeues || resume == "auto" || !has(arguments.given.all, "--resume")) return {};
@@ -143,7 +144,7 @@ Status check_restarts(const JobTemplate& form, const SbatchOptions& options,
                std::move(todo)};
 }
 
-// Refuses what the template does with each training, and the command line, too.
+// Refuses options that both the template and the command line give to each training.
 Status check_template(const JobTemplate& form, const SbatchOptions& options,
                       const SlurmArguments& arguments) {
   const int nodes = nodes_of_job(options).most;

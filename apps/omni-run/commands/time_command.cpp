@@ -1,5 +1,5 @@
-// omni-run time: where one training iteration's time goes, by layer, which implementations ran, and
-// what the others would have cost.
+// omni-run time shows the time of a training iteration by layer, the implementations that ran, and
+// the expected times of the others.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -27,27 +27,27 @@
 namespace omni {
 namespace {
 
-// Large matrix products per second on one CPU worker, and on one GPU (0: none).
+// Flops per second of large matrix products on one CPU worker and on one GPU; 0: there is none.
 struct WorkerPeaks {
   double cpu = 0, gpu = 0;
 };
 
-// All per iteration; seconds are those of workers.
+// The numbers are per iteration. Seconds are summed over workers.
 struct TimeReport {
   struct Implementation {
     bool on_gpu = false;
-    double tasks = 0;     // that it ran
+    double tasks = 0;     // number of tasks that it ran
     double expected = 0;  // seconds if it ran all tasks of this codelet and layer; NaN: not known
   };
   struct Layer {
     double forward = 0, backward = 0;  // seconds
     double flops = 0, bytes = 0;
-    double seconds_at_peak = 0;             // the same flops as matrix products
-    std::set<std::string> implementations;  // that ran
+    double seconds_at_peak = 0;             // s that large matrix products of as many flops take
+    std::set<std::string> implementations;  // implementations that ran
     std::map<std::string, std::map<std::string, Implementation>> codelets;
   };
   std::map<int, Layer> layers;  // -1: updates and decoding
-  double seconds = 0;           // wall
+  double seconds = 0;           // wall time
   double tasks = 0;
   std::vector<double> periods;  // seconds from one iteration's loss to the next one's
 
@@ -64,12 +64,12 @@ std::string type_of(const Net& net, int layer) {
   return layer < 0 ? "update, decode" : net.layers()[layer]->type();
 }
 
-// Lines of a table's last column, which begins at column `indent`.
+// Joins the lines of a table's last column, which begins at column `indent`.
 std::string column(const std::vector<std::string>& lines, std::size_t indent) {
   return fmt::format("{}", fmt::join(lines, "\n" + std::string(indent, ' ')));
 }
 
-// "onednn 0.412 (ran 80 %)", "lowering 0.700", "winograd ?"
+// Returns texts like "onednn 0.412 (ran 80 %)", "lowering 0.700", "winograd ?".
 std::vector<std::string> list_times(
     const std::map<std::string, TimeReport::Implementation>& implementations) {
   double tasks = 0;
@@ -115,7 +115,7 @@ void TimeReport::print_table(const Net& net) const {
       "of peak: GFLOP/s as a share of what a large matrix product reaches\n"
       "{:>3} {:<14} {:<17} {:>9} {:>9}  {:>7}  {:>7} {:>6}  {}\n",
       "#", "layer", "", "forward", "backward", "GFLOP/s", "of peak", "MB", "implementations");
-  // Layers in their order, then what belongs to none.
+  // Visits the layers in their order, then the tasks of no layer.
   const auto for_each_layer = [&](auto&& row) {
     for (const auto& layer : net.layers())
       if (const auto found = layers.find(layer->index()); found != layers.end())
@@ -180,7 +180,7 @@ void TimeReport::print_json(const Net& net) const {
                                 2));
 }
 
-// Of one worker, while all of its kind are at work.
+// Measures the rates of one worker while all workers of its kind compute.
 WorkerPeaks measure_peaks(const Session& session, const MachineArguments& machine) {
   const int workers = cpu_workers(session);
   WorkerPeaks peaks;
@@ -209,7 +209,7 @@ Status time_command(const TimeArguments& arguments) {
   Net* const net = &training->groups().net();
   const WorkerPeaks peaks = measure_peaks(session, arguments.machine);
 
-  // The models try every implementation some ten times before they are trusted.
+  // StarPU's models try each implementation about ten times before they use it.
   OMNI_CHECK(training->seconds(arguments.warm_up, Asynchrony::reproducible));
   std::vector<TaskTime> times;
   std::vector<double> losses_at;
@@ -221,7 +221,8 @@ Status time_command(const TimeArguments& arguments) {
                                [&](const StepReport&) { losses_at.push_back(watch.seconds()); }));
     return {};
   };
-  // A GPU pays for the marks between its kernels, so iterations of their own tell of its layers.
+  // Marks between kernels slow a GPU down, so the times of its layers are measured in separate
+  // iterations.
   const bool apart = gpus_compute();
   if (apart) OMNI_CHECK(measure());
   const bool few = apart && arguments.trace.empty();
@@ -235,7 +236,7 @@ Status time_command(const TimeArguments& arguments) {
       OMNI_CHECK(measure());
     times = task_times.finish();
   }
-  // Asking the models takes time of its own: one more iteration, which is not timed.
+  // Asking the models takes time, so this happens in another iteration that is not timed.
   expected_times.start();
   OMNI_CHECK(training->seconds(1, Asynchrony::reproducible));
   TimeReport report = TimeReport::make(times, expected_times.finish(), peaks, timed);

@@ -1,4 +1,4 @@
-// omni-run compare: every strategy with every seed, one training after another.
+// omni-run compare trains with every strategy and every seed, one training after another.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -35,8 +35,8 @@ namespace {
 constexpr auto kPoll = std::chrono::milliseconds(20);
 constexpr int kNotStarted = 127;
 
-// In the copy of this process, so only what is async-signal-safe. posix_spawn() could not ask for
-// the signal on the parent's death.
+// This runs in the forked child, so it only calls async-signal-safe functions. posix_spawn() cannot
+// ask for a signal on the parent's death.
 [[noreturn]] void become(char* const* words, int log, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(kNotStarted);
@@ -47,9 +47,9 @@ constexpr int kNotStarted = 127;
   _exit(kNotStarted);
 }
 
-// Runs this program with other words and waits for the end. All that it prints goes into the file
-// `log`. A stop request to this process is passed on, and the child does not outlive this process:
-// then it gets SIGTERM, too. The exit code, or 128 + the number of the signal that ended it.
+// Runs this program with other words and waits for its end. Its output goes into the file `log`. A
+// stop request to this process is passed on; if this process dies, the child gets SIGTERM. Returns
+// the exit code, or 128 + the number of the signal that ended the child.
 Result<int> run_child(std::vector<std::string> words, const std::filesystem::path& log) {
   const auto failed = [](const std::string& where) {
     return Error{ErrorKind::failed, where, std::strerror(errno), ""};
@@ -124,7 +124,7 @@ Words words_of_training(const CompareArguments& arguments, const NamedStrategy& 
   return words;
 }
 
-// A killed comparison leaves a training behind that is still saving.
+// Waits for a training that a killed comparison left behind and that still saves.
 void wait_until_free(const fs::path& run) {
   for (int tries = 0; tries < 100 && fs::is_directory(run) && !stop_requested(); ++tries) {
     if (RunLock::acquire(run)) return;
@@ -203,14 +203,15 @@ Status compare_command(const CompareArguments& arguments) {
   OMNI_CHECK(check_options(arguments.options));
   OMNI_TRY(ComparisonRecord record, ComparisonRecord::open(arguments, strategies));
   stop_in_order();
-  // The seeds one after another, so that what changes on a machine meets all strategies.
+  // All strategies train with one seed before the next seed, so that changes of the machine affect
+  // all of them.
   for (int seed = 1; seed <= arguments.seeds; ++seed)
     for (const NamedStrategy& strategy : strategies) {
       if (record.has(strategy.name, seed)) continue;
       if (stop_requested()) return stopped(arguments, record);
       OMNI_CHECK(train(arguments, strategy, seed, record));
     }
-  OMNI_CHECK(record.write());  // the target may be another one than before
+  OMNI_CHECK(record.write());  // the target may differ from that of the last call
   const perf::Comparison comparison = record.comparison();
   log::result("{}", arguments.common.json ? json_text(record.json(), 1) + "\n"
                                           : comparison_table(comparison));

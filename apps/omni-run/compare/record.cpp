@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Words = std::vector<std::string>;
 
-// The only place that knows how a training is told its strategy.
+// Returns the words of a command line that choose a strategy.
 Words words_of(std::string_view name, std::optional<int> groups) {
   Words words{"--strategy", std::string(name)};
   if (groups) words.insert(words.end(), {"--groups", std::to_string(*groups)});
@@ -41,7 +41,7 @@ Result<NamedStrategy> parse_strategy(std::string_view text) {
   const bool given = colon != text.npos;
   if (given && type->most_groups == 1)
     return refused_strategy(text, "has no groups to count", std::string(name));
-  // The others take as many as there are workers.
+  // Other strategies use as many groups as there are workers.
   if (!given && type->most_groups > 1 && type->models == GroupModels::one)
     return refused_strategy(text, "lacks its number of groups", fmt::format("{}:4", name));
   if (!given) return NamedStrategy{std::string(name), words_of(name, {})};
@@ -52,7 +52,7 @@ Result<NamedStrategy> parse_strategy(std::string_view text) {
   return NamedStrategy{fmt::format("{}:{}", name, *groups), words_of(name, groups)};
 }
 
-// "sync@512": with mini-batches of that size.
+// Parses a strategy with the size of its mini-batches, as "sync@512".
 Result<NamedStrategy> parse_with_batch(std::string_view text) {
   const std::size_t at = text.find('@');
   OMNI_TRY(NamedStrategy strategy, parse_strategy(text.substr(0, at)));
@@ -150,7 +150,7 @@ Status ComparisonRecord::read() {
   for (const auto& [key, mine] : asked_.items()) {
     const auto theirs = found["asked"].find(key);
     const bool told = theirs != found["asked"].end();
-    // What an older program did not know was not given.
+    // A key that an older program did not know counts as not given.
     if ((told ? *theirs : nlohmann::json("")) == nlohmann::json(mine)) continue;
     const std::string other = told ? json_text(*theirs) : "";
     return Error{ErrorKind::usage, folder_.string(),
@@ -164,7 +164,7 @@ Status ComparisonRecord::read() {
       training.error().where = file.string();
       return std::move(training.error());
     }
-    seeds_ = std::max(seeds_, training->seed);  // what is done stays
+    seeds_ = std::max(seeds_, training->seed);  // trainings that are done are kept
     if (training->outcome != perf::Outcome::failed) trainings_.push_back(std::move(*training));
   }
   return {};

@@ -1,6 +1,6 @@
-// What `omni-run compare` trains: strategies by name, as sync, async:4, sync@512 (its mini-batch).
-// And the folder of a comparison: what was asked, and the trainings that are done. compare.json
-// holds both, compare.html shows them.
+// The strategies of `omni-run compare`, as sync, async:4, sync@512 (with the mini-batch), and the
+// folder of a comparison. Its file compare.json has the question and the trainings that are done;
+// compare.html shows them.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,19 +18,19 @@
 namespace omni {
 
 struct NamedStrategy {
-  std::string name;                // as users write it
-  std::vector<std::string> words;  // of the training's command line
+  std::string name;                // as the user wrote it
+  std::vector<std::string> words;  // words of the training's command line
 
-  std::string file_name() const;  // without : and @
+  std::string file_name() const;  // the name without : and @
 };
 
-// The list of --strategies. Two strategies of one name are refused.
+// Parses the list of --strategies. Two strategies of the same name are refused.
 Result<std::vector<NamedStrategy>> parse_strategies(std::string_view list);
 
 class ComparisonRecord {
  public:
-  // Makes the folder and holds its lock. Refuses a folder of another comparison; that of the same
-  // one may have another target and another number of seeds.
+  // Makes the folder and holds its lock. Refuses the folder of a comparison with other settings;
+  // only the target and the number of seeds may differ.
   static Result<ComparisonRecord> open(const CompareArguments& arguments,
                                        const std::vector<NamedStrategy>& strategies);
 
@@ -58,7 +58,8 @@ class ComparisonRecord {
   std::vector<perf::Training> trainings_;
 };
 
-// A row per strategy, the best one, and how sure that is.
+// Returns a table with a row for each strategy, and a line with the best strategy and the certainty
+// of that.
 std::string comparison_table(const perf::Comparison& comparison);
 
 }  // namespace omni

@@ -16,7 +16,7 @@
 namespace omni {
 namespace {
 
-// Of address space, for what is not planned: StarPU's tasks, libraries, threads' heaps.
+// Bytes of address space for memory that is not planned: StarPU's tasks, libraries, threads' heaps.
 constexpr std::size_t kSpare = 64 << 20;
 
 double in_gib(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p30; }
@@ -74,8 +74,8 @@ std::size_t MemoryForecast::in_main_memory(int subdivisions) const {
   return static_cast<std::size_t>(bytes) + demand_.in_main_memory_only;
 }
 
-// Those of a group lie on the GPUs that serve it; of a group of cores, maybe on any. StarPU numbers
-// the workers of a GPU one after another.
+// A group's mini-batch is on the GPUs that serve the group; if cores serve it, maybe on any GPU.
+// StarPU numbers the workers of a GPU consecutively.
 double MemoryForecast::largest_share() const {
   const std::size_t gpus = machine_.session.gpus.size();
   if (demand_.groups.empty()) return 1 / static_cast<double>(gpus);
@@ -92,7 +92,7 @@ double MemoryForecast::largest_share() const {
   return std::ranges::max(groups_on) / static_cast<double>(demand_.groups.size());
 }
 
-// A mini-batch is shared out, a slice to each GPU; all else is on all of them.
+// Each GPU has its slices of a mini-batch, and all other tensors.
 MemoryForecast::OnGpu MemoryForecast::on_each_gpu(int subdivisions) const {
   const auto gpus = static_cast<double>(machine_.session.gpus.size());
   const double share = share_of_now(subdivisions), largest = largest_share();
@@ -107,7 +107,8 @@ MemoryForecast::OnGpu MemoryForecast::on_each_gpu(int subdivisions) const {
     const auto bytes = static_cast<double>(each.bytes);
     tensors.add(each.is_transient ? bytes * share : bytes, each.is_transient ? largest : 1);
   }
-  // A library's workspace, a copy of a sum to try its ways on, and in bf16 one of the weights.
+  // A worker needs a library's workspace, a copy of a sum on which algorithms are tried, and in
+  // bf16 a copy of the weights.
   const double copies_of_sum = implementation_policy().precision == Precision::bf16 ? 1.5 : 1;
   const double of_worker = static_cast<double>(machine_.most_workspace) +
                            copies_of_sum * static_cast<double>(demand_.working.sum_on_gpu) +

@@ -1,6 +1,6 @@
-// What a run will hold, in main memory and on every GPU, worked out before anything is allocated: a
-// machine that runs out later kills without a word, and where a GPU has no room,
-// StarPU tries in vain until the run is ended (runtime/cuda/full_gpu.hpp).
+// Forecasts the memory of a run, in main memory and on each GPU, before anything is allocated. A
+// machine that runs out of memory later kills the process without a message. On a full GPU StarPU
+// tries to allocate until the run is ended (runtime/cuda/full_gpu.hpp).
 #pragma once
 
 #include <cstddef>
@@ -17,25 +17,26 @@
 namespace omni {
 
 struct MemoryDemand {
-  std::vector<TensorSize> tensors;  // of the nets: what is transient is by mini-batch
-  // Of data feeds, by mini-batch. `more_when_cut` times as many of the training's wait when an
-  // update takes several mini-batches.
+  std::vector<TensorSize> tensors;  // of the nets; transient ones for each mini-batch
+  // The tensors of the data feeds for each mini-batch. If an update takes several mini-batches,
+  // `more_when_cut` times as many of the training's wait.
   std::vector<TensorSize> training_images, test_images;
   double more_when_cut = 1;
-  std::vector<WorkerSet> groups{};  // that serve one each; none: all serve the only one
-  Net::WorkingBytes working;        // of each worker
+  std::vector<WorkerSet> groups{};  // workers by group; none: all workers serve the only group
+  Net::WorkingBytes working;        // bytes of each worker
   std::size_t in_main_memory_only = 0;
-  std::size_t snapshots = 0;        // of that, of parameters that may come back
-  std::string without_snapshots{};  // what to do to train without them
+  std::size_t snapshots = 0;        // bytes of snapshots of parameters
+  std::string without_snapshots{};  // how to train without snapshots, for the message
 };
 
-// Of groups that train, and of a net that is only evaluated. `test` may be null. `working` is
-// net.working_bytes(), or where no GPU computes and nobody asks for it, nothing.
+// Return the demand of groups that train, and of a net that is only evaluated. `test` may be null.
+// `working` is net.working_bytes(); it may be empty if no GPU computes.
 MemoryDemand training_demand(const ComputeGroups& groups, const DataFeed& train,
                              const DataFeed* test, const Net::WorkingBytes& working);
 MemoryDemand evaluation_demand(const Net& net, const DataFeed* test,
                                const Net::WorkingBytes& working);
-// Captures the tasks of an iteration only where a GPU computes.
+// Returns net.working_bytes(), for which the tasks of an iteration are captured. Without GPUs it is
+// empty.
 Net::WorkingBytes working_on_gpus(Net& net);
 
 class MemoryForecast {
@@ -47,25 +48,26 @@ class MemoryForecast {
     std::size_t tensors = 0, working = 0;
     std::size_t all() const { return tensors + working; }
   };
-  OnGpu on_each_gpu() const { return on_each_gpu(now_); }  // where one computes
+  OnGpu on_each_gpu() const { return on_each_gpu(now_); }  // only if a GPU computes
 
-  // Refuses what does not fit, and says how many subdivisions would. When what fits begins, and a
-  // GPU is full nevertheless, that says it, too.
+  // Refuses a run that does not fit, and suggests a number of subdivisions that fits. If a GPU gets
+  // full later nevertheless, its message has the suggestion, too.
   Status require() const;
 
  private:
   std::size_t in_main_memory(int subdivisions) const;
   OnGpu on_each_gpu(int subdivisions) const;
   double of_images(const std::vector<TensorSize>& images, int subdivisions) const;
-  double share_of_now(int subdivisions) const {  // of a mini-batch
+  double share_of_now(int subdivisions) const {  // size of a mini-batch, relative to now
     return static_cast<double>(now_) / subdivisions;
   }
   double more_slots(int subdivisions) const {
     return subdivisions > now_ ? demand_.more_when_cut : 1;
   }
-  // Of all groups' mini-batches, what lies on the GPU that holds the most.
+  // Returns the largest share that one GPU has of all groups' mini-batches.
   double largest_share() const;
-  // `fits(subdivisions)`: the first number for which it is true, or what else to do.
+  // Suggests the smallest number of subdivisions for which fits(number) is true, or else another
+  // remedy.
   std::string what_would_fit(auto fits) const;
 
   const Net& net_;

@@ -1,4 +1,4 @@
-// What happens when memory runs out, wherever that shows first.
+// Ends the process with a message if memory runs out in any thread or library.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -13,11 +13,12 @@
 namespace omni {
 namespace {
 
-// Of address space: of that OpenBLAS and the C library may take what they like.
+// Bytes of address space per core. With more than that, OpenBLAS and the C library may allocate as
+// they like.
 constexpr std::size_t kPerCore = std::size_t{2} << 30;
-constexpr std::size_t kNextToNothing = 16 << 20;  // threads and tensors ask for as much at once
+constexpr std::size_t kNextToNothing = 16 << 20;  // bytes that threads and tensors take at once
 
-// Nothing is there to end in order any more. What was saved before is whole.
+// Ends at once, because ending in order needs memory. Files that were saved before are complete.
 void leave_without_memory() {
   constexpr std::string_view kText =
       "error: out of memory (raise ulimit -v, or use a smaller --batch or fewer --workers)\n";
@@ -25,13 +26,14 @@ void leave_without_memory() {
   _exit(exit_code(ErrorKind::out_of_memory));
 }
 
-// StarPU aborts when it has no memory. On return the signal takes its usual way.
+// StarPU aborts if it has no memory. After the return the signal has its usual effect.
 extern "C" void on_fatal_signal(int) {
   if (!can_map(kNextToNothing)) leave_without_memory();
 }
 
-// Before libraries begin: where address space is short, OpenBLAS must not start threads of its own,
-// which try for ever to map their buffers, nor the C library give every thread a heap.
+// Runs before libraries are initialised. If address space is short, OpenBLAS must not start
+// threads, which would try for ever to map their buffers. Nor must the C library give each thread a
+// heap.
 void begin_with_little_memory(int, char** arguments, char** environment) {
   rlimit space{}, data{};
   getrlimit(RLIMIT_AS, &space);
@@ -47,7 +49,7 @@ void begin_with_little_memory(int, char** arguments, char** environment) {
       variables.push_back(*environment);
   }
   variables.insert(variables.end(), {one_thread, nullptr});
-  ::execve("/proc/self/exe", arguments, variables.data());  // on failure all goes on as it is
+  ::execve("/proc/self/exe", arguments, variables.data());  // on failure all goes on as before
 }
 
 [[gnu::used, gnu::section(".preinit_array")]] void (*const before_libraries)(int, char**, char**) =

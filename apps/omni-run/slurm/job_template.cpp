@@ -18,7 +18,7 @@ constexpr std::string_view kOption = "#SBATCH", kBody = "set -euo pipefail", kWo
 
 constexpr const char* kChdir = "--chdir";
 
-// The short names of options that are looked for.
+// The short names of options that the program uses.
 constexpr std::pair<char, const char*> kShort[] = {
     {'A', "--account"},  {'C', "--constraint"}, {'D', "--chdir"},     {'G', "--gpus"},
     {'J', "--job-name"}, {'N', "--nodes"},      {'a', "--array"},     {'c', "--cpus-per-task"},
@@ -29,8 +29,8 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(" \t"), text.size()));
 }
 
-// {"--nodes", "2"} of "#SBATCH --nodes=2", "#SBATCH --nodes 2" or "#SBATCH -N 2"; {}: it is no such
-// line.
+// Returns {"--nodes", "2"} for "#SBATCH --nodes=2", "#SBATCH --nodes 2" or "#SBATCH -N 2"; {} for
+// other lines.
 std::pair<std::string, std::string> option_in(std::string_view line) {
   if (!line.starts_with(kOption)) return {};
   line = without_blanks(line.substr(kOption.size()));
@@ -46,7 +46,8 @@ std::pair<std::string, std::string> option_in(std::string_view line) {
   return {};
 }
 
-// What stands between `omni-run` and the words that follow the script, on whatever lines.
+// Finds the options between `omni-run` and the place for the script's words, on one line or
+// several.
 void find_training(JobTemplate& form) {
   std::string text;
   for (const std::string& line : form.lines) {

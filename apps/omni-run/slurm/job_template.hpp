@@ -1,4 +1,4 @@
-// The script of a job with places to fill in: apps/slurm/*.sbatch, or a user's own file.
+// A template of a job script, with places to fill in: apps/slurm/*.sbatch, or a user's own file.
 #pragma once
 
 #include <filesystem>
@@ -14,19 +14,19 @@ struct JobTemplate {
   std::filesystem::path path;
   std::vector<std::string> lines{};
   SbatchOptions options{};              // of its #SBATCH lines
-  std::vector<std::string> training{};  // options that it gives each training itself
-  bool several_ranks = false;           // a training is on all nodes
-  bool requeues = false;                // its job, or has Slurm do so
-  bool takes_words = false;             // of the command line
+  std::vector<std::string> training{};  // options that the template gives each training
+  bool several_ranks = false;           // true: a training uses all nodes
+  bool requeues = false;                // true: the job is requeued after a stop
+  bool takes_words = false;             // true: has a place for words of the command line
   std::string name() const { return path.stem(); }
-  bool gives(const std::string& option) const;  // to each training
+  bool gives(const std::string& option) const;  // true: gives the option to each training
 };
 
-// By name, as find_shipped() knows it.
+// Reads a template by its name or path, as find_shipped() does.
 Result<JobTemplate> read_template(const std::string& name);
 
-// With these options in place of the template's, and the words of a training. The job starts in
-// `folder`, unless an option says otherwise.
+// Returns the script with these options instead of the template's, and with the words of a
+// training. The job starts in `folder`, unless an option says otherwise.
 std::string fill_in(const JobTemplate& form, SbatchOptions options,
                     const std::vector<std::string>& words, const std::string& folder);
 

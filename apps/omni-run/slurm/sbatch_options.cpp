@@ -17,13 +17,13 @@ namespace {
 constexpr std::int64_t kMostMinutes = std::int64_t{1} << 31;
 constexpr std::uint64_t kMostTasks = 4'000'001;  // Slurm's largest MaxArraySize
 
-// Digits alone.
+// Returns the number if the text has only digits.
 std::optional<std::int64_t> number_of(std::string_view text) {
   const auto number = number_in<std::int64_t>(text);
   return number && text.front() != '-' && *number < kMostMinutes ? number : std::nullopt;
 }
 
-// As many nodes; "2k" is 2048.
+// Returns a number of nodes; "2k" is 2048.
 std::optional<int> nodes_of(std::string_view text) {
   std::int64_t factor = 1;
   if (text.ends_with('k')) factor = 1 << 10;
@@ -34,7 +34,7 @@ std::optional<int> nodes_of(std::string_view text) {
   return static_cast<int>(*number * factor);
 }
 
-// "3", "0-7" or "0-7:2".
+// Returns the number of tasks in "3", "0-7" or "0-7:2".
 std::optional<std::uint64_t> tasks_of_range(std::string_view text) {
   const std::size_t dash = text.find('-'), colon = text.find(':');
   const auto first = number_of(text.substr(0, dash));
@@ -54,7 +54,8 @@ bool is_size(std::string_view text) {
   return number_of(text).has_value();
 }
 
-// "name", "name:2", "name:type:2" or "name:type:100G"; sbatch knows which names there are.
+// Returns whether the text is a list of "name", "name:2", "name:type:2" or "name:type:100G". Only
+// sbatch knows the valid names.
 bool is_gres(std::string_view text) {
   return std::ranges::all_of(split(text, ','), [](std::string_view entry) {
     const auto parts = split(entry, ':');
@@ -68,7 +69,8 @@ bool is_gres(std::string_view text) {
   });
 }
 
-// What stands after #SBATCH, where quotes, backslashes and # have a meaning of their own.
+// Returns whether the text can follow #SBATCH without quotes. There quotes, backslashes and # are
+// special.
 bool is_name(std::string_view text) {
   return text.find_first_of(" \t'\"\\#") == text.npos && one_line(text) == text;
 }
@@ -128,7 +130,8 @@ std::optional<std::int64_t> seconds_of_limit(std::string_view text) {
     numbers.push_back(*number);
   }
   if (numbers.size() > (has_days ? 4 : 3)) return std::nullopt;
-  // To days, hours, minutes, seconds. One or two numbers alone begin with minutes.
+  // Completes the numbers to days, hours, minutes and seconds. One or two numbers begin with
+  // minutes.
   if (!has_days) numbers.insert(numbers.begin(), numbers.size() < 3 ? 2 : 1, 0);
   numbers.resize(4);
   const std::int64_t minutes =
@@ -163,7 +166,7 @@ std::optional<std::vector<int>> numbers_of_gpus(std::string_view text) {
 std::optional<std::string> gpus_divided(std::string_view text, int nodes) {
   std::string divided;
   for (const std::string_view entry : split(text, ',')) {
-    const std::size_t type = entry.find(':') + 1;  // 0: none
+    const std::size_t type = entry.find(':') + 1;  // 0: no type
     const auto number = number_of(entry.substr(type)).value_or(1);
     if (number % nodes != 0) return std::nullopt;
     divided +=
@@ -183,7 +186,7 @@ int gpus_of_gres(std::string_view text) {
 }
 
 std::optional<std::string> for_sbatch_line(std::string_view value) {
-  // Slurm 22.05 would take a backslash here, but fails in a folder that has one in its name.
+  // Slurm 22.05 accepts a backslash here, but fails in a folder with one in its name.
   if (one_line(value) != value || value.find('\\') != value.npos) return std::nullopt;
   if (is_name(value)) return std::string(value);
   std::string quoted = "\"";

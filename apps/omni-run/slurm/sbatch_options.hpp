@@ -1,4 +1,5 @@
-// Options of sbatch, checked as sbatch itself would: a script that it refuses is not written.
+// Options of sbatch. They are checked as sbatch checks them, so that no script is written that it
+// refuses.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +18,17 @@ using SbatchOptions = std::map<std::string, std::string>;  // by name
 // Refuses values outside of Slurm's grammar.
 Status check_grammar(const SbatchOptions& options);
 
-// As an #SBATCH line writes it, quoted where it must be; nothing where no line can.
+// Returns the value as in an #SBATCH line, quoted if necessary; nothing if no line can have it.
 std::optional<std::string> for_sbatch_line(std::string_view value);
 
 struct NodeRange {
   int least = 1, most = 1;
 };
 std::optional<NodeRange> node_range(std::string_view text);              // "4", "2-4", "1k"
-std::optional<std::int64_t> seconds_of_limit(std::string_view text);     // 0: without an end
+std::optional<std::int64_t> seconds_of_limit(std::string_view text);     // 0: no limit
 std::optional<std::uint64_t> tasks_of_array(std::string_view text);      // "0-7", "1,3,5-9:2%4"
 std::optional<std::vector<int>> numbers_of_gpus(std::string_view text);  // "4", "h100:2,a100:1"
-// With each number divided; nothing where one cannot be.
+// Returns the text with each number divided; nothing if one is not divisible.
 std::optional<std::string> gpus_divided(std::string_view text, int nodes);
 int gpus_of_gres(std::string_view text);  // "gpu:h100:2,shard:1"
 

@@ -15,7 +15,7 @@ bool declares(const DarknetType& type, std::string_view key) {
   return std::ranges::find(type.keys, key, &Key::name) != type.keys.end();
 }
 
-// In the place of the line that counts, so that the section is the same as if the file said so.
+// Sets a key's value in the section, on the line that counts, as if the file had this value.
 void set(Section& section, std::string_view key, std::string value) {
   const auto last =
       std::ranges::find(section.options.rbegin(), section.options.rend(), key, &Option::key);

@@ -68,6 +68,7 @@ void read_common(DarknetLayerReader& reader) {
       layer.params[role].rate = rate;
   layer.load = !reader.options.flag("dontload", false);
   layer.stops_backward = reader.options.flag("stopbackward", false);
+  reader.name("stops_backward", "stopbackward");
   layer.inputs = {reader.index == 0 ? "data" : std::to_string(reader.index - 1)};
   layer.outputs = {std::to_string(reader.index)};
 }
@@ -82,8 +83,9 @@ Activation DarknetLayerReader::activation(std::string_view fallback) {
   return static_cast<Activation>(options.choice("activation", fallback, kActivationNames));
 }
 
-void DarknetLayerReader::name(std::string_view option, std::string_view key) {
-  if (options.has(key)) layer.places[std::string(option)] = {options.where(key), std::string(key)};
+void DarknetLayerReader::name(std::string_view option, std::string_view key, const char* note) {
+  if (options.has(key))
+    layer.places[std::string(option)] = {options.where(key), std::string(key), note};
 }
 
 std::string DarknetLayerReader::earlier(std::string_view key, int reference) {

@@ -21,8 +21,8 @@ struct DarknetLayerReader {
 
   // The activation key; only element-wise ones are known.
   Activation activation(std::string_view fallback);
-  // What the layer calls `option` is this key.
-  void name(std::string_view option, std::string_view key);
+  // Tells the layer that its `option` is this key. `note` follows a warning about it.
+  void name(std::string_view option, std::string_view key, const char* note = "");
   // The layer's output that a reference (negative: relative) means, refused when out of range.
   std::string earlier(std::string_view key, int reference);
   // Said when the net is to be trained; about the section, when the key is "".

@@ -66,7 +66,7 @@ constexpr std::string_view kKeysInVain =
     "weights_reject_freq=0 equidistant_point=0 num_sigmas_reject_badlabels=0 track=0 "
     "seq_scales= show_receptive_field=0";
 
-// The options that the command line has names for, where nothing has set them yet.
+// Reads the options that the command line has names for, unless they are set already.
 void read_named(OptionReader& options, NamedOptions& named) {
   const auto read = [&](auto& to, std::string_view key, auto&& from_file) {
     if (to)

@@ -81,7 +81,8 @@ void read_shortcut(DarknetLayerReader& reader) {
   OptionReader& options = reader.options;
   if (!options.has("from")) options.refuse("", "[shortcut] has no from", "add from=-3, say");
   reader.layer.inputs.push_back(reader.earlier("from", options.integer("from", -1, -(1 << 20))));
-  reader.name("inputs", "from");
+  reader.name("inputs", "from",
+              ", as in pjreddie's Darknet; AlexeyAB's adds what comes first in memory");
   reader.layer.options = SumOptions{.alpha = options.real("alpha", 1),
                                     .beta = options.real("beta", 1),
                                     .activation = reader.activation("linear")};

@@ -70,7 +70,7 @@ std::optional<std::vector<T>> list(std::string_view text) {
   }
 }
 
-// Also when it is written otherwise: .0 for 0.
+// Returns whether an option has its default value, also if it is written differently, as .0 for 0.
 bool is_default(const Option& option, const Key& key) {
   const auto value = number<double>(option.value);
   return option.value == key.fallback || (value && value == number<double>(key.fallback));

@@ -1,4 +1,4 @@
-// Parameters to and from Darknet's .weights.
+// Reads and writes parameters in Darknet's .weights files.
 #include "layers/formats/darknet/darknet.hpp"
 
 #include <fmt/format.h>

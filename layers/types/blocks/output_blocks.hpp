@@ -49,8 +49,7 @@ class ActivationBlock {
 
 // Batch normalisation and the activation after it, as a part of a layer. It has the statistics,
 // scale and shift. It submits the tasks that make them exact over all slices; for a single slice it
-// submits one task. [batchnorm] uses it, and [convolutional] and [connected] with
-// batch_normalize=1.
+// submits one task. Batchnorm layers use it, and convolutional and connected layers that normalise.
 class BatchnormBlock {
  public:
   BatchnormBlock(LayerBuilder& builder, Extent extent, Activation activation);

@@ -35,7 +35,7 @@ int next_number(std::string_view bytes, std::size_t& at) {
   return value;
 }
 
-bool is_netpbm(std::string_view bytes) {  // by how they begin
+bool is_netpbm(std::string_view bytes) {  // by their first bytes
   return bytes.starts_with("P5") || bytes.starts_with("P6");
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostFeatures = 1 << 24;  // the bound of inputs= of [net]
+constexpr std::int64_t kMostFeatures = 1 << 24;  // the bound of a net's inputs
 constexpr std::size_t kMostLabels = 1 << 16;
 constexpr double kLargestLabel = 1e15;  // doubles hold all integers up to it
 constexpr const char* kLibsvmLine = "a line is: label index:value index:value ...";
@@ -143,8 +143,8 @@ class LibsvmReader {
     if (index > most_)
       return refuse(fmt::format("index {} is beyond {} features", index, most_),
                     training_ ? "no net takes more"
-                              : fmt::format("the training file has no more; inputs={} in [net] "
-                                            "makes room",
+                              : fmt::format("the training file has no more; a net with "
+                                            "inputs={} has room",
                                             index));
     before = index;
     vectors_.features.push_back(static_cast<std::int32_t>(index - 1));

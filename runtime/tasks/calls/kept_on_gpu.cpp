@@ -85,7 +85,8 @@ void KeptOnGpu::Request::granted() {
   if (--awaited == 0) starpu_data_release_on_node(kept.gate_, STARPU_ACQUIRE_NO_NODE);
 }
 
-// Tasks that use the tensors next wait, because StarPU knows that the program has them.
+// The next tasks that use the tensors wait, because StarPU counts the tensors as taken by the
+// program.
 void KeptOnGpu::give_back() {
   if (kept_now == nullptr) return;
   KeptOnGpu* const kept = std::exchange(kept_now, nullptr);

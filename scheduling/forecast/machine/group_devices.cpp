@@ -7,7 +7,7 @@ namespace {
 
 using Devices = std::span<const std::size_t>;
 
-// How many samples a device can do in that time, up to `most`.
+// Returns how many samples a device can compute in that time, at most `most`.
 std::uint64_t samples_in(const Machine& machine, std::size_t device, double seconds,
                          std::uint64_t most, double flops_per_sample) {
   std::uint64_t done = 0;
@@ -23,7 +23,7 @@ std::uint64_t samples_in(const Machine& machine, std::size_t device, double seco
   return done;
 }
 
-// Neighbours of one kind.
+// Splits the devices where their kind changes.
 std::vector<Devices> kinds_of(const Machine& machine, Devices devices) {
   std::vector<Devices> kinds;
   for (std::size_t first = 0, end = 0; first < devices.size(); first = end) {

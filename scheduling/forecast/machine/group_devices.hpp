@@ -1,5 +1,5 @@
-// Where compute groups are on a machine: the devices of each, and the one that serves merged
-// layers.
+// GroupDevices places compute groups on a machine: the devices of each group, and the device that
+// computes the merged layers.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace omni {
 
 struct GroupDevices {
   std::vector<std::vector<std::size_t>> devices{};  // by group
-  std::optional<std::size_t> server{};              // of merged layers; none: nothing is merged
+  std::optional<std::size_t> server{};              // computes merged layers; none: there are none
 };
 
-// Uses all devices. No more groups than devices: each gets neighbours, of one kind where there are
-// as many groups as kinds. More share devices evenly, in order. Merged layers are on the device
-// that the machine says, which then computes nothing else, or on the first.
+// Places groups on all devices. A group gets neighbouring devices, of one kind if there are as many
+// groups as kinds. More groups than devices share devices evenly, in order. Merged layers are on
+// the device with `serves_merged`, which computes nothing else; without one, on the first device.
 GroupDevices place_on(const Machine& machine, int groups, bool merges);
 
-// How devices divide a mini-batch so that all take the same time.
+// A division of a mini-batch among devices, so that all take the same time.
 struct Division {
   double seconds = 0;
   std::vector<std::uint64_t> samples{};  // by device

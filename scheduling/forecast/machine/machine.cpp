@@ -8,16 +8,16 @@
 namespace omni {
 namespace {
 
-constexpr double kLeastSeconds = 1e-12;  // of a net without any flops, say
+constexpr double kLeastSeconds = 1e-12;  // s; a net may have no flops
 
-// At a size of a table; see Machine::seconds.
+// Returns the seconds for a size by the table, as Machine::seconds() says.
 double interpolated(const std::map<std::uint64_t, double>& table, std::uint64_t samples) {
   const auto size = static_cast<double>(samples);
   const auto line = [&](auto from, auto to) {
     const auto x = static_cast<double>(from->first), width = static_cast<double>(to->first) - x;
     return from->second + (to->second - from->second) * (size - x) / width;
   };
-  const auto to = table.lower_bound(samples);  // the least size that is no smaller
+  const auto to = table.lower_bound(samples);  // the smallest size that is not below `samples`
   const auto first = table.begin(), last = std::prev(table.end());
   if (to != table.end() && to->first == samples) return to->second;
   const double in_proportion = first->second * size / static_cast<double>(first->first);
@@ -27,7 +27,7 @@ double interpolated(const std::map<std::uint64_t, double>& table, std::uint64_t 
   return line(std::prev(to), to);
 }
 
-// Above 0, below 1.
+// Returns a random number between 0 and 1, without both.
 double unit(std::uint32_t high, std::uint32_t low) {
   const std::uint64_t bits = std::uint64_t{high} << 32 | low;
   return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
@@ -35,8 +35,8 @@ double unit(std::uint32_t high, std::uint32_t low) {
 
 }  // namespace
 
-// Libraries and compilers differ in the last bit of a logarithm: ticks of the clock hide that from
-// all but some 1 in 10^8 draws.
+// Libraries and compilers differ in the last bit of a logarithm. After rounding to the clock's
+// ticks only some 1 in 10^8 draws differ.
 double Machine::Device::variation(const Philox::Block& bits) const {
   if (law == Law::constant) return 1;
   const double logarithm = -std::log(unit(bits[0], bits[1]));
@@ -53,7 +53,7 @@ double Machine::seconds(std::size_t device, std::uint64_t samples, double flops_
   return std::max(each.overhead + flops_per_sample * size / each.flops_per_second, kLeastSeconds);
 }
 
-// Between two numbers of groups the throughput is interpolated; beyond the last it stays.
+// The throughput is interpolated between two numbers of groups, and constant beyond the last one.
 double Machine::slowdown(std::size_t device, std::size_t groups) const {
   std::map<std::uint64_t, double> gain = devices[device].gain;
   gain.emplace(1, 1);

@@ -18,7 +18,7 @@ struct Machine {
   // How the time of a mini-batch varies around its mean.
   enum class Law { constant, exponential, lognormal };
 
-  // What a GPU does at best: with it, times of single tasks can be forecast.
+  // The highest rates of a GPU, from which the times of single tasks are forecast.
   struct Roofline {
     std::array<double, 3> products{};  // flops per second of matrix products, by Precision
     double bytes_per_second = 0, seconds_per_task = 0;
@@ -26,25 +26,25 @@ struct Machine {
 
   struct Device {
     Kind kind = Kind::cpu;
-    std::map<std::uint64_t, double> seconds{};  // by mini-batch size, for one net; or for any net:
-    std::optional<double> merged_share{};       // of these seconds; by default that of flops
-    double overhead = 0;                        // s of each mini-batch
+    std::map<std::uint64_t, double> seconds{};  // by mini-batch size; empty: the rates below
+    std::optional<double> merged_share{};       // share of merged layers; none: that of flops
+    double overhead = 0;                        // s per mini-batch
     double flops_per_second = 0;
-    double half_size = 0;  // images at which half of that rate is reached
+    double half_size = 0;  // images per mini-batch that reach half of that rate
     Law law = Law::constant;
-    double sigma = 0;   // of the lognormal law
-    double memory = 0;  // bytes; 0: not said
+    double sigma = 0;   // standard deviation of the logarithm
+    double memory = 0;  // bytes; 0: not known
     std::optional<Roofline> roofline{};
-    // Throughput of several groups on the device, relative to one alone, by their number.
+    // The throughput of several groups on the device, relative to one group, by their number.
     std::map<std::uint64_t, double> gain{};
-    bool serves_merged = false;  // alone, where groups merge layers
-    int cores = 1;               // of a node
+    bool serves_merged = false;  // true: computes only merged layers, if there are any
+    int cores = 1;               // cores of a node
 
-    // By its law, around 1.
+    // Returns a random factor with the mean 1, by the device's law.
     double variation(const Philox::Block& bits) const;
   };
   // A node and a GPU have a link of their own, with both directions at once. Cores share a memory.
-  struct Link {  // without: nothing costs time
+  struct Link {  // by default sending takes no time
     double seconds = 0, bytes_per_second = 0;
     double work_per_message = 0, work_per_byte = 0;  // see ranks::Link
     double seconds_of(double bytes) const {
@@ -56,11 +56,13 @@ struct Machine {
   std::vector<Device> devices{};  // one for each device, in the order of the file
   Link link{};
 
-  // The mean for a mini-batch of one sample or more; above 0. `flops_per_sample`: forward and
-  // backward. A table is interpolated linearly. Outside, its outermost slope goes on, but a time
-  // never falls faster than in proportion to the size, and never with a larger size.
+  // Returns the mean time for a mini-batch of at least one sample, which is above 0.
+  // `flops_per_sample`: forward and backward. A table is interpolated linearly. Outside the table
+  // the outermost slope continues. But the time falls at most in proportion to the size, and never
+  // as the size grows.
   double seconds(std::size_t device, std::uint64_t samples, double flops_per_sample) const;
-  // How many times as long a group takes that shares the device with so many groups, itself too.
+  // Returns how many times as long a group takes if so many groups, itself included, share the
+  // device.
   double slowdown(std::size_t device, std::size_t groups) const;
 };
 

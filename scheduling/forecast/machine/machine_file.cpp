@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kDeepest = 8, kMostChildren = 4096, kMostReason = 100;
 
-// Counts the lines of what the library has read.
+// Counts the lines that the JSON library has read.
 struct ReadSoFar {
   int line = 1;
   char last = 0;
@@ -58,13 +58,14 @@ std::string reason_in(std::string_view text) {
   return one_line(text.substr(0, std::min(text.find("; last read"), kMostReason)));
 }
 
-// With the lines of all values, which the library does not keep: that of the key where there is
-// one.
+// A JSON document with the line of each value, which the library does not keep. A value with a key
+// has the key's line.
 struct LinedJson {
   Json root{};
   std::map<const Json*, int> lines{};
 
-  // `next`: the line of this node; then come those of what is in it.
+  // Notes the lines of a node and of its children. `next` points to the node's line; the children's
+  // lines follow.
   void note_lines(const Json& node, std::vector<int>::const_iterator& next) {
     lines[&node] = *next++;
     for (const Json& child : node)
@@ -78,8 +79,8 @@ Status parse_json(std::string_view text, const std::string& where, LinedJson& js
     std::set<std::string> keys{};
     std::size_t children = 0;
   };
-  std::vector<Open> open;  // from the root to where values go
-  std::vector<int> lines;  // of values, in their order
+  std::vector<Open> open;  // the objects and lists that are not closed, from the root
+  std::vector<int> lines;  // lines of all values, in the order of the text
   ReadSoFar so_far;
   std::optional<Error> problem;
   const auto refuse = [&](std::string what, int line) {
@@ -114,11 +115,11 @@ Status parse_json(std::string_view text, const std::string& where, LinedJson& js
     const auto good = text.substr(0, std::max<std::size_t>(error.byte, 1) - 1);
     refuse("is not JSON: " + reason_in(error.what()),
            1 + static_cast<int>(std::ranges::count(good, '\n')));
-  } catch (const Json::out_of_range& error) {  // a number: what follows it has been looked at
+  } catch (const Json::out_of_range& error) {  // the character behind the number is read
     refuse("is not JSON: " + reason_in(error.what()), so_far.line - (so_far.last == '\n'));
   }
   if (text.find('\0') != text.npos)
-    refuse("is not JSON: holds a zero byte", 1);  // taken for the end
+    refuse("is not JSON: holds a zero byte", 1);  // the library takes it for the end
   if (problem) return *std::move(problem);
   auto next = lines.cbegin();
   json.note_lines(json.root, next);
@@ -162,7 +163,8 @@ std::string one_of(std::string_view word, Words known) {
                       : fmt::format("did you mean \"{}\"?", near);
 }
 
-// Reads straight through. The first problem is kept, and what is refused reads as its default.
+// Reads the whole machine. It keeps the first problem, and uses the default for a value that it
+// refuses.
 class MachineReader {
  public:
   MachineReader(const LinedJson& json, const std::string& where) : json_(json), where_(where) {}
@@ -193,7 +195,7 @@ class MachineReader {
   }
 
  private:
-  static const Json* find(const Json& object, std::string_view key) {  // null: there is none
+  static const Json* find(const Json& object, std::string_view key) {  // null: no such key
     const auto place = object.find(key);
     return place == object.end() ? nullptr : &*place;
   }
@@ -235,7 +237,7 @@ class MachineReader {
     return fallback.value_or(1);
   }
 
-  // The number of a known word.
+  // Returns the position of a word among the known ones.
   std::size_t choice(const Json& node, std::string_view key, const std::string& word, Words known) {
     const auto place = std::ranges::find(known, word);
     if (place != known.end()) return place - known.begin();
@@ -278,7 +280,7 @@ class MachineReader {
       devices.insert(devices.end(), static_cast<std::size_t>(count), device);
   }
 
-  // Values by whole numbers, which are keys.
+  // Reads a table whose keys are whole numbers.
   void read_table(const Json& table, std::string_view key, const Range& keys, const Range& values,
                   std::string hint, std::map<std::uint64_t, double>& into) {
     if (!table.is_object() || table.empty())

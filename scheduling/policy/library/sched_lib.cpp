@@ -1,5 +1,5 @@
-// What StarPU asks a library of scheduling policies for. It gives our policy to any StarPU program:
-// STARPU_SCHED_LIB=.../libomni_sched.so STARPU_SCHED=omni.
+// The functions that StarPU calls in a library of scheduling policies. With them any StarPU program
+// can use our policy: STARPU_SCHED_LIB=.../libomni_sched.so STARPU_SCHED=omni.
 #include <starpu_scheduler.h>
 
 #include <string_view>

@@ -2,6 +2,7 @@
 // same of a machine: strategy by strategy, whatever limits it.
 #include <gtest/gtest.h>
 
+#include "tests/support/net_text.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -13,24 +14,9 @@ constexpr int kNodes = 4, kEvery = 16;  // mini-batches of each group from meeti
 // kUnsettled, too.
 constexpr int kMiniBatches = 10 * kEvery, kUnsettled = 650;
 
-const char* const kNet = R"([net]
-batch=16
-height=12
-width=12
-channels=1
-learning_rate=1e-6
-[convolutional]
-filters=8
-size=3
-activation=relu
-[connected]
-output=40
-activation=relu
-[connected]
-output=10
-activation=linear
-[softmax]
-)";
+const std::string kNet = net(16, {12, 12, 1}, "learning_rate=1e-6\n") +
+                         convolutional(8, "relu", "") + connected(40, "relu") + connected(10) +
+                         layer("softmax");
 
 class ClockAndPlan : public testing::TestWithParam<const char*> {
  protected:

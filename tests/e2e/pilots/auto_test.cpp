@@ -9,6 +9,7 @@
 #include <regex>
 #include <thread>
 
+#include "tests/support/net_text.hpp"
 #include "tests/support/omni_perf.hpp"
 #include "tests/support/omni_run.hpp"
 
@@ -19,26 +20,9 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kAutoNet = R"([net]
-batch=8
-height=12
-width=12
-channels=1
-learning_rate=0.05
-momentum=0.9
-[convolutional]
-filters=6
-size=3
-pad=1
-activation=relu
-[maxpool]
-size=2
-stride=2
-[connected]
-output=10
-activation=linear
-[softmax]
-)";
+const std::string kAutoNet = net(8, {12, 12, 1}, "learning_rate=0.05\nmomentum=0.9\n") +
+                             convolutional(6, "relu") + layer("maxpool", "size=2\nstride=2\n") +
+                             connected(10) + layer("softmax");
 
 class Auto : public testing::Test {
  protected:

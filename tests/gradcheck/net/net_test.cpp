@@ -11,128 +11,43 @@
 
 #include "runtime/tasks/host_access.hpp"
 #include "tests/gradcheck/net/whole_net.hpp"
+#include "tests/support/net_text.hpp"
 
 namespace omni {
 namespace {
 
 // Smooth activations; every blob-sharing construct: route, shortcut, two consumers, and a joining
 // layer between them. (stopbackward cuts one path.)
-constexpr const char* kNet = R"([net]
-batch=5
-height=7
-width=6
-channels=2
-[convolutional]
-filters=6
-size=3
-pad=1
-activation=tanh
-[convolutional]
-filters=6
-size=3
-pad=1
-batch_normalize=1
-activation=logistic
-[shortcut]
-from=-2
-activation=linear
-[normalization]
-alpha=0.01
-size=3
-[route]
-layers=-1,0
-[avgpool]
-size=2
-stride=2
-padding=0
-[batchnorm]
-[activation]
-activation=tanh
-[connected]
-output=8
-batch_normalize=1
-activation=tanh
-[connected]
-output=4
-activation=linear
-[softmax]
-)";
+const std::string kNet =
+    test::net(5, {7, 6, 2}) + test::convolutional(6, "tanh") +
+    test::convolutional(6, "logistic", "pad=1\nbatch_normalize=1\n") +
+    test::layer("shortcut", "from=-2\nactivation=linear\n") +
+    test::layer("normalization", "alpha=0.01\nsize=3\n") + test::layer("route", "layers=-1,0\n") +
+    test::layer("avgpool", "size=2\nstride=2\npadding=0\n") + test::layer("batchnorm") +
+    test::layer("activation", "activation=tanh\n") +
+    test::layer("connected", "output=8\nbatch_normalize=1\nactivation=tanh\n") +
+    test::connected(4) + test::layer("softmax");
 
 // The layers that ResNets do not have, with their own loss.
-constexpr const char* kUncommonNet = R"([net]
-batch=5
-height=5
-width=6
-channels=2
-[local]
-filters=4
-size=3
-pad=1
-stride=2
-activation=tanh
-[local]
-filters=3
-size=2
-activation=logistic
-[deconvolutional]
-filters=3
-size=4
-stride=2
-padding=1
-activation=tanh
-[deconvolutional]
-filters=2
-size=2
-stride=3
-batch_normalize=1
-activation=tanh
-[connected]
-output=4
-activation=linear
-[logistic]
-)";
+const std::string kUncommonNet =
+    test::net(5, {5, 6, 2}) +
+    test::layer("local", "filters=4\nsize=3\npad=1\nstride=2\nactivation=tanh\n") +
+    test::layer("local", "filters=3\nsize=2\nactivation=logistic\n") +
+    test::layer("deconvolutional", "filters=3\nsize=4\nstride=2\npadding=1\nactivation=tanh\n") +
+    test::layer("deconvolutional",
+                "filters=2\nsize=2\nstride=3\nbatch_normalize=1\nactivation=tanh\n") +
+    test::connected(4) + test::layer("logistic");
 
 // Activations whose gradient needs the value before them, in every kind of layer that ends in one.
-constexpr const char* kKeptInputNet = R"([net]
-batch=5
-height=6
-width=6
-channels=2
-[convolutional]
-filters=4
-size=3
-pad=1
-activation=mish
-[convolutional]
-filters=4
-size=3
-pad=1
-batch_normalize=1
-activation=swish
-[shortcut]
-from=-2
-activation=gelu
-[local]
-filters=3
-size=3
-stride=2
-activation=gelu
-[deconvolutional]
-filters=2
-size=2
-stride=2
-activation=mish
-[activation]
-activation=swish
-[connected]
-output=4
-batch_normalize=1
-activation=mish
-[connected]
-output=4
-activation=linear
-[softmax]
-)";
+const std::string kKeptInputNet =
+    test::net(5, {6, 6, 2}) + test::convolutional(4, "mish") +
+    test::convolutional(4, "swish", "pad=1\nbatch_normalize=1\n") +
+    test::layer("shortcut", "from=-2\nactivation=gelu\n") +
+    test::layer("local", "filters=3\nsize=3\nstride=2\nactivation=gelu\n") +
+    test::layer("deconvolutional", "filters=2\nsize=2\nstride=2\nactivation=mish\n") +
+    test::layer("activation", "activation=swish\n") +
+    test::layer("connected", "output=4\nbatch_normalize=1\nactivation=mish\n") +
+    test::connected(4) + test::layer("softmax");
 
 void move(const Param& param, const std::vector<double>& direction, double amount) {
   const HostAccess access(*param.value, HostAccess::Mode::write);
@@ -140,7 +55,7 @@ void move(const Param& param, const std::vector<double>& direction, double amoun
     access.f32()[i] += static_cast<float>(amount * direction[i]);
 }
 
-class WholeNetOf : public testing::TestWithParam<const char*> {};
+class WholeNetOf : public testing::TestWithParam<std::string> {};
 
 TEST_P(WholeNetOf, GradientsAreThoseOfTheLoss) {
   const auto session = Session::start({});
@@ -228,24 +143,9 @@ TEST(WholeNet, NormalisesOneSliceInOneTaskEachWay) {
 TEST(WholeNet, TakesAnActivationsGradientTogetherWithTheBiass) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);
-  constexpr const char* kBiases = R"([net]
-batch=4
-height=6
-width=6
-channels=3
-[convolutional]
-filters=4
-size=3
-activation=relu
-[convolutional]
-filters=4
-size=3
-activation=linear
-[connected]
-output=3
-activation=elu
-[softmax]
-)";
+  const std::string kBiases = test::net(4, {6, 6, 3}) + test::convolutional(4, "relu", "") +
+                              test::convolutional(4, "linear", "") + test::connected(3, "elu") +
+                              test::layer("softmax");
   const auto count = [](const std::vector<CapturedTask>& tasks, const char* codelet) {
     return std::ranges::count(tasks, codelet, &CapturedTask::codelet);
   };
@@ -272,69 +172,23 @@ TEST(WholeNet, NormalisesImages) {
 
 // Connected layers large enough to be split by neurons: one that reads images, one whose last block
 // is narrow, and one that sends its gradient on and keeps the values before its activation.
-constexpr const char* kSplitNet = R"([net]
-batch=5
-height=16
-width=16
-channels=4
-[connected]
-output=1030
-activation=tanh
-[connected]
-output=1024
-activation=swish
-[connected]
-output=4
-activation=linear
-[softmax]
-)";
+const std::string kSplitNet = test::net(5, {16, 16, 4}) + test::connected(1030, "tanh") +
+                              test::connected(1024, "swish") + test::connected(4) +
+                              test::layer("softmax");
 
 // Residual blocks: the normalisation makes the sum. The second one has a projection, whose input
 // has three readers.
-constexpr const char* kResidualNet = R"([net]
-batch=5
-height=6
-width=6
-channels=2
-[convolutional]
-filters=6
-size=3
-pad=1
-batch_normalize=1
-activation=tanh
-[convolutional]
-filters=6
-size=3
-pad=1
-batch_normalize=1
-activation=linear
-[shortcut]
-from=-2
-activation=tanh
-[convolutional]
-filters=8
-size=3
-stride=2
-batch_normalize=1
-activation=linear
-[route]
-layers=-2
-[convolutional]
-filters=8
-size=3
-stride=2
-batch_normalize=1
-activation=linear
-[shortcut]
-from=-3
-activation=logistic
-[connected]
-output=4
-activation=linear
-[softmax]
-)";
+const std::string kResidualNet = test::net(5, {6, 6, 2}) +
+                                 test::convolutional(6, "tanh", "pad=1\nbatch_normalize=1\n") +
+                                 test::convolutional(6, "linear", "pad=1\nbatch_normalize=1\n") +
+                                 test::layer("shortcut", "from=-2\nactivation=tanh\n") +
+                                 test::convolutional(8, "linear", "stride=2\nbatch_normalize=1\n") +
+                                 test::layer("route", "layers=-2\n") +
+                                 test::convolutional(8, "linear", "stride=2\nbatch_normalize=1\n") +
+                                 test::layer("shortcut", "from=-3\nactivation=logistic\n") +
+                                 test::connected(4) + test::layer("softmax");
 
-std::string name_of(const testing::TestParamInfo<const char*>& net) {
+std::string name_of(const testing::TestParamInfo<std::string>& net) {
   return std::array{"usual", "uncommon", "kept_input", "split", "residual"}[net.index];
 }
 
@@ -343,32 +197,11 @@ INSTANTIATE_TEST_SUITE_P(, WholeNetOf,
                                          kResidualNet),
                          name_of);
 
-constexpr const char* kFrozen = R"([net]
-batch=4
-height=5
-width=5
-channels=2
-[convolutional]
-filters=3
-size=3
-batch_normalize=1
-activation=tanh
-[convolutional]
-filters=4
-size=1
-activation=tanh
-stopbackward=1
-[convolutional]
-filters=2
-size=1
-activation=tanh
-[route]
-layers=-2
-[connected]
-output=4
-activation=linear
-[softmax]
-)";
+const std::string kFrozen =
+    test::net(4, {5, 5, 2}) + test::convolutional(3, "tanh", "batch_normalize=1\n") +
+    test::layer("convolutional", "filters=4\nsize=1\nactivation=tanh\nstopbackward=1\n") +
+    test::layer("convolutional", "filters=2\nsize=1\nactivation=tanh\n") +
+    test::layer("route", "layers=-2\n") + test::connected(4) + test::layer("softmax");
 
 // In the layer with stopbackward, in all before it and in a branch that ends nowhere nothing
 // learns, as in Darknet; in front everything does, whatever it reads.

@@ -6,6 +6,7 @@
 
 #include "runtime/rng.hpp"
 #include "tests/support/images/jpeg_writer.hpp"
+#include "tests/support/net_text.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni::test {
@@ -34,33 +35,11 @@ inline void make_image_folder(const std::filesystem::path& root, int train = 30,
 }
 
 // Three outputs, every augmentation.
-inline constexpr const char* kImageNet = R"([net]
-batch=12
-height=16
-width=16
-channels=3
-learning_rate=0.02
-momentum=0.9
-min_crop=16
-max_crop=24
-flip=1
-angle=7
-aspect=1.2
-saturation=1.1
-exposure=1.1
-[convolutional]
-filters=8
-size=3
-pad=1
-activation=leaky
-[maxpool]
-size=2
-stride=2
-[avgpool]
-[connected]
-output=3
-activation=linear
-[softmax]
-)";
+inline const std::string kImageNet =
+    net(12, {16, 16, 3},
+        "learning_rate=0.02\nmomentum=0.9\nmin_crop=16\nmax_crop=24\nflip=1\nangle=7\naspect=1."
+        "2\nsaturation=1.1\nexposure=1.1\n") +
+    convolutional(8, "leaky") + layer("maxpool", "size=2\nstride=2\n") + layer("avgpool") +
+    connected(3) + layer("softmax");
 
 }  // namespace omni::test

@@ -123,23 +123,9 @@ TEST_F(Adam, a_tiny_net_learns_as_by_hand) {
 
 // With a convolution in front, there are replicas; gradients are as old as they come.
 TEST_F(Adam, groups_learn) {
-  test::GroupTraining run(R"([net]
-batch=6
-height=8
-width=8
-channels=1
-learning_rate=0.005
-adam=1
-[convolutional]
-filters=5
-size=3
-pad=1
-activation=tanh
-[connected]
-output=3
-activation=linear
-[softmax]
-)",
+  test::GroupTraining run(test::net(6, {8, 8, 1}, "learning_rate=0.005\nadam=1\n") +
+                              test::convolutional(5, "tanh") + test::connected(3) +
+                              test::layer("softmax"),
                           3);
   run.train({.iterations = 300, .strategy = async()});
   EXPECT_LT(run.reports.back().average_loss, 0.5 * run.reports.front().loss);

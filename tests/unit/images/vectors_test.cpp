@@ -19,18 +19,17 @@ TEST(CheckInput, OfChannels) {
   EXPECT_EQ(refusal({}, {5, 5, 1}, {3, 3, 3}), "");
   EXPECT_EQ(refusal({}, {5, 5, 3}, {3, 3, 1}), "");
   EXPECT_EQ(refusal({}, {5, 5, 2}, {3, 3, 3}),
-            "x: has images of 2 channels, but the net wants 3 (set channels=2 in [net])");
+            "x: has images of 2 channels, but the net wants 3 (give the net channels=2)");
   EXPECT_NE(refusal({}, {5, 5, 3}, {3, 3, 4}), "");
 }
 
 TEST(CheckInput, OfVectors) {
   EXPECT_EQ(refusal({.flat = true}, {4, 2, 3}, {1, 1, 24}), "");
   EXPECT_EQ(refusal({.flat = true}, {4, 2, 3}, {1, 1, 3}),
-            "x: has 24 values per image, but the net wants 3 (set inputs=24 in [net])");
-  EXPECT_EQ(
-      refusal({.flat = true}, {0, 0, 3}, {1, 1, 24}),
-      "x: has images of all sizes, but the net wants vectors (give height, width and channels "
-      "in [net] instead of inputs)");
+            "x: has 24 values per image, but the net wants 3 (give the net inputs=24)");
+  EXPECT_EQ(refusal({.flat = true}, {0, 0, 3}, {1, 1, 24}),
+            "x: has images of all sizes, but the net wants vectors (give the net height, width "
+            "and channels instead of inputs)");
 }
 
 // Channel by channel, as Darknet has images; whatever else was asked for.

@@ -8,27 +8,14 @@
 #include "scheduling/checkpoint/training_checkpoint.hpp"
 #include "tests/support/deterministic_session.hpp"
 #include "tests/support/group_training.hpp"
+#include "tests/support/net_text.hpp"
 
 namespace omni {
 namespace {
 
-constexpr const char* kGuardedNet = R"([net]
-batch=12
-height=8
-width=8
-channels=1
-learning_rate=0.02
-momentum=0.5
-[convolutional]
-filters=4
-size=3
-activation=tanh
-batch_normalize=1
-[connected]
-output=3
-activation=linear
-[softmax]
-)";
+const std::string kGuardedNet = test::net(12, {8, 8, 1}, "learning_rate=0.02\nmomentum=0.5\n") +
+                                test::convolutional(4, "tanh", "batch_normalize=1\n") +
+                                test::connected(3) + test::layer("softmax");
 
 // Of 1024 images.
 constexpr std::uint64_t kWindow = 85, kSnapshot = 2 * kWindow;

@@ -8,75 +8,26 @@
 #include "scheduling/strategies/registry.hpp"
 #include "tests/support/deterministic_session.hpp"
 #include "tests/support/group_training.hpp"
+#include "tests/support/net_text.hpp"
 
 namespace omni {
 namespace {
 
 // Statistics, masks, a residual sum, a pool that takes over a relu's gradient, and a large
 // connected layer, which is updated in backward.
-constexpr const char* kEverything = R"([net]
-batch=6
-height=16
-width=16
-channels=1
-learning_rate=0.02
-momentum=0.9
-decay=0.01
-[convolutional]
-filters=4
-size=3
-pad=1
-batch_normalize=1
-activation=leaky
-[convolutional]
-filters=4
-size=3
-pad=1
-batch_normalize=1
-activation=linear
-[shortcut]
-from=-2
-activation=relu
-[convolutional]
-filters=4
-size=3
-pad=1
-activation=relu
-[maxpool]
-size=2
-[dropout]
-probability=0.3
-[connected]
-output=4100
-activation=relu
-[dropout]
-[connected]
-output=3
-activation=linear
-[softmax]
-)";
+const std::string kEverything =
+    test::net(6, {16, 16, 1}, "learning_rate=0.02\nmomentum=0.9\ndecay=0.01\n") +
+    test::convolutional(4, "leaky", "pad=1\nbatch_normalize=1\n") +
+    test::convolutional(4, "linear", "pad=1\nbatch_normalize=1\n") +
+    test::layer("shortcut", "from=-2\nactivation=relu\n") + test::convolutional(4, "relu") +
+    test::layer("maxpool", "size=2\n") + test::layer("dropout", "probability=0.3\n") +
+    test::connected(4100, "relu") + test::layer("dropout") + test::connected(3) +
+    test::layer("softmax");
 
 // It has no joined slices, so all groups' first layers are replicated.
-constexpr const char* kPlain = R"([net]
-batch=8
-height=8
-width=8
-channels=1
-learning_rate=0.02
-momentum=0.9
-[convolutional]
-filters=4
-size=3
-pad=1
-activation=relu
-[connected]
-output=12
-activation=relu
-[connected]
-output=3
-activation=linear
-[softmax]
-)";
+const std::string kPlain = test::net(8, {8, 8, 1}, "learning_rate=0.02\nmomentum=0.9\n") +
+                           test::convolutional(4, "relu") + test::connected(12, "relu") +
+                           test::connected(3) + test::layer("softmax");
 
 std::string with(const std::string& cfg, const std::string& options) {
   return std::string(cfg).insert(std::string("[net]\n").size(), options);

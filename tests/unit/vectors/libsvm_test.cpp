@@ -136,8 +136,8 @@ TEST_F(Libsvm, malformed_lines_are_refused) {
 
 TEST_F(Libsvm, a_test_file_has_what_training_has) {
   refused(pair_of("0 2:1\n", "0 1:1\n0 3:1\n"),
-          "test:2: index 3 is beyond 2 features (the training file has no more; inputs=3 in [net] "
-          "makes room)");
+          "test:2: index 3 is beyond 2 features (the training file has no more; a net with "
+          "inputs=3 has room)");
   refused(pair_of("0 2:1\n1 1:1\n", "0 1:1\n2 1:1\n"),
           "test:2: the training file has no label '2' (do the two files belong together?)");
 }
@@ -190,10 +190,10 @@ TEST_F(Libsvm, is_named_as_one_file_or_two) {
                                         ": one LIBSVM file alone has no test vectors (give two, "
                                         "train.svm,test.svm, or --hold-out 0.1, or --no-test)");
   EXPECT_EQ(message(open(at("a"), {1, 1, 2}, true, false)),
-            at("a") + ": has 3 values per image, but the net wants 2 (set inputs=3 in [net])");
+            at("a") + ": has 3 values per image, but the net wants 2 (give the net inputs=3)");
   EXPECT_EQ(message(open(at("a"), {28, 28, 3}, false, false)),
             at("a") +
-                ": holds vectors, but the net takes images (set inputs=3 in [net], in place "
+                ": holds vectors, but the net takes images (give the net inputs=3, in place "
                 "of height, width and channels)");
   EXPECT_NE(message(open(at("a") + ",/nowhere")).find("/nowhere: cannot open"), std::string::npos);
   EXPECT_EQ(message(open("synthetic:8", {1, 1, 3}, true, true, true)),

@@ -126,8 +126,8 @@ TEST(SyntheticVectors, are_named_with_three_numbers) {
   const auto wider = open("synthetic-vectors:5:300:2");
   ASSERT_FALSE(wider);
   EXPECT_EQ(wider.error().message(),
-            "synthetic-vectors:5:300:2: has 300 values per image, but the net wants 54 (set "
-            "inputs=300 in [net])");
+            "synthetic-vectors:5:300:2: has 300 values per image, but the net wants 54 (give "
+            "the net inputs=300)");
 }
 
 }  // namespace
