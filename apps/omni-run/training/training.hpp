@@ -67,8 +67,6 @@ class TrainCommand {
   Status train();
   Status ended(Status status);
   PilotOptions pilot_options();
-  // Returns an option of the pilot that the user gave; null: none.
-  const PilotOption* option_given(const PilotType& type) const;
   TrainerOptions lengths();
   TrainerEvents events();
   // Calls one of MetricsLog's functions to write `facts`. A failure is only a warning, so that it
