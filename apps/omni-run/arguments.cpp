@@ -1,8 +1,11 @@
 #include "apps/omni-run/arguments.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <ranges>
+#include <utility>
 
 #include "apps/omni-run/training_arguments.hpp"
 #include "layers/formats/darknet/darknet.hpp"
@@ -71,6 +74,42 @@ std::string strategy_help() {
   return "How groups share what they learn; default: async with several groups, else sync. One "
          "of:" +
          names + summaries;
+}
+
+std::string strategy_option_help(const DeclaredOption& option) {
+  using Names = std::vector<std::string_view>;
+  Names users;
+  std::vector<std::pair<double, Names>> usual;  // values, each with its strategies
+  for (const StrategyType& type : strategy_types() | std::views::reverse) {
+    const OptionUse* const use = find_use(type, option.name);
+    if (use == nullptr) continue;
+    users.push_back(type.name);
+    if (!use->usual) continue;
+    if (usual.empty() || usual.back().first != *use->usual)
+      usual.emplace_back(*use->usual, Names());
+    usual.back().second.push_back(type.name);
+  }
+  std::string help = fmt::format("{}: {}", fmt::join(users, ", "), option.help);
+  for (const char* before = "; default: "; const auto& [value, names] : usual) {
+    help += fmt::format("{}{}", std::exchange(before, ", "), value);
+    if (usual.size() > 1) help += fmt::format(" ({})", fmt::join(names, ", "));
+  }
+  return help;
+}
+
+void describe_declared(OptionTable& add, const DeclaredOption& option, OptionValues& values,
+                       OptionRules rules, std::string help) {
+  using Kind = OptionRange::Kind;
+  const auto& [kind, least, most] = option.range;
+  OptionValue& value = values.by_name[std::string(option.name)];
+  Target target = &value.number;
+  if (kind == Kind::flag) target = &value.flag;
+  if (kind == Kind::text) target = &value.text;
+  if (kind == Kind::text) rules.check = not_empty;
+  if (kind == Kind::number) rules.check = number(least, most);
+  if (kind == Kind::whole)
+    rules.check = whole_number(static_cast<std::uint64_t>(least), static_cast<std::uint64_t>(most));
+  add(fmt::format("{} {}", option.name, option.value), target, std::move(rules), std::move(help));
 }
 
 }  // namespace omni

@@ -23,7 +23,6 @@ struct GroupArguments {
   std::optional<bool> guard{};   // none: true; see Guard
   FullyConnected fully_connected = FullyConnected::merged;
   std::string strategy{};  // "": async with several groups, otherwise sync
-  std::string batches{};   // samples of each group's mini-batches
   StrategyOptions strategy_options{};
 };
 
@@ -48,7 +47,7 @@ struct TrainArguments : NetRunArguments {
   int keep = 2;
   std::string resume = "none";
   bool other_data = false, stage = false;
-  OwnOptions pilots{};
+  OptionValues pilots{};
   double patience = 300;  // seconds to wait for a rank that does not answer
 };
 
@@ -64,6 +63,11 @@ void describe_fully_connected(auto& add, FullyConnected& fully_connected) {
 Taker take_groups(GroupArguments& groups);
 std::string group_count(std::string& value);
 std::string strategy_help();  // the names and summaries of all strategies
+// Names the strategies that use the option, and their usual values.
+std::string strategy_option_help(const DeclaredOption& option);
+// Adds the row of an option that a strategy or a pilot declares.
+void describe_declared(OptionTable& add, const DeclaredOption& option, OptionValues& values,
+                       OptionRules rules, std::string help);
 
 void describe(auto& add, GroupArguments& groups) {
   const char* const one = "leave one of them out";
@@ -109,29 +113,8 @@ void describe(auto& add, GroupArguments& groups) {
 
   add.group("Strategies");
   add("--strategy NAME", &groups.strategy, {.check = not_empty}, strategy_help());
-  add("--sync-every MINI-BATCHES", &options.sync_every, {.check = range(1, 1 << 20)},
-      "sma, local, elastic: mini-batches of each group between two meetings; default: 1 (sma), 16 "
-      "(local, elastic)");
-  add("--alpha SHARE", &options.alpha, {.check = number(1e-6, 1)},
-      "sma: share of its distance to the average that a model moves; default: 1 / groups");
-  add("--central-momentum SHARE", &options.central_momentum, {.check = number(0, 0.999999)},
-      "sma, elastic: momentum of the average; default: 0.9 (sma), 0 (elastic). Unless it is 0, the "
-      "models of elastic step without the net's momentum");
-  add("--outer-rate RATE", &options.outer_rate, {.check = number(1e-6, 100)},
-      "local: learning rate of the outer step; default: 1");
-  add("--outer-momentum SHARE", &options.outer_momentum, {.check = number(0, 0.999999)},
-      "local: Nesterov momentum of the outer step; default: 0");
-  add("--group-batches SAMPLES", &groups.batches, {.check = not_empty},
-      "hogbatch, adaptive: samples of each group's mini-batch, as in '3x4,64'; adaptive, with "
-      "bounds: '3x4:1-16,64:16-256'");
-  add("--batch-rate POWER", &options.batch_rate, {.check = number(0, 1)},
-      "hogbatch, adaptive: learning rate of a mini-batch: the given one times (its size / the "
-      "largest size) ^ POWER; 0: the same for all, 1: in proportion; default: 0.5");
-  add("--adapt-factor FACTOR", &options.adapt_factor, {.check = number(1, 1024)},
-      "adaptive: factor by which mini-batches grow and shrink; default: 2");
-  add("--adapt-weight WEIGHT", &options.adapt_weight, {.check = number(1e-6, 1)},
-      "adaptive: weight of an update by the smallest mini-batch, in the balance of updates; "
-      "default: 1");
+  for (const DeclaredOption* option : strategy_options())
+    describe_declared(add, *option, options.own, {}, strategy_option_help(*option));
 }
 
 void describe(auto& add, ArrivalArguments& arrivals) {
@@ -191,15 +174,11 @@ void describe(auto& add, TrainArguments& train) {
   describe_damaged_images(add, train.data);
 
   for (const PilotType& type : pilot_types())
-    for (const PilotOption& option : type.options) {
+    for (const DeclaredOption& option : type.options) {
       add.group(std::string(option.group));
-      OwnOption& own = train.pilots[std::string(option.name)];
-      const std::string name = fmt::format("{} {}", option.name, option.value);
       OptionRules rules;
       if (type.needs_tests) rules.excludes = {{"--no-test"}};
-      if (!option.value.empty()) rules.check = whole_number(option.least, kMost);
-      add(name, option.value.empty() ? Target(&own.flag) : Target(&own.number), std::move(rules),
-          std::string(option.help));
+      describe_declared(add, option, train.pilots, std::move(rules), std::string(option.help));
     }
 
   add.group("Several ranks");

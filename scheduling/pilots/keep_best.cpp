@@ -32,20 +32,20 @@ class KeepBest : public Pilot {
   double best_ = -1;  // accuracy; -1: none yet
 };
 
-constexpr std::string_view kKeepBest = "--keep-best";
+constexpr DeclaredOption kKeepBest{
+    "--keep-best",
+    "",
+    "Keep the checkpoint with the best test accuracy, too; OUT/best is a link to it",
+    {},
+    "Checkpoints"};
 
 const PilotRegistration keep_best_registration(
     {.name = "keep-best",
-     .options = {{.name = kKeepBest,
-                  .value = "",
-                  .group = "Checkpoints",
-                  .help =
-                      "Keep the checkpoint with the best test accuracy, too; OUT/best is a link "
-                      "to it"}},
+     .options = {kKeepBest},
      .needs_tests = true,
      .saves = true,
      .make = [](const PilotOptions& options) -> std::unique_ptr<Pilot> {
-       return options.given(kKeepBest) != nullptr ? std::make_unique<KeepBest>() : nullptr;
+       return options.own.given(kKeepBest) != nullptr ? std::make_unique<KeepBest>() : nullptr;
      }});
 
 }  // namespace

@@ -47,20 +47,18 @@ class Patience : public Pilot {
   std::uint64_t in_vain_ = 0;  // tests since the best one
 };
 
-constexpr std::string_view kPatienceTests = "--patience-tests";
+constexpr DeclaredOption kPatienceTests{
+    "--patience-tests", "N",
+    "The training is complete when the test accuracy has not risen for N tests", whole_from(1),
+    "Output"};
 
 const PilotRegistration patience_registration(
     {.name = "patience",
-     .options = {{.name = kPatienceTests,
-                  .value = "N",
-                  .group = "Output",
-                  .help = "The training is complete when the test accuracy has not risen for N "
-                          "tests",
-                  .least = 1}},
+     .options = {kPatienceTests},
      .needs_tests = true,
      .make = [](const PilotOptions& options) -> std::unique_ptr<Pilot> {
-       const OwnOption* const tests = options.given(kPatienceTests);
-       return tests != nullptr ? std::make_unique<Patience>(*tests->number) : nullptr;
+       const auto tests = options.own.number(kPatienceTests);
+       return tests ? std::make_unique<Patience>(static_cast<std::uint64_t>(*tests)) : nullptr;
      }});
 
 }  // namespace

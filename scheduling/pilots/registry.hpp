@@ -4,25 +4,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "scheduling/strategies/async.hpp"
+#include "scheduling/strategies/own_options.hpp"
 #include "scheduling/training/pilot.hpp"
 
 namespace omni {
-
-// The value that the user gave for an option that a pilot adds.
-struct OwnOption {
-  bool flag = false;
-  std::optional<std::uint64_t> number{};
-  bool given() const { return flag || number; }
-};
-using OwnOptions = std::map<std::string, OwnOption, std::less<>>;  // by name
 
 // The settings from which pilots are made.
 struct PilotOptions {
@@ -36,25 +26,12 @@ struct PilotOptions {
   int least_groups = 1;
   Workers workers{1, 0};
   Asynchrony asynchrony = Asynchrony::free;
-  OwnOptions own{};
-
-  const OwnOption* given(std::string_view name) const {  // null: the user did not give it
-    const auto found = own.find(name);
-    return found != own.end() && found->second.given() ? &found->second : nullptr;
-  }
-};
-
-// An option that a pilot adds to the command line.
-struct PilotOption {
-  std::string_view name;
-  std::string_view value;  // placeholder of its number in the help, as "N"; "": it is a flag
-  std::string_view group, help;
-  std::uint64_t least = 0;
+  OptionValues own{};  // of the options that pilots declare
 };
 
 struct PilotType {
   std::string_view name;
-  std::vector<PilotOption> options{};
+  std::vector<DeclaredOption> options{};
   // True: the pilot assumes that every mini-batch has the net's size.
   bool counts_iterations = false;
   bool needs_tests = false;    // it needs a test set

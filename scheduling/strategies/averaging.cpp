@@ -6,6 +6,7 @@
 #include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "scheduling/strategies/registry.hpp"
+#include "scheduling/strategies/shared_options.hpp"
 
 namespace omni {
 
@@ -125,10 +126,19 @@ void Averaging::take(std::span<const double> numbers) {
 
 namespace {
 
+constexpr DeclaredOption kAlpha{
+    "--alpha", "SHARE",
+    "share of its distance to the average that a model moves; default: 1 / groups",
+    number_from(1e-6, 1)};
+constexpr DeclaredOption kOuterRate{"--outer-rate", "RATE", "learning rate of the outer step",
+                                    number_from(1e-6, 100)};
+constexpr DeclaredOption kOuterMomentum{
+    "--outer-momentum", "SHARE", "Nesterov momentum of the outer step", number_from(0, 0.999999)};
+
 const StrategyRegistration sma(
     {.name = "sma",
      .summary = "synchronous model averaging (Crossbow): models are pulled to their average",
-     .uses = {"--sync-every", "--alpha", "--central-momentum"},
+     .options = {{&kSyncEvery, 1}, {&kAlpha}, {&kCentralMomentum, 0.9}},
      .models = GroupModels::own,
      .least_groups = 2,
      .meetings = {Meetings::Kind::together, 1},
@@ -139,16 +149,16 @@ const StrategyRegistration sma(
              groups, solver,
              AveragingOptions{.pulls = true,
                               .restarts = drops_by_steps(solver),
-                              .every = options.sync_every.value_or(1),
-                              .pull = options.alpha.value_or(1.0 / groups.count()),
-                              .momentum = options.central_momentum.value_or(0.9)});
+                              .every = static_cast<int>(*options.own.number(kSyncEvery)),
+                              .pull = options.own.number(kAlpha).value_or(1.0 / groups.count()),
+                              .momentum = *options.own.number(kCentralMomentum)});
        };
      }});
 
 const StrategyRegistration local(
     {.name = "local",
      .summary = "local SGD, DiLoCo: models are averaged every few mini-batches, by an outer step",
-     .uses = {"--sync-every", "--outer-rate", "--outer-momentum"},
+     .options = {{&kSyncEvery, 16}, {&kOuterRate, 1}, {&kOuterMomentum, 0}},
      .models = GroupModels::own,
      .meetings = {Meetings::Kind::together, 16},
      .make = [](const StrategyOptions& options) -> MakeStrategy {
@@ -156,9 +166,9 @@ const StrategyRegistration local(
          return std::make_unique<Averaging>(
              groups, solver,
              AveragingOptions{.restarts = drops_by_steps(solver),
-                              .every = options.sync_every.value_or(16),
-                              .rate = options.outer_rate.value_or(1),
-                              .momentum = options.outer_momentum.value_or(0)});
+                              .every = static_cast<int>(*options.own.number(kSyncEvery)),
+                              .rate = *options.own.number(kOuterRate),
+                              .momentum = *options.own.number(kOuterMomentum)});
        };
      }});
 

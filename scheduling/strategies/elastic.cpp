@@ -6,6 +6,7 @@
 
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/tasks/host_access.hpp"
+#include "scheduling/strategies/shared_options.hpp"
 
 namespace omni {
 namespace {
@@ -120,21 +121,22 @@ int elastic_pass(int batch) {
 const StrategyRegistration elastic(
     {.name = "elastic",
      .summary = "elastic averaging: models are merged after mega-batches, by their updates",
-     .uses = {"--async", "--sync-every", "--central-momentum"},
+     .options = {{&kSyncEvery, 16}, {&kCentralMomentum, 0}},
+     .uses = {"--async"},
      .models = GroupModels::own,
      .least_groups = 2,
      .meetings = {Meetings::Kind::at_rest, 16},
-     .sizes = [](std::vector<GroupBatch>, int batch,
+     .sizes = [](const StrategyOptions&, int batch,
                  const std::vector<bool>& on_gpu) -> Result<GroupSizes> {
        return GroupSizes{.images_per_pass = std::vector<int>(on_gpu.size(), elastic_pass(batch))};
      },
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions& solver) {
-         const auto mega = static_cast<std::uint64_t>(options.sync_every.value_or(16)) *
+         const auto mega = static_cast<std::uint64_t>(*options.own.number(kSyncEvery)) *
                            groups.count() * groups.net().options().batch;
          return std::make_unique<Elastic>(
              groups, solver, options.in_order,
-             ElasticOptions{.mega_batch = mega, .momentum = options.central_momentum.value_or(0)});
+             ElasticOptions{.mega_batch = mega, .momentum = *options.own.number(kCentralMomentum)});
        };
      }});
 

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "runtime/number_in.hpp"
+#include "runtime/shown_name.hpp"
+
 namespace omni {
 
 std::uint64_t BatchRule::next(std::uint64_t batch, double own, double least, double most,
@@ -99,7 +102,67 @@ void Hogbatch::take(std::span<const double> numbers) {
 
 namespace {
 
-constexpr double kBatchRate = 0.5;  // a gradient's noise falls with the square root of its samples
+constexpr DeclaredOption kGroupBatches{
+    "--group-batches",
+    "SAMPLES",
+    "samples of each group's mini-batch, as in '3x4,64'; adaptive, with bounds: "
+    "'3x4:1-16,64:16-256'",
+    {OptionRange::Kind::text}};
+constexpr DeclaredOption kBatchRate{
+    "--batch-rate", "POWER",
+    "learning rate of a mini-batch: the given one times (its size / the largest size) ^ POWER; 0: "
+    "the same for all, 1: in proportion",
+    number_from(0, 1)};
+constexpr DeclaredOption kAdaptFactor{"--adapt-factor", "FACTOR",
+                                      "factor by which mini-batches grow and shrink",
+                                      number_from(1, 1024)};
+constexpr DeclaredOption kAdaptWeight{
+    "--adapt-weight", "WEIGHT",
+    "weight of an update by the smallest mini-batch, in the balance of updates",
+    number_from(1e-6, 1)};
+constexpr OptionUse kUsualRate{&kBatchRate, 0.5};  // a gradient's noise falls as the square root
+
+std::optional<int> samples_in(std::string_view text) {
+  const auto samples = number_in<int>(text);
+  return samples && *samples >= 1 && *samples <= kMostImages ? samples : std::nullopt;
+}
+
+// Parses "4" or "4:1-16".
+std::optional<GroupBatch> group_batch(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const auto start = samples_in(text.substr(0, colon));
+  if (!start) return {};
+  if (colon == std::string_view::npos) return GroupBatch{*start, *start, *start};
+  const std::string_view bounds = text.substr(colon + 1);
+  const std::size_t dash = bounds.find('-');
+  if (dash == std::string_view::npos) return {};
+  const auto least = samples_in(bounds.substr(0, dash)), most = samples_in(bounds.substr(dash + 1));
+  if (!least || !most || *least > *start || *start > *most) return {};
+  return GroupBatch{*start, *least, *most};
+}
+
+// Parses a list like "3x4:1-16,64" into one entry per group. A single entry stands for all groups.
+Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, std::size_t groups) {
+  const auto refuse = [&](std::string what) {
+    return Error{ErrorKind::usage, std::string(kGroupBatches.name), std::move(what),
+                 fmt::format("{} in all, as in '4,64', '3x4,64' or '3x4:1-16,64:16-256'", groups)};
+  };
+  std::vector<GroupBatch> batches;
+  for (const std::string_view item : split(text, ',')) {
+    std::string_view entry = item;
+    const std::size_t cross = entry.find('x');
+    const auto times = cross == std::string_view::npos ? 1 : samples_in(entry.substr(0, cross));
+    if (cross != std::string_view::npos) entry.remove_prefix(cross + 1);
+    const auto batch = group_batch(entry);
+    if (!times || !batch || *times > kMostGroups)
+      return refuse(fmt::format("{} is no number of samples", shown_name(item)));
+    batches.insert(batches.end(), *times, *batch);
+  }
+  if (batches.size() == 1) batches.resize(groups, batches.front());
+  if (batches.size() != groups)
+    return refuse(fmt::format("names {} groups, there are {}", batches.size(), groups));
+  return batches;
+}
 
 // The default sizes: small mini-batches on cores, large ones on GPUs.
 std::vector<GroupBatch> usual_batches(int batch, const std::vector<bool>& on_gpu) {
@@ -114,16 +177,19 @@ std::vector<GroupBatch> usual_batches(int batch, const std::vector<bool>& on_gpu
 
 // The size of a group's passes divides all its mini-batch sizes. The smallest pass must divide all
 // others; otherwise an epoch could not end.
-Result<GroupSizes> hogbatch_sizes(std::vector<GroupBatch> wanted, int batch,
+Result<GroupSizes> hogbatch_sizes(const StrategyOptions& options, int batch,
                                   const std::vector<bool>& on_gpu) {
-  GroupSizes chosen{wanted.empty() ? usual_batches(batch, on_gpu) : std::move(wanted)};
+  GroupSizes chosen{usual_batches(batch, on_gpu)};
+  if (const OptionValue* const given = options.own.given(kGroupBatches)) {
+    OMNI_TRY(chosen.batches, parse_group_batches(given->text, on_gpu.size()));
+  }
   for (const GroupBatch& sizes : chosen.batches)
     chosen.images_per_pass.push_back(
         std::gcd(std::gcd(sizes.start, sizes.least), std::gcd(sizes.most, batch)));
   const int smallest = std::ranges::min(chosen.images_per_pass);
   for (const int pass : chosen.images_per_pass)
     if (pass % smallest != 0)
-      return Error{ErrorKind::usage, "--group-batches",
+      return Error{ErrorKind::usage, std::string(kGroupBatches.name),
                    fmt::format("{} and {} samples are computed at once, which do not divide each "
                                "other: an epoch could not end",
                                smallest, pass),
@@ -134,24 +200,26 @@ Result<GroupSizes> hogbatch_sizes(std::vector<GroupBatch> wanted, int batch,
 const StrategyRegistration hogbatch(
     {.name = "hogbatch",
      .summary = "groups add their changes to one model; small mini-batches on cores, large on GPUs",
-     .uses = {"--async", "--group-batches", "--batch-rate"},
+     .options = {{&kGroupBatches}, kUsualRate},
+     .uses = {"--async"},
      .models = GroupModels::replicated,
      .sizes = hogbatch_sizes,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions& solver) {
          return std::make_unique<Hogbatch>(groups, solver, options.in_order, options.group_batches,
-                                           options.batch_rate.value_or(kBatchRate), std::nullopt);
+                                           *options.own.number(kBatchRate), std::nullopt);
        };
      }});
 
 const StrategyRegistration adaptive(
     {.name = "adaptive",
      .summary = "hogbatch whose mini-batches follow the balance of updates",
-     .uses = {"--async", "--group-batches", "--batch-rate", "--adapt-factor", "--adapt-weight"},
+     .options = {{&kGroupBatches}, kUsualRate, {&kAdaptFactor, 2}, {&kAdaptWeight, 1}},
+     .uses = {"--async"},
      .models = GroupModels::replicated,
-     .sizes = [](std::vector<GroupBatch> wanted, int batch,
+     .sizes = [](const StrategyOptions& options, int batch,
                  const std::vector<bool>& on_gpu) -> Result<GroupSizes> {
-       OMNI_TRY(GroupSizes chosen, hogbatch_sizes(std::move(wanted), batch, on_gpu));
+       OMNI_TRY(GroupSizes chosen, hogbatch_sizes(options, batch, on_gpu));
        const GroupBatch& first = chosen.batches.front();
        if (std::ranges::count(chosen.batches, first) < std::ssize(chosen.batches)) return chosen;
        return Error{ErrorKind::usage, "--strategy adaptive",
@@ -161,9 +229,9 @@ const StrategyRegistration adaptive(
      .make = [](const StrategyOptions& options) -> MakeStrategy {
        return [options](ComputeGroups& groups, const SolverOptions& solver) {
          return std::make_unique<Hogbatch>(groups, solver, options.in_order, options.group_batches,
-                                           options.batch_rate.value_or(kBatchRate),
-                                           BatchRule{.factor = options.adapt_factor.value_or(2),
-                                                     .weight = options.adapt_weight.value_or(1)});
+                                           *options.own.number(kBatchRate),
+                                           BatchRule{.factor = *options.own.number(kAdaptFactor),
+                                                     .weight = *options.own.number(kAdaptWeight)});
        };
      }});
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"
@@ -42,21 +43,25 @@ const StrategyType& usual_strategy(bool several_groups) {
   return **find_strategy(several_groups ? "async" : "sync");
 }
 
-std::vector<std::string_view> StrategyOptions::given() const {
-  std::vector<std::string_view> all;
-  for (const auto& [option, there] :
-       {std::pair("--async", asynchrony.has_value()),
-        std::pair("--momentum-compensation", compensation.has_value()),
-        std::pair("--sync-every", sync_every.has_value()), std::pair("--alpha", alpha.has_value()),
-        std::pair("--central-momentum", central_momentum.has_value()),
-        std::pair("--outer-rate", outer_rate.has_value()),
-        std::pair("--outer-momentum", outer_momentum.has_value()),
-        std::pair("--group-batches", !group_batches.empty()),
-        std::pair("--batch-rate", batch_rate.has_value()),
-        std::pair("--adapt-factor", adapt_factor.has_value()),
-        std::pair("--adapt-weight", adapt_weight.has_value())})
-    if (there) all.push_back(option);
+MakeStrategy make_strategy(const StrategyType& type, StrategyOptions options) {
+  for (const auto& [option, usual] : type.options)
+    if (OptionValue& value = options.own.by_name[std::string(option->name)]; !value.number)
+      value.number = usual;
+  return type.make(options);
+}
+
+std::vector<const DeclaredOption*> strategy_options() {
+  std::vector<const DeclaredOption*> all;
+  for (const StrategyType& type : types() | std::views::reverse)
+    for (const OptionUse& use : type.options)
+      if (std::ranges::find(all, use.option) == all.end()) all.push_back(use.option);
   return all;
+}
+
+const OptionUse* find_use(const StrategyType& type, std::string_view option) {
+  const auto found = std::ranges::find_if(
+      type.options, [option](const OptionUse& use) { return use.option->name == option; });
+  return found == type.options.end() ? nullptr : &*found;
 }
 
 }  // namespace omni

@@ -8,6 +8,7 @@
 
 #include "runtime/result.hpp"
 #include "scheduling/strategies/async.hpp"
+#include "scheduling/strategies/own_options.hpp"
 
 namespace omni {
 
@@ -20,14 +21,15 @@ struct GroupBatch {
 struct StrategyOptions {
   std::optional<Asynchrony> asynchrony{};
   std::optional<Compensation> compensation{};
-  std::optional<int> sync_every{};
-  std::optional<double> alpha{}, central_momentum{};
-  std::optional<double> outer_rate{}, outer_momentum{};
-  std::vector<GroupBatch> group_batches{};  // one for all groups, or one for each
-  std::optional<double> batch_rate{}, adapt_factor{}, adapt_weight{};
+  OptionValues own{};                       // of the options that strategies declare
+  std::vector<GroupBatch> group_batches{};  // as StrategyType::sizes() gives them
   bool in_order = false;  // groups take turns: the run is deterministic or simulated
+};
 
-  std::vector<std::string_view> given() const;  // "--alpha"
+// An option that a strategy uses.
+struct OptionUse {
+  const DeclaredOption* option;
+  std::optional<double> usual{};  // number by default; none: the option's help says it
 };
 
 // The model with which a group computes.
@@ -45,17 +47,19 @@ struct GroupSizes {
 
 struct StrategyType {
   std::string_view name, summary;
-  std::vector<std::string_view> uses{};  // options: "--alpha"
+  std::vector<OptionUse> options{};      // its own
+  std::vector<std::string_view> uses{};  // options of omni-run for groups: "--async"
   GroupModels models = GroupModels::one;
   int least_groups = 1;  // fewer groups train as `sync` does
   int most_groups = kMostGroups;
   Meetings meetings{};          // by default
   bool grows = false;           // --groups auto finds the number of groups while training
   std::string_view saved_as{};  // name in checkpoints; "": `name`
-  // Returns the sizes for groups on these devices; `batch` is the net's mini-batch. `wanted`: by
-  // group, from the user; empty: the strategy chooses. Null: all groups take the net's mini-batch.
-  Result<GroupSizes> (*sizes)(std::vector<GroupBatch> wanted, int batch,
+  // Returns the sizes for groups on these devices; `batch` is the net's mini-batch. Null: all
+  // groups take the net's mini-batch.
+  Result<GroupSizes> (*sizes)(const StrategyOptions& options, int batch,
                               const std::vector<bool>& on_gpu) = nullptr;
+  // Is called by make_strategy(), with the usual values of options that the user did not give.
   MakeStrategy (*make)(const StrategyOptions& options) = nullptr;
 };
 
@@ -66,5 +70,10 @@ struct StrategyRegistration {
 const std::vector<StrategyType>& strategy_types();  // sorted by name
 Result<const StrategyType*> find_strategy(std::string_view name);
 const StrategyType& usual_strategy(bool several_groups);  // the default
+MakeStrategy make_strategy(const StrategyType& type, StrategyOptions options);
+
+// Returns the options of all strategies, each once: those of the last strategy first.
+std::vector<const DeclaredOption*> strategy_options();
+const OptionUse* find_use(const StrategyType& type, std::string_view option);  // null: none
 
 }  // namespace omni

@@ -15,28 +15,28 @@ namespace omni {
 
 GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
                    Strategy& strategy, bool traced)
-    : net_(groups.net(group)),
+    : groups_(groups),
+      net_(groups.net(group)),
       guest_(groups.guest(group)),
       params_(groups.params(group)),
-      workers_(groups.workers(group)),
       group_(group),
       feed_(feed),
       events_(events),
       strategy_(strategy),
       traced_(traced),
       sums_(groups.sums),
-      here_(groups.is_here(group)),
       across_(groups.on_several_ranks()),
-      leads_(here_ && (!across_ || groups.ranks_of(group).first == ranks::rank())),
-      leaves_net_(across_ && here_ && (guest_ != nullptr || !ranks::first()) &&
-                  net_.has(Net::Phase::merged)),
-      merges_(guest_ != nullptr || (here_ && !leaves_net_)),
-      // Otherwise a pass waits for an earlier one, or the merged phase waits for the group.
-      completes_at_begin_(across_ &&
-                          !(here_ && groups.images_per_pass(group) <
-                                         static_cast<std::uint64_t>(net_.options().batch)) &&
-                          !(merges_ && net_.has(Net::Phase::merged))),
-      only_group_(groups.count() == 1 && sums_ == nullptr) {}
+      local_(groups.is_here(group)),
+      leaves_(local_ && across_ && (guest_ != nullptr || !ranks::first()) &&
+              net_.has(Net::Phase::merged)) {}
+
+// Otherwise a pass waits for an earlier one, or the merged phase waits for the group.
+bool GroupRun::completes_at_begin() const {
+  return across_ && guest_ == nullptr &&
+         !(local_ &&
+           ((!leaves_ && net_.has(Net::Phase::merged)) ||
+            groups_.images_per_pass(group_) < static_cast<std::uint64_t>(net_.options().batch)));
+}
 
 Submission GroupRun::submission(const Update& update, const WorkerSet* workers) const {
   return {.iteration = traced_ ? static_cast<std::int64_t>(update.update.batch.number) : -1,
@@ -48,40 +48,41 @@ void GroupRun::begin(const MiniBatch& batch, bool announced, double simulated) {
   assert(may_begin());
   Update& update = of(begun_++);
   update.update = {.batch = batch, .rule = {}, .report = &update.report};
-  update.passes = batch.count / feed_.batch();
+  update.passes = local_ ? batch.count / feed_.batch() : 1;
   update.submitted = 0;
   update.tallied = 0;
   update.tally = {};
   update.simulated = simulated;
   update.announced = announced;
-  if (here_ && traced_) recording::begin_iteration(static_cast<std::int64_t>(batch.number));
+  if (local_ && traced_) recording::begin_iteration(static_cast<std::int64_t>(batch.number));
   if (begun_ - completed_ == 1) start(update);
 }
 
 // Submits the mini-batch's first pass up to the merged phase.
 void GroupRun::start(Update& update) {
-  const MiniBatch& batch = update.update.batch;
-  if (guest_ != nullptr) {
-    BatchSlot& slot = sums_->slot_of_guest(group_, completed_);
-    update.merged = {
-        .training = true, .seed = feed_.seed(), .first_sample = batch.first, .slot = &slot};
-    sums_->cross(group_, slot, true, false);
-  }
-  if (here_) {
-    update.first = next_step(update, 0);
-    start_pass(update);
-  }
+  if (guest_ != nullptr) start_guest(update);
+  if (local_) start_local(update);
   if (update.announced) announce((guest_ != nullptr ? *guest_ : net_).replicated_output().value);
 }
 
-void GroupRun::start_pass(Update& update) {
-  const SubmissionScope scope(submission(update, &workers_));
+void GroupRun::start_guest(Update& update) {
+  BatchSlot& slot = sums_->slot_of_guest(group_, completed_);
+  update.merged = {.training = true,
+                   .seed = feed_.seed(),
+                   .first_sample = update.update.batch.first,
+                   .slot = &slot};
+  sums_->cross(group_, slot, true, false);
+}
+
+void GroupRun::start_local(Update& update) {
+  update.first = next_step(update, 0);
+  const SubmissionScope scope(submission(update, &groups_.workers(group_)));
   // The chain begins behind next_step(): a chain with the tasks that decode ahead would wait for
-  // them.
-  if (only_group_ && update.passes == 1 && strategy_.in_order())
+  // them. With one group and one rank, a mini-batch of one pass can be one chain.
+  if (groups_.count() == 1 && sums_ == nullptr && update.passes == 1 && strategy_.in_order())
     chain_.emplace(true, TaskChain::kWholeIteration);
   net_.forward(update.first, Net::Phase::replicated);
-  if (leaves_net_) sums_->cross(group_, *update.first.slot, false, false);
+  if (leaves_) sums_->cross(group_, *update.first.slot, false, false);
 }
 
 void GroupRun::announce(std::span<Tensor* const> when) {
@@ -90,15 +91,14 @@ void GroupRun::announce(std::span<Tensor* const> when) {
 
 // Any worker may decode, as images that are decoded ahead may go to any group.
 Step GroupRun::next_step(const Update& update, std::uint64_t pass) {
-  const SubmissionScope scope(submission(update, nullptr));
+  const SubmissionScope scope(submission(update));
   return feed_.step(first_of(update, pass), update.update.batch.end());
 }
 
 Status GroupRun::complete(const UpdateRule& rule) {
   Update& update = of(completed_);
   update.update.rule = rule;
-  if (!here_ && !merges_) serve(update);
-  while ((here_ || merges_) && update.submitted < update.passes) {
+  while (update.submitted < update.passes) {
     while (update.submitted >= update.tallied + kHeld) OMNI_CHECK(tally_next(update));
     submit_pass(update);
   }
@@ -129,49 +129,51 @@ Result<bool> GroupRun::advance(const UpdateRule& rule) {
 
 // Submits the next pass. Of the first pass, start() has submitted the part before the merged phase.
 void GroupRun::submit_pass(Update& update) {
-  const std::uint64_t pass = update.submitted++;
+  if (update.submitted++ == 0) begin_updates(update);
   const bool last = update.submitted == update.passes;
-  const Submission own = submission(update, &workers_);
-  const Submission any = submission(update, nullptr);  // any worker may compute the merged phase
-  if (pass == 0) {
-    const SubmissionScope scope(any);
-    begin_updates(update);
-  }
   const UpdateOf update_of = [&](const Param& param) {
     const auto found = std::ranges::find(params_, &param);
     return strategy_.step(update.update, found - params_.begin());
   };
+  if (guest_ != nullptr) {
+    update.merged.update_of = last ? &update_of : nullptr;
+    submit_merged(*guest_, update.merged, update);
+    sums_->cross(group_, *update.merged.slot, true, true);
+  }
+  local_ ? submit_local_pass(update, last ? &update_of : nullptr) : serve(update);
+  if (last && !counts_when_collected()) strategy_.end(update.update);
+}
+
+void GroupRun::submit_local_pass(Update& update, const UpdateOf* update_of) {
+  const std::uint64_t pass = update.submitted - 1;
   Step step = pass == 0 ? update.first : next_step(update, pass);
-  if (last) step.update_of = update.merged.update_of = &update_of;
+  step.update_of = update_of;
+  const Submission own = submission(update, &groups_.workers(group_));
   if (pass > 0) {
     const SubmissionScope scope(own);
     net_.forward(step, Net::Phase::replicated);
   }
-  if (merges_) {
-    const SubmissionScope scope(any);
-    Net& net = guest_ != nullptr ? *guest_ : net_;
-    const Step& merged = guest_ != nullptr ? update.merged : step;
-    net.forward(merged, Net::Phase::merged);
-    net.backward(merged, Net::Phase::merged);
-    if (last) submit_updates(update.update, Net::Phase::merged);
-  }
-  if (guest_ != nullptr) sums_->cross(group_, *update.merged.slot, true, true);
-  if (!here_) return serve(update);
-  if (leaves_net_) sums_->cross(group_, *step.slot, false, true);
+  leaves_ ? sums_->cross(group_, *step.slot, false, true) : submit_merged(net_, step, update);
   const SubmissionScope scope(own);
   net_.backward(step, Net::Phase::replicated);
-  if (!last) return;
-  submit_updates(update.update, Net::Phase::replicated);
-  if (!counts_when_collected()) strategy_.end(update.update);
+  if (update_of != nullptr) submit_updates(update.update, Net::Phase::replicated);
+}
+
+void GroupRun::submit_merged(Net& net, const Step& step, const Update& update) {
+  const SubmissionScope scope(submission(update));
+  net.forward(step, Net::Phase::merged);
+  net.backward(step, Net::Phase::merged);
+  if (step.update_of != nullptr) submit_updates(update.update, Net::Phase::merged);
 }
 
 // Is called before the mini-batch's first task that reads merged parameters is submitted.
 void GroupRun::begin_updates(Update& update) {
+  const SubmissionScope scope(submission(update));
   // The update of a group elsewhere is never reported from here: its own ranks report it.
-  int awaited = here_ ? 0 : INT_MAX;
-  for (std::size_t i = 0; i < params_.size(); ++i)
+  int awaited = local_ ? 0 : INT_MAX;
+  for (std::size_t i = 0; local_ && i < params_.size(); ++i)
     if (const Param& param = *params_[i];
-        here_ && param.trainable && (merges_ || !net_.is_merged(param)))
+        param.trainable && (!leaves_ || guest_ != nullptr || !net_.is_merged(param)))
       awaited += sums_ != nullptr ? sums_->counted(i, group_, param) : param.parts_of(0);
   strategy_.begin(update.update);
   UpdateReport& report = update.report;
@@ -223,25 +225,24 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
 
 // Submits what this rank does for a mini-batch of a group elsewhere.
 void GroupRun::serve(Update& update) {
-  if (guest_ == nullptr) begin_updates(update);
-  const SubmissionScope scope(submission(update, nullptr));
+  const SubmissionScope scope(submission(update));
   for (std::size_t i = 0; i < params_.size(); ++i)
     if (params_[i]->trainable)
       sums_->serve(i, group_, strategy_.step(update.update, i), exchange_order(),
                    {.priority = kUpdatePriority});
-  if (!counts_when_collected()) strategy_.end(update.update);
 }
 
 Status GroupRun::tally_next(Update& update) {
   const std::uint64_t first = first_of(update, update.tallied++);
-  if (merges_) update.tally.add(guest_ != nullptr ? *update.merged.slot : feed_.slot(first));
-  if (here_) feed_.release(first);
+  if (guest_ != nullptr) update.tally.add(*update.merged.slot);
+  if (local_ && !leaves_) update.tally.add(feed_.slot(first));
+  if (local_) feed_.release(first);
   return task_status();
 }
 
 Result<GroupOutcome> GroupRun::read_outcome(const GroupOutcome& reported) {
   Update& update = of(read_++);
-  while ((here_ || merges_) && update.tallied < update.passes) OMNI_CHECK(tally_next(update));
+  while (update.tallied < update.passes) OMNI_CHECK(tally_next(update));
   GroupOutcome all{update.update.batch.number, update.tally, update.report.staleness,
                    update.report.fc_staleness, reported.stops};
   all.tally.add(reported.tally);
@@ -250,7 +251,8 @@ Result<GroupOutcome> GroupRun::read_outcome(const GroupOutcome& reported) {
 
 FinishedUpdate GroupRun::collect(const GroupOutcome& outcome) {
   const Update& update = of(collected_++);
-  if (leads_ && traced_ && recording::on())
+  const bool leads = local_ && (!across_ || groups_.ranks_of(group_).first == ranks::rank());
+  if (leads && traced_ && recording::on())
     recording::write(trace::Exchange{static_cast<std::int64_t>(update.update.batch.number), group_,
                                      outcome.staleness, recording::now()});
   if (counts_when_collected()) strategy_.end(update.update);

@@ -1,5 +1,6 @@
-// GroupRun submits the tasks of one compute group's mini-batches and collects their results. For a
-// group of another rank it submits the tasks that this rank does for that group.
+// GroupRun submits the tasks of one compute group's mini-batches and collects their results. A run
+// is local, with the group's net, or remote: it steps the parameters that this rank owns. On the
+// first rank it may also have a guest, a net for the merged phase of a group on other ranks.
 #pragma once
 
 #include <array>
@@ -62,14 +63,14 @@ class GroupRun {
   }
   // True: where groups update as they arrive, this rank submits a mini-batch completely when it
   // begins, as it need not wait for an event `arrived`.
-  bool completes_at_begin() const { return completes_at_begin_; }
+  bool completes_at_begin() const;
 
  private:
   struct Update {
     GroupUpdate update;
     UpdateReport report;
     Step first;                                // the first pass, with this rank's images
-    Step merged;                               // the merged phase on guest_, with all images
+    Step merged;                               // the merged phase of the guest, with all images
     std::uint64_t passes = 1;                  // through the net
     std::uint64_t submitted = 0, tallied = 0;  // passes
     Tally tally;
@@ -80,16 +81,20 @@ class GroupRun {
   std::uint64_t first_of(const Update& update, std::uint64_t pass) const {
     return update.update.batch.first + pass * feed_.batch();
   }
-  Submission submission(const Update& update, const WorkerSet* workers) const;
+  // With null as `workers`, all workers may compute.
+  Submission submission(const Update& update, const WorkerSet* workers = nullptr) const;
   Step next_step(const Update& update, std::uint64_t pass);
   void start(Update& update);
-  void start_pass(Update& update);
+  void start_guest(Update& update);
+  void start_local(Update& update);
   void end_submission();
   // Usually the strategy counts an update when it is submitted. Where groups on several ranks
   // update as they arrive, it counts in collect(), which all ranks call in the same order.
   bool counts_when_collected() const { return across_ && !strategy_.in_order(); }
   void begin_updates(Update& update);
   void submit_pass(Update& update);
+  void submit_local_pass(Update& update, const UpdateOf* update_of);
+  void submit_merged(Net& net, const Step& step, const Update& update);
   void submit_updates(const GroupUpdate& update, Net::Phase phase);
   void serve(Update& update);
   ExchangeOrder exchange_order() const {
@@ -98,23 +103,19 @@ class GroupRun {
   void announce(std::span<Tensor* const> when);
   Status tally_next(Update& update);  // adds the metrics of the next pass to update.tally
 
-  Net& net_;
-  Net* const guest_;  // the net of the merged phase, if this rank computes it outside net_; or null
+  ComputeGroups& groups_;
+  Net& net_;  // of a remote run: another net, as all are built alike
+  Net* const guest_;
   const std::vector<Param*> params_;
-  const WorkerSet& workers_;
   int group_;
   TrainingFeed& feed_;
   EventQueue& events_;
   Strategy& strategy_;
   bool traced_;
-  RankSums* sums_;   // null: there is one rank
-  bool here_;        // this rank belongs to the group
-  bool across_;      // groups are on several ranks
-  bool leads_;       // this rank writes the group's updates to the trace
-  bool leaves_net_;  // the group is here, but another net computes its merged phase
-  bool merges_;      // this rank computes the group's merged phase, if the net has one
-  bool completes_at_begin_;
-  bool only_group_;  // one group, one rank: a mini-batch of one pass can be one chain
+  RankSums* sums_;     // null: there is one rank
+  const bool across_;  // groups are on several ranks
+  const bool local_;
+  const bool leaves_;                // the run is local, but a guest computes the merged phase
   std::optional<ChainScope> chain_;  // from begin() to the end of complete()
   std::array<Update, kUnderWay> updates_;
   // Mini-batches that were begun, submitted completely, read, and collected so far.

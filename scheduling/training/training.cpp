@@ -53,6 +53,11 @@ Result<std::unique_ptr<Training>> Training::make(TrainingPlan plan, const Sessio
   plan.pilots.groups = plan.groups.count;
   plan.pilots.workers = workers_of(session);
   OMNI_TRY(ComputeGroups groups, make_groups(plan.net, plan.build, plan.groups));
+  const std::string name = plan.strategy(groups, plan.net.solver)->name();
+  if (const auto type = find_strategy(name); type && (*type)->models != plan.groups.models)
+    return Error{ErrorKind::usage, plan.net.name,
+                 "GroupsPlan::models are not the models of the strategy " + name,
+                 "set them to StrategyType::models of find_strategy()"};
   if (groups.count() > 1) groups.assign(spread_groups(groups.count(), plan.pilots.workers));
   auto training = std::make_unique<Training>(std::move(plan), std::move(groups));
   OMNI_CHECK(training->allocate());

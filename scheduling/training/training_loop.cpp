@@ -63,7 +63,8 @@ TrainingLoop::TrainingLoop(ComputeGroups& groups, DataFeed& train, TrainingState
   const std::uint64_t count = groups.count();
   std::vector<bool> turns;
   for (std::uint64_t turn = begun_; turn < begun_ + count; ++turn)
-    turns.push_back(groups.is_here(static_cast<int>(turn % count)));
+    turns.insert(turns.end(), groups.net().options().subdivisions,
+                 groups.is_here(static_cast<int>(turn % count)));
   std::map<DataFeed*, TrainingFeed*> feed_of;
   for (int group = 0; group < groups.count(); ++group) {
     DataFeed* const data =

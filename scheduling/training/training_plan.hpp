@@ -18,7 +18,7 @@ namespace omni {
 // The compute groups of a training, their models and their ranks.
 struct GroupsPlan {
   int count = 1;
-  GroupModels models = GroupModels::one;
+  GroupModels models = GroupModels::one;                    // StrategyType::models
   FullyConnected fully_connected = FullyConnected::merged;  // of groups with one model
   std::vector<int> images_per_pass{};                       // by group; empty: the whole mini-batch
   std::vector<RankRange> ranks{};  // by group; empty: all ranks share all mini-batches

@@ -98,6 +98,12 @@ TEST_F(GroupsOnRanks, have_the_bits_of_one_process_with_large_merged_layers) {
   expect_same(result(2, 12, words), result(1, 12, words));
 }
 
+TEST_F(GroupsOnRanks, have_the_bits_of_one_process_in_several_passes) {
+  slice_ = "4";
+  const Words words{"--groups", "2", "--fc", "replicated", "--subdivisions", "2"};
+  expect_same(result(2, 12, words), result(1, 12, words));
+}
+
 // Between two updates of a group the others make groups - 1 on average, whoever is faster. Two
 // groups of four ranks have two each.
 TEST_F(GroupsOnRanks, asynchronous_ones_step_as_gradients_arrive) {

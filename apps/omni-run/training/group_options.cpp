@@ -164,17 +164,22 @@ Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments, Gr
   return {};
 }
 
+std::vector<std::string_view> given_for_groups(const GroupArguments& arguments) {
+  std::vector<std::string_view> given;
+  if (arguments.strategy_options.asynchrony) given.push_back("--async");
+  if (arguments.strategy_options.compensation) given.push_back("--momentum-compensation");
+  if (arguments.cold_start > 0) given.push_back("--cold-start");
+  if (arguments.guard) given.push_back("--guard");
+  if (arguments.fully_connected != FullyConnected::merged) given.push_back("--fc");
+  return given;
+}
+
 void warn_about_groups(const ComputeGroups& groups, const GroupArguments& arguments,
                        const SolverOptions& solver, std::uint64_t iterations) {
   if (arguments.automatic) return;
   if (groups.count() == 1) {
     if (arguments.planned) return;  // the options were meant for several groups
-    std::vector<std::string_view> useless;
-    if (arguments.strategy_options.asynchrony) useless.push_back("--async");
-    if (arguments.strategy_options.compensation) useless.push_back("--momentum-compensation");
-    if (arguments.cold_start > 0) useless.push_back("--cold-start");
-    if (arguments.guard) useless.push_back("--guard");
-    if (arguments.fully_connected != FullyConnected::merged) useless.push_back("--fc");
+    const std::vector<std::string_view> useless = given_for_groups(arguments);
     if (!useless.empty())
       log::warn("{}: no effect with one compute group (--groups 2, say)", fmt::join(useless, ", "));
     return;

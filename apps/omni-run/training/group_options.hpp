@@ -47,6 +47,9 @@ Result<ComputeGroups> open_most_groups(const TrainableNet& spec, const TrainArgu
 // Refuses a scheduler that cannot bind tasks to workers.
 Status require_group_scheduler(const std::string& scheduler);
 
+// Returns the given options that a strategy may use and does not declare, like "--async".
+std::vector<std::string_view> given_for_groups(const GroupArguments& arguments);
+
 // Warns of options that cannot be satisfied or have no effect.
 void warn_about_groups(const ComputeGroups& groups, const GroupArguments& arguments,
                        const SolverOptions& solver, std::uint64_t iterations);
@@ -62,16 +65,15 @@ struct StrategyChoice {
   StrategyOptions options;
   bool grows = false;  // the number of groups grows while training, up to GroupArguments::count
   std::string_view state_name() const;  // see StrategyState::name
-  MakeStrategy make() const { return type->make(options); }
+  MakeStrategy make() const { return make_strategy(*type, options); }
 };
 
 // Chooses the strategy and refuses options that cannot be combined. Sets the number of groups if
 // the strategy needs several and the user gave none. `workers`: the number of workers that compute.
 Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers);
 
-// Returns the plan of the groups' nets. If mini-batches differ, --group-batches or the groups'
-// devices decide their sizes; `options.group_batches` then has one entry per group.
-Result<GroupsPlan> shape_groups(StrategyChoice& choice, const GroupArguments& groups, int batch,
-                                const std::vector<bool>& on_gpu);
+// Returns the plan of the groups' nets. If mini-batches differ, the strategy decides their sizes;
+// `options.group_batches` then has one entry per group.
+Result<GroupsPlan> shape_groups(StrategyChoice& choice, int batch, const std::vector<bool>& on_gpu);
 
 }  // namespace omni

@@ -102,7 +102,7 @@ Status TrainCommand::open_nets() {
     for (const std::vector<int>& members : places.workers)
       on_gpu.push_back(std::ranges::min(members) < workers.gpus);
   }
-  OMNI_TRY(shape_, shape_groups(strategy_, groups, spec_.options.batch, on_gpu));
+  OMNI_TRY(shape_, shape_groups(strategy_, spec_.options.batch, on_gpu));
   OMNI_CHECK(open_groups_again());
   // The number of groups is lowered until the groups fit into half of the memory.
   while (strategy_.grows && *groups.count > std::max(devices, strategy_.type->least_groups) &&
@@ -191,7 +191,8 @@ Status TrainCommand::open_images() {
   if (checkpoint_ && !arguments_.other_data)
     OMNI_CHECK(require_same_data(*checkpoint_, data_.name));
   for (const PilotType& type : pilot_types())
-    if (const PilotOption* option = option_given(type); option && type.needs_tests && !data_.test)
+    if (const DeclaredOption* option = arguments_.pilots.first_given(type.options);
+        option && type.needs_tests && !data_.test)
       return Error{ErrorKind::usage, std::string(option->name), "there is no test set",
                    "leave out --no-test; --hold-out 0.1 tests on a tenth of the training samples"};
   iterations_ = planned_iterations();
@@ -204,7 +205,7 @@ Status TrainCommand::open_images() {
 
 Status TrainCommand::prepare_folder() {
   const bool pilot_saves = std::ranges::any_of(pilot_types(), [this](const PilotType& type) {
-    return type.saves && option_given(type) != nullptr;
+    return type.saves && arguments_.pilots.first_given(type.options) != nullptr;
   });
   const bool wanted = arguments_.checkpoint_every > 0 || !arguments_.out.empty() ||
                       arguments_.resume != "none" || pilot_saves;
@@ -269,14 +270,6 @@ void TrainCommand::make_training() {
                                  .length = lengths(),
                                  .events = events()},
                     std::move(*groups_));
-}
-
-const PilotOption* TrainCommand::option_given(const PilotType& type) const {
-  const auto given = std::ranges::find_if(type.options, [this](const PilotOption& option) {
-    const auto own = arguments_.pilots.find(option.name);
-    return own != arguments_.pilots.end() && own->second.given();
-  });
-  return given == type.options.end() ? nullptr : &*given;
 }
 
 // Warns of simulated devices that have nothing to do.

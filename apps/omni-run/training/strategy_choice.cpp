@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/log.hpp"
-#include "runtime/shown_name.hpp"
 
 namespace omni {
 namespace {
@@ -19,17 +17,18 @@ Error refusal(std::string_view option, std::string what, std::string todo) {
 
 // Refuses options that belong to other strategies.
 Status check_options(const StrategyType& type, const GroupArguments& groups) {
-  std::vector<std::string_view> given = groups.strategy_options.given();
-  if (!groups.batches.empty()) given.push_back("--group-batches");
-  if (groups.cold_start > 0) given.push_back("--cold-start");
-  if (groups.guard) given.push_back("--guard");
-  if (groups.fully_connected != FullyConnected::merged) given.push_back("--fc");
+  const auto uses = [](const StrategyType& any, std::string_view option) {
+    return find_use(any, option) != nullptr ||
+           std::ranges::find(any.uses, option) != any.uses.end();
+  };
+  std::vector<std::string_view> given = given_for_groups(groups);
+  for (const auto& [name, value] : groups.strategy_options.own.by_name)
+    if (value.given()) given.push_back(name);
   for (const std::string_view option : given) {
-    if (std::ranges::find(type.uses, option) != type.uses.end()) continue;
+    if (uses(type, option)) continue;
     std::string users;
     for (const StrategyType& other : strategy_types())
-      if (std::ranges::find(other.uses, option) != other.uses.end())
-        users += fmt::format("{}{}", users.empty() ? "" : ", ", other.name);
+      if (uses(other, option)) users += fmt::format("{}{}", users.empty() ? "" : ", ", other.name);
     return refusal(option, fmt::format("--strategy {} does not use it", type.name),
                    "it belongs to " + users);
   }
@@ -49,46 +48,6 @@ Status check_combination(const StrategyType& type, const TrainArguments& argumen
                     "leave out --groups, or name another strategy"},
                    {type.most_groups == 1 && (groups.automatic || groups.planned), name,
                     "its number of groups is 1", "leave it out"}});
-}
-
-std::optional<int> number(std::string_view text) { return count_in(text, kMostImages); }
-
-// Parses "4" or "4:1-16".
-std::optional<GroupBatch> group_batch(std::string_view text) {
-  const std::size_t colon = text.find(':');
-  const auto start = number(text.substr(0, colon));
-  if (!start) return {};
-  if (colon == std::string_view::npos) return GroupBatch{*start, *start, *start};
-  const std::string_view bounds = text.substr(colon + 1);
-  const std::size_t dash = bounds.find('-');
-  if (dash == std::string_view::npos) return {};
-  const auto least = number(bounds.substr(0, dash)), most = number(bounds.substr(dash + 1));
-  if (!least || !most || *least > *start || *start > *most) return {};
-  return GroupBatch{*start, *least, *most};
-}
-
-// Parses a list like "3x4:1-16,64" into one entry per group. A single entry stands for all groups.
-Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, int groups) {
-  const auto refuse = [&](std::string what) {
-    return refusal(
-        "--group-batches", std::move(what),
-        fmt::format("{} in all, as in '4,64', '3x4,64' or '3x4:1-16,64:16-256'", groups));
-  };
-  std::vector<GroupBatch> batches;
-  for (const std::string_view item : split(text, ',')) {
-    std::string_view entry = item;
-    const std::size_t cross = entry.find('x');
-    const auto times = cross == std::string_view::npos ? 1 : number(entry.substr(0, cross));
-    if (cross != std::string_view::npos) entry.remove_prefix(cross + 1);
-    const auto batch = group_batch(entry);
-    if (!times || !batch || *times > kMostGroups)
-      return refuse(fmt::format("{} is no number of samples", shown_name(item)));
-    batches.insert(batches.end(), *times, *batch);
-  }
-  if (batches.size() == 1) batches.resize(groups, batches.front());
-  if (batches.size() != static_cast<std::size_t>(groups))
-    return refuse(fmt::format("names {} groups, there are {}", batches.size(), groups));
-  return batches;
 }
 
 }  // namespace
@@ -143,15 +102,11 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
   return choice;
 }
 
-Result<GroupsPlan> shape_groups(StrategyChoice& choice, const GroupArguments& groups, int batch,
+Result<GroupsPlan> shape_groups(StrategyChoice& choice, int batch,
                                 const std::vector<bool>& on_gpu) {
   GroupsPlan shape{.models = choice.type->models};
   if (choice.type->sizes == nullptr) return shape;
-  std::vector<GroupBatch> wanted;
-  if (!groups.batches.empty()) {
-    OMNI_TRY(wanted, parse_group_batches(groups.batches, groups.count.value_or(1)));
-  }
-  OMNI_TRY(GroupSizes sizes, choice.type->sizes(std::move(wanted), batch, on_gpu));
+  OMNI_TRY(GroupSizes sizes, choice.type->sizes(choice.options, batch, on_gpu));
   choice.options.group_batches = std::move(sizes.batches);
   shape.images_per_pass = std::move(sizes.images_per_pass);
   return shape;

@@ -68,8 +68,6 @@ class TrainCommand {
   Status ended(Status status);
   PilotOptions pilot_options();
   std::uint64_t checkpoint_bytes();  // rough size of a checkpoint
-  // Returns an option of the pilot that the user gave; null: none.
-  const PilotOption* option_given(const PilotType& type) const;
   TrainerOptions lengths();
   TrainerEvents events();
   // Calls one of MetricsLog's functions to write `facts`. A failure is only a warning, so that it

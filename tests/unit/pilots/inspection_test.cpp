@@ -101,7 +101,7 @@ TEST_F(Inspecting, changes_no_bit_of_any_strategy) {
     const StrategyType& type = **find_strategy(name);
     StrategyOptions how;
     how.in_order = true;
-    how.sync_every = name == std::string("hogbatch") ? std::nullopt : std::optional(2);
+    how.own.by_name["--sync-every"].number = 2;
     if (type.sizes != nullptr) how.group_batches = {{4, 2, 8}, {8, 2, 8}};
     const std::vector<int> passes =
         type.sizes != nullptr ? std::vector<int>{2, 2} : std::vector<int>();
@@ -110,7 +110,7 @@ TEST_F(Inspecting, changes_no_bit_of_any_strategy) {
                           .fully_connected = FullyConnected::replicated};
     expect_equal_bits(
         [&] { return std::make_unique<Run>(kPlain, 2, sharing, BuildOptions(), passes); },
-        [&] { return TrainerOptions{.iterations = 24, .strategy = type.make(how)}; });
+        [&] { return TrainerOptions{.iterations = 24, .strategy = make_strategy(type, how)}; });
   }
 }
 

@@ -34,6 +34,10 @@ Result<double> train_lenet(const Session& session) {
   return accuracy;
 }
 
+constexpr const char* kSmallNet =
+    "[net]\nbatch=6\nheight=8\nwidth=8\nchannels=1\nlearning_rate=0.05\n[connected]\noutput=3\n"
+    "activation=linear\n[softmax]\n";
+
 class Trainings : public test::DeterministicSession {
  protected:
   static std::vector<std::vector<float>> masters(Training& training) {
@@ -58,12 +62,29 @@ TEST_F(Trainings, a_plan_without_data_is_refused) {
   EXPECT_EQ(training.error().what, "the plan has no training data");
 }
 
+TEST_F(Trainings, groups_have_the_models_of_the_strategy) {
+  const auto net = parse_darknet_cfg(kSmallNet, "net.cfg");
+  ASSERT_TRUE(net) << net.error().message();
+  auto data =
+      open_dataset({.source = "synthetic:60:3", .net_input = {8, 8, 1}, .classes = 3, .seed = 5});
+  ASSERT_TRUE(data) << data.error().message();
+  const StrategyType& sma = **find_strategy("sma");
+  TrainingPlan plan{.net = *net, .groups = {.count = 2}, .data = &*data};
+  plan.strategy = make_strategy(sma, {});
+  plan.length.iterations = 4;
+  const auto refused = Training::make(plan, session());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().what, "GroupsPlan::models are not the models of the strategy sma");
+  EXPECT_EQ(refused.error().hint, "set them to StrategyType::models of find_strategy()");
+  plan.groups.models = sma.models;
+  const auto training = Training::make(plan, session());
+  ASSERT_TRUE(training) << training.error().message();
+  EXPECT_TRUE((*training)->run());
+}
+
 // Two that are under way at once, and one after them.
 TEST_F(Trainings, several_in_one_process_train_as_each_alone) {
-  const auto net = parse_darknet_cfg(
-      "[net]\nbatch=6\nheight=8\nwidth=8\nchannels=1\nlearning_rate=0.05\n[connected]\noutput=3\n"
-      "activation=linear\n[softmax]\n",
-      "net.cfg");
+  const auto net = parse_darknet_cfg(kSmallNet, "net.cfg");
   ASSERT_TRUE(net) << net.error().message();
   auto data =
       open_dataset({.source = "synthetic:60:3", .net_input = {8, 8, 1}, .classes = 3, .seed = 5});
