@@ -146,6 +146,19 @@ const TrainingSnapshot& Trials::saved(Saved which) const {
   return which == older ? start_ : which == newer ? champion_.at : before_search_;
 }
 
+std::vector<std::shared_ptr<const TrainingSnapshot>> Trials::kept() const {
+  std::vector<std::shared_ptr<const TrainingSnapshot>> all;
+  for (const Saved which : {older, newer, before_search})
+    all.emplace_back(std::shared_ptr<const void>(), &saved(which));  // it owns nothing
+  return all;
+}
+
+void Trials::take(std::span<const std::shared_ptr<const TrainingSnapshot>> kept) {
+  start_ = *kept[older];
+  champion_.at = *kept[newer];
+  before_search_ = *kept[before_search];
+}
+
 void Trials::keep() {
   std::swap(start_, champion_.at);
   champion_.at.take(training_.groups(), training_.state(), false);

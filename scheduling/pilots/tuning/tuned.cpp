@@ -65,8 +65,35 @@ Steering Tuned::steering() const {
 
 std::vector<double> Tuned::numbers() const {
   std::vector<double> all = tuning_.numbers(trials_->lost);
-  append_losses(all, watch_->state());
+  const auto rest = std::min(static_cast<double>(next_rest_), SavedNumbers::kMostIterations);
+  all.insert(all.end(), {dead_at_start_ ? 1.0 : 0.0, began_ ? 1.0 : 0.0, rest});
+  for (const auto* watch : {&watch_, &watch_older_, &watch_newer_, &watch_before_search_})
+    append(all, (*watch)->state());
   return all;
+}
+
+Status Tuned::take(std::span<const double> saved, const TrainingState& state) {
+  SavedNumbers read(saved);
+  trials_->lost = tuning_.take(read);
+  if (Tuning::is_older(saved)) {
+    const LossWatch::State losses = read.losses();
+    if (!losses.recent.empty()) watch_->restore(losses);
+    trials_->keep_before_search();
+    watch_older_ = watch_newer_ = watch_before_search_ = watch_;
+    began_ = tuning_.warm;
+    return read.status(name());
+  }
+  const auto kept = state.kept.find(name());
+  if (kept == state.kept.end() || kept->second.size() != kKept)
+    return SavedNumbers::impossible(name());
+  trials_->take(kept->second);
+  dead_at_start_ = read.between(0, 1) != 0;
+  began_ = read.between(0, 1) != 0;
+  next_rest_ = read.count();
+  watch_older_ = watch_newer_ = watch_before_search_ = watch_;
+  for (auto* watch : {&watch_, &watch_older_, &watch_newer_, &watch_before_search_})
+    (*watch)->restore(read.watch());
+  return read.status(name());
 }
 
 Status Tuned::begin(Trainer& training, std::span<const double> saved) {
@@ -80,20 +107,16 @@ Status Tuned::begin(Trainer& training, std::span<const double> saved) {
     tuning_.learning_rate = shortest_decimal(training.solver().learning_rate);
     OMNI_TRY(const auto failure, find_failure());
     dead_at_start_ = failure.has_value();
+    trials_->keep_before_search();
+    watch_older_ = watch_newer_ = watch_before_search_ = watch_;
   } else {
-    SavedNumbers read(saved);
-    trials_->lost = tuning_.take(read);
-    const LossWatch::State losses = read.losses();
-    OMNI_CHECK(read.status(name()));
-    if (!losses.recent.empty()) watch_->restore(losses);
+    OMNI_CHECK(take(saved, training.state()));
     training.say(fmt::format("auto: goes on with {}", describe(setting())));
     say_layout();
   }
-  trials_->keep_before_search();
-  watch_older_ = watch_newer_ = watch_before_search_ = watch_;
-  began_ = tuning_.warm;
   if (!tuning_.warm) training.use_groups(1);
-  return go_on();
+  if (iteration() < next_rest_ && began_ && !saved.empty() && !Tuning::is_older(saved)) return {};
+  return iteration() == next_rest_ ? rested(training) : go_on();
 }
 
 Advice Tuned::judge(const StepReport& at) {

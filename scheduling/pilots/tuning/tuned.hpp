@@ -33,6 +33,12 @@ class Tuned : public Pilot {
   Result<bool> go_back(Trainer& training, const Error& why) override;
   Status end(Trainer& training) override;
   std::vector<double> numbers() const override;
+  std::size_t kept_bytes(ComputeGroups& groups) const override {
+    return kKept * TrainingSnapshot::bytes(groups, false);
+  }
+  std::vector<std::shared_ptr<const TrainingSnapshot>> kept() const override {
+    return trials_->kept();
+  }
 
   const Tuning& tuning() const { return tuning_; }
   std::uint64_t lost() const { return trials_->lost; }  // iterations of trials that were not kept
@@ -41,6 +47,10 @@ class Tuned : public Pilot {
   static constexpr std::uint64_t kFewest = 400;
 
  private:
+  static constexpr std::size_t kKept = 3;
+
+  // Reads numbers() and kept() of a checkpoint.
+  Status take(std::span<const double> saved, const TrainingState& state);
   Status go_on();  // does the searches that are due, then sets next_rest_
   Status search_now();
   Status adopt(const Found& found, std::uint64_t searched);

@@ -35,6 +35,8 @@ std::vector<double> Tuning::numbers(std::uint64_t lost) const {
   return all;
 }
 
+bool Tuning::is_older(std::span<const double> numbers) { return numbers.front() != kLayout; }
+
 std::uint64_t Tuning::take(SavedNumbers& read) {
   const double first = read.between(-1, kLayout);
   const bool older = first != kLayout;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "scheduling/pilots/saved_numbers.hpp"
@@ -25,6 +26,7 @@ struct Tuning {
 
   // Returns what a checkpoint keeps; `lost`: iterations of trials that were discarded.
   std::vector<double> numbers(std::uint64_t lost) const;
+  static bool is_older(std::span<const double> numbers);  // true: an older program wrote them
   // Reads what numbers() or an older program wrote, and returns `lost`.
   std::uint64_t take(SavedNumbers& read);
 };

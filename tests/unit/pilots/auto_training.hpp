@@ -91,6 +91,8 @@ class AutoTraining : public testing::Test {
                       .save_checkpoint =
                           [this](const TrainingState& at) {
                             saved_.push_back(at);
+                            saved_.back().kept.clear();  // these pointers are valid only now
+                            if (on_save_) on_save_(at);
                             return Status();
                           },
                       .say =
@@ -173,6 +175,7 @@ class AutoTraining : public testing::Test {
   std::vector<std::uint64_t> began_;  // by trial
   TrainingState state_;
   std::vector<TrainingState> saved_;
+  std::function<void(const TrainingState&)> on_save_{};
   bool stop_in_a_search_ = false;
   MakeClock make_clock_;
   Tuning tuning_;

@@ -187,6 +187,36 @@ TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
   for (const Trial& trial : trials_) EXPECT_LT(step_of(trial.setting), 0.3);
 }
 
+// The rate is far too high, so that the training goes back several times. Also the way back is in
+// the checkpoint: whichever is resumed, the same parameters come out.
+TEST_F(AutoTraining, from_every_checkpoint_a_training_ends_as_if_it_had_not_stopped) {
+  std::filesystem::create_directory(folder_ / "run");
+  auto store = CheckpointStore::open(folder_ / "run", {});
+  ASSERT_TRUE(store) << store.error().message();
+  std::vector<std::filesystem::path> checkpoints;
+  on_save_ = [&](const TrainingState& at) {
+    const auto path = save_training(*store, *groups_, at, {});
+    ASSERT_TRUE(path) << path.error().message();
+    checkpoints.push_back(*path);
+  };
+  checkpoint_every_ = 130;
+  const std::string solver = "learning_rate=3\nmomentum=0.9\n";
+  make(1, solver);
+  ASSERT_TRUE(train(800));
+  const auto undisturbed = masters();
+  on_save_ = {};
+  ASSERT_GE(checkpoints.size(), 5u);
+  for (const auto& path : checkpoints) {
+    const auto checkpoint = load_checkpoint(path);
+    if (!checkpoint) continue;  // an old one that was removed
+    make(1, solver);
+    const auto restored = restore_training(*groups_, *checkpoint, "", "async");
+    ASSERT_TRUE(restored) << restored.error().message();
+    ASSERT_TRUE(train(800, *restored));
+    EXPECT_EQ(masters(), undisturbed) << path;
+  }
+}
+
 // Else a run that is stopped in every search would lose as much again in each.
 TEST_F(AutoTraining, what_a_stopped_search_lost_is_saved) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a stop is asked for once in a process
