@@ -214,8 +214,12 @@ Status Trainer::catch_up(std::uint64_t before) {
 Status Trainer::go_back(Error error) {
   const std::uint64_t before = state_.iteration - 1;  // what is due at this iteration is not done
   for (Pilot* pilot : pilots_) {
-    OMNI_TRY(const bool restored, pilot->go_back(*this, error));
-    if (restored) return catch_up(before);
+    Result<bool> restored = pilot->go_back(*this, error);
+    if (!restored) {
+      if (restored.error().kind == ErrorKind::interrupted) OMNI_CHECK(save());
+      return std::move(restored.error());
+    }
+    if (*restored) return catch_up(before);
   }
   return error;
 }

@@ -83,7 +83,7 @@ class GuardResumes : public test::DeterministicSession {
   }
   GuardResumes() {
     std::filesystem::create_directory(folder_ / "run");
-    auto opened = CheckpointStore::open(folder_ / "run", {.keep = 100});
+    auto opened = CheckpointStore::open(folder_ / "run", {.keep = 100, .program = {}});
     EXPECT_TRUE(opened) << opened.error().message();
     store_.emplace(std::move(*opened));
   }
