@@ -1,11 +1,10 @@
 #include "apps/omni-run/arguments.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <ranges>
-#include <utility>
 
 #include "apps/omni-run/training_arguments.hpp"
 #include "layers/formats/darknet/darknet.hpp"
@@ -77,24 +76,20 @@ std::string strategy_help() {
 }
 
 std::string strategy_option_help(const DeclaredOption& option) {
-  using Names = std::vector<std::string_view>;
-  Names users;
-  std::vector<std::pair<double, Names>> usual;  // values, each with its strategies
-  for (const StrategyType& type : strategy_types() | std::views::reverse) {
-    const OptionUse* const use = find_use(type, option.name);
-    if (use == nullptr) continue;
-    users.push_back(type.name);
-    if (!use->usual) continue;
-    if (usual.empty() || usual.back().first != *use->usual)
-      usual.emplace_back(*use->usual, Names());
-    usual.back().second.push_back(type.name);
-  }
-  std::string help = fmt::format("{}: {}", fmt::join(users, ", "), option.help);
-  for (const char* before = "; default: "; const auto& [value, names] : usual) {
-    help += fmt::format("{}{}", std::exchange(before, ", "), value);
-    if (usual.size() > 1) help += fmt::format(" ({})", fmt::join(names, ", "));
-  }
-  return help;
+  const auto add = [](std::string& names, std::string_view name) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+  };
+  std::string users, usual;
+  std::map<double, std::string> users_of;  // by usual value
+  for (const StrategyType& type : strategy_types() | std::views::reverse)
+    if (const OptionUse* const use = find_use(type, option.name)) {
+      add(users, type.name);
+      if (use->usual) add(users_of[*use->usual], type.name);
+    }
+  for (const auto& [value, names] : users_of)
+    add(usual,
+        users_of.size() > 1 ? fmt::format("{} ({})", value, names) : fmt::format("{}", value));
+  return fmt::format("{}: {}{}{}", users, option.help, usual.empty() ? "" : "; default: ", usual);
 }
 
 void describe_declared(OptionTable& add, const DeclaredOption& option, OptionValues& values,

@@ -197,6 +197,17 @@ Result<GroupSizes> hogbatch_sizes(const StrategyOptions& options, int batch,
   return chosen;
 }
 
+// Sizes of mini-batches adapt if the strategy has the options for it.
+MakeStrategy make_hogbatch(const StrategyOptions& options) {
+  std::optional<BatchRule> rule;
+  if (const auto factor = options.own.number(kAdaptFactor))
+    rule = {.factor = *factor, .weight = *options.own.number(kAdaptWeight)};
+  return [options, rule](ComputeGroups& groups, const SolverOptions& solver) {
+    return std::make_unique<Hogbatch>(groups, solver, options.in_order, options.group_batches,
+                                      *options.own.number(kBatchRate), rule);
+  };
+}
+
 const StrategyRegistration hogbatch(
     {.name = "hogbatch",
      .summary = "groups add their changes to one model; small mini-batches on cores, large on GPUs",
@@ -204,12 +215,7 @@ const StrategyRegistration hogbatch(
      .uses = {"--async"},
      .models = GroupModels::replicated,
      .sizes = hogbatch_sizes,
-     .make = [](const StrategyOptions& options) -> MakeStrategy {
-       return [options](ComputeGroups& groups, const SolverOptions& solver) {
-         return std::make_unique<Hogbatch>(groups, solver, options.in_order, options.group_batches,
-                                           *options.own.number(kBatchRate), std::nullopt);
-       };
-     }});
+     .make = make_hogbatch});
 
 const StrategyRegistration adaptive(
     {.name = "adaptive",
@@ -226,14 +232,7 @@ const StrategyRegistration adaptive(
                     "all groups are of one kind: there is nothing to balance",
                     "give two kinds: --group-batches '1:1-16,64:16-256', say"};
      },
-     .make = [](const StrategyOptions& options) -> MakeStrategy {
-       return [options](ComputeGroups& groups, const SolverOptions& solver) {
-         return std::make_unique<Hogbatch>(groups, solver, options.in_order, options.group_batches,
-                                           *options.own.number(kBatchRate),
-                                           BatchRule{.factor = *options.own.number(kAdaptFactor),
-                                                     .weight = *options.own.number(kAdaptWeight)});
-       };
-     }});
+     .make = make_hogbatch});
 
 }  // namespace
 }  // namespace omni

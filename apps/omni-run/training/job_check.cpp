@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/training/rank_checks.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/devices.hpp"
@@ -76,7 +77,7 @@ Result<int> gpus_of(const MachineArguments& machine, const ExpectedJob& job) {
 Status TrainCommand::check_for_job(const ExpectedJob& job) {
   OMNI_CHECK(open_nets());
   OMNI_CHECK(check());
-  OMNI_CHECK(check_ranks());
+  OMNI_CHECK(check_ranks(arguments_, groups(), strategy_.grows));
   SessionOptions session = arguments_.machine.session;
   session.policy = &omni_policy();
   OMNI_TRY(const std::string scheduler, Session::scheduler_of(session));

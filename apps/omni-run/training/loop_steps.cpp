@@ -6,6 +6,7 @@
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/group_options.hpp"
+#include "apps/omni-run/training/rank_checks.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "layers/formats/darknet/darknet.hpp"
 #include "runtime/communicator/ranks.hpp"

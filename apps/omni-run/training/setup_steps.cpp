@@ -8,8 +8,11 @@
 
 #include "apps/omni-run/class_names.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/training/memory_check.hpp"
 #include "apps/omni-run/training/plan_groups.hpp"
+#include "apps/omni-run/training/rank_checks.hpp"
 #include "apps/omni-run/training/training.hpp"
+#include "apps/omni-run/training/training_length.hpp"
 #include "apps/output_file.hpp"
 #include "layers/formats/darknet/darknet.hpp"
 #include "runtime/communicator/ranks.hpp"
@@ -41,7 +44,7 @@ bool is_weights_file(const std::filesystem::path& path) {
 Status TrainCommand::run() {
   OMNI_CHECK(open_nets());
   OMNI_CHECK(check());
-  OMNI_CHECK(check_ranks());
+  OMNI_CHECK(check_ranks(arguments_, groups(), strategy_.grows));
   if (arguments_.dry_run) {
     log::result("{}\n", arguments_.common.json ? json_text(layer_table_json(net()), 2)
                                                : layer_table(net()));
@@ -68,7 +71,7 @@ Status TrainCommand::run() {
   OMNI_CHECK(settle_groups());
   OMNI_CHECK(make_clock());
   make_training();
-  OMNI_CHECK(check_memory());
+  OMNI_CHECK(check_memory(*training_, arguments_.machine, *session_));
   OMNI_CHECK(training_->allocate());
   OMNI_TRY(start_, starting_point());
   OMNI_CHECK(check_images());
@@ -195,12 +198,12 @@ Status TrainCommand::open_images() {
         option && type.needs_tests && !data_.test)
       return Error{ErrorKind::usage, std::string(option->name), "there is no test set",
                    "leave out --no-test; --hold-out 0.1 tests on a tenth of the training samples"};
-  iterations_ = planned_iterations();
+  iterations_ = planned_iterations(arguments_, spec_, data_.train->size());
   identity_ = {.layers = layers_hash(spec_),
                .data = data_.name,
                .class_names = class_names_of(*data_.train, net()),
                .iterations = iterations_};
-  return check_schedule();
+  return check_schedule(spec_, seed_, iterations_, arguments_.epochs.has_value());
 }
 
 Status TrainCommand::prepare_folder() {
@@ -355,7 +358,7 @@ Result<TrainingState> TrainCommand::starting_point() {
                    "resume with the strategy of before; or with --guard off, without --auto, "
                    "--groups auto and --cold-start"};
     log::info("resumed {} at iteration {}", checkpoint_->path.string(), state.iteration);
-    warn_about_new_length(state.iteration);
+    warn_about_new_length(spec_, saved_length(*checkpoint_), iterations_, state.iteration);
     return state;
   }
   if (!arguments_.weights.empty()) {

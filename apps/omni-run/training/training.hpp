@@ -32,7 +32,7 @@ class TrainCommand {
   Status check_for_job(const ExpectedJob& job);  // job_check.cpp
 
  private:
-  // setup_steps.cpp, memory_steps.cpp: errors that can be found early are found before any change.
+  // setup_steps.cpp: errors that can be found early are found before any change.
   Status open_nets();
   Status open_groups_again();  // after the number of groups or their shape has changed
   Status check();
@@ -44,22 +44,14 @@ class TrainCommand {
   Status start();
   Status settle_groups();
   void make_training();
-  Status check_memory();
   Status make_clock();
   bool warn_of_idle(VirtualClock clock);
   Result<TrainingState> starting_point();
   void align(TrainingState& state) const;
 
-  // schedule_steps.cpp
-  std::uint64_t planned_iterations() const;
-  Status check_schedule() const;
-  void warn_about_new_length(std::uint64_t resumed_at) const;
-
   // rank_steps.cpp
-  Status check_ranks();
   Status compare_ranks();
   Status compare_weights();
-  Status on_first_rank(const std::function<Status()>& work);
   Status save(const TrainingState& state);
 
   // loop_steps.cpp

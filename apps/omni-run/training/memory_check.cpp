@@ -1,11 +1,11 @@
-// The memory of a training is estimated, refused if it does not fit, printed, and allocated.
+#include "apps/omni-run/training/memory_check.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/training/training.hpp"
 #include "codelets/dense/library_memory.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/log.hpp"
@@ -20,39 +20,40 @@ constexpr double in_mebibytes(std::size_t bytes) { return static_cast<double>(by
 
 }  // namespace
 
-Status TrainCommand::check_memory() {
-  const DataFeed* const test = training_->test();
+Status check_memory(Training& training, const MachineArguments& machine, const Session& session) {
+  Net& net = training.groups().net();
+  const DataFeed* const test = training.test();
   std::size_t snapshots = 0;
   std::string_view without;
-  for (const auto& pilot : training_->pilots())
-    if (const std::size_t bytes = pilot->bytes(groups()); bytes > 0) {
+  for (const auto& pilot : training.pilots())
+    if (const std::size_t bytes = pilot->bytes(training.groups()); bytes > 0) {
       snapshots += bytes;
       without = find_pilot(pilot->name())->without;
     }
   // The program's own memory is measured. Every worker plans as this thread does, and all but one
   // worker need their own buffers of libraries.
   const auto since = [](std::size_t before) { return std::max(resident_data(), before) - before; };
-  const std::size_t start = resident_data(), workers = cpu_workers(*session_);
+  const std::size_t start = resident_data(), workers = cpu_workers(session);
   if (!only_gpus_compute()) load_library_code();
   const std::size_t buffers = since(start) * (std::max<std::size_t>(workers, 1) - 1);
   const std::size_t loaded = resident_data();
   MemoryDemand demand =
-      training_demand(groups(), *training_->feeds().front(), test, net().working_bytes());
+      training_demand(training.groups(), *training.feeds().front(), test, net.working_bytes());
   const std::size_t of_workers = buffers + workers * since(loaded);
   const std::size_t program = resident_memory();
   std::size_t images = test != nullptr ? test->bytes() : 0;
-  for (const auto& feed : training_->feeds()) {
+  for (const auto& feed : training.feeds()) {
     images += feed->bytes();
-    if (feed == training_->feeds().front()) continue;
+    if (feed == training.feeds().front()) continue;
     const std::vector<TensorSize> sizes = feed->tensor_sizes();
     demand.training_images.insert(demand.training_images.end(), sizes.begin(), sizes.end());
   }
   const std::size_t working = of_workers + workers * demand.working.of_core;
-  const RankSums* const sums = training_->sums();
+  const RankSums* const sums = training.sums();
   demand.in_main_memory_only = snapshots + working + (sums != nullptr ? sums->bytes() : 0);
   demand.snapshots = snapshots;
   demand.without_snapshots = without;
-  const MemoryForecast forecast(net(), std::move(demand), arguments_.machine);
+  const MemoryForecast forecast(net, std::move(demand), machine);
   OMNI_CHECK(forecast.require());
   const std::size_t planned = forecast.in_main_memory() + program;
   const std::size_t taken = peak_resident_memory();

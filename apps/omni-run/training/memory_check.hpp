@@ -1,0 +1,13 @@
+// The memory that a training will take.
+#pragma once
+
+#include "apps/omni-run/arguments.hpp"
+#include "scheduling/training/training.hpp"
+
+namespace omni {
+
+// Refuses a training whose memory does not fit, and prints the memory of one that fits. Nothing is
+// allocated yet.
+Status check_memory(Training& training, const MachineArguments& machine, const Session& session);
+
+}  // namespace omni

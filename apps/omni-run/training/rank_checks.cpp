@@ -1,0 +1,74 @@
+#include "apps/omni-run/training/rank_checks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/training/group_options.hpp"
+#include "runtime/communicator/ranks.hpp"
+#include "runtime/communicator/transfers.hpp"
+#include "runtime/log.hpp"
+
+namespace omni {
+
+void share_workers(MachineArguments& machine) {
+  const int cores = ranks::share_cores();
+  int& workers = machine.session.cpu_workers;
+  if (workers < 0) workers = cores;
+}
+
+Status prepare_ranks(TrainArguments& train) {
+  ranks::set_patience(train.patience);
+  if (!ranks::several()) return {};
+  share_workers(train.machine);
+  if (ranks::first()) return {};
+  train.common.quiet = true;
+  train.metrics.clear();
+  train.save_weights.clear();
+  return {};
+}
+
+Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grows) {
+  if (!ranks::several()) return {};
+  const GroupArguments& groups = arguments.groups;
+  Net& net = of.net();
+  const bool one = of.count() == 1, merged = !one && net.has(Net::Phase::merged);
+  const char *const not_yet = "the number of groups is not searched over ranks yet",
+                    *const one_process = "start one process";
+  OMNI_CHECK(first_of({{groups.automatic, "--auto", not_yet, one_process},
+                       {groups.planned || grows, "--groups auto", not_yet, one_process},
+                       {arguments.arrivals.simulated, "--arrivals virtual",
+                        "a simulated training is one process", one_process},
+                       {merged && !net.has(Net::Phase::replicated), "--fc merged",
+                        "all layers would be on the first rank", "--fc replicated"},
+                       {merged && net.options().subdivisions > 1, "--subdivisions",
+                        "merged layers of several ranks take whole mini-batches",
+                        "--subdivisions 1, or --fc replicated"},
+                       {net.layers().size() > kMostLayers, "--net",
+                        "over several ranks a net has 768 layers at most", one_process},
+                       {std::ssize(net.slices().all_sizes) > kMostSlices * ranks::size(), "--slice",
+                        "a rank has more than 256 slices", "larger slices"}}));
+  if (arguments.net.strict)
+    log::warn("--strict: over several ranks, nets that do not learn are not detected yet");
+  const bool at_once = std::ranges::any_of(net.params(), [&net](const Param* each) {
+    return each->trainable && !each->by_slice && !each->whole_on_each_rank && !net.is_merged(*each);
+  });
+  if (net.slices().ranks > 1 && at_once && arguments.machine.session.deterministic)
+    log::warn(
+        "--deterministic: large connected layers add up the images of a rank at once, so the bits "
+        "depend on the number of ranks");
+  return {};
+}
+
+Status on_first_rank(const std::function<Status()>& work) {
+  if (!ranks::several()) return work();
+  const Status done = ranks::first() ? work() : Status();
+  const std::vector<std::string> failures = ranks::gather(
+      done ? "" : fmt::format("{}{}", static_cast<int>(done.error().kind), done.error().message()));
+  if (!done || failures.front().empty()) return done;
+  return Error{static_cast<ErrorKind>(failures.front()[0] - '0'), "", failures.front().substr(1),
+               ""};
+}
+
+}  // namespace omni

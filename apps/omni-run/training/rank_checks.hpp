@@ -1,0 +1,17 @@
+// What a training on several ranks may not ask for, and work of the first rank for all.
+#pragma once
+
+#include <functional>
+
+#include "apps/omni-run/training_arguments.hpp"
+#include "scheduling/groups/compute_groups.hpp"
+
+namespace omni {
+
+// Refuses options that trainings on several ranks do not have. `grows`: see StrategyChoice.
+Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grows);
+
+// Only the first rank does the work; if it fails, all ranks return an error.
+Status on_first_rank(const std::function<Status()>& work);
+
+}  // namespace omni
