@@ -11,8 +11,7 @@
 namespace omni {
 namespace {
 
-// A difference counts when it exceeds this share of the loss and so many standard errors.
-constexpr double kWorth = 0.02, kErrors = 2.5;
+constexpr double kErrors = 2.5;  // a difference counts when it exceeds so many standard errors
 
 using Verdict = Comparison::Verdict;
 
@@ -156,21 +155,23 @@ class Race {
     std::map<std::uint64_t, TrialResult> own;
     Comparison comparison;
     std::uint64_t length = plan_.length;
+    const double edge = plan_.failing_step / kEdge;
+    const bool larger = step_of(setting) > step_of(champion_);
+    const bool smaller = step_of(setting) < 0.99 * step_of(champion_);
+    const double worth = smaller && step_of(champion_) < edge ? plan_.worth_smaller : kWorth;
     for (int doubling = 0;; ++doubling, length *= 2) {
       OMNI_TRY(own[length], runner_.challenge(setting, length));
       if (!champions_.contains(length)) {
         OMNI_TRY(champions_[length], runner_.defend(length));
       }
-      comparison = compare(own[length], champions_[length], plan_.chance);
+      comparison = compare(own[length], champions_[length], plan_.chance, worth);
       if (comparison.verdict != Verdict::unsure || doubling == kDoublings ||
           !runner_.can_afford(3 * length))
         break;
     }
-    const bool larger = step_of(setting) > step_of(champion_);
     const bool tie = comparison.verdict == Verdict::tie || comparison.verdict == Verdict::unsure;
     // In a tie the given setting wins, otherwise the larger step, if it is only larger by kFine.
     // Steps near the failing one are too large in the long run, which a trial does not show.
-    const double edge = plan_.failing_step / kEdge;
     const bool tells = tie && learns() && setting.groups == champion_.groups;
     const bool prefers = tells && comparison.gain > 0 && larger && !prefers_larger_ &&
                          !(champion_ == given_) && step_of(setting) < edge &&
@@ -338,7 +339,8 @@ std::string TrialResult::text() const {
   return "";
 }
 
-Comparison compare(const TrialResult& challenger, const TrialResult& champion, double chance) {
+Comparison compare(const TrialResult& challenger, const TrialResult& champion, double chance,
+                   double share) {
   using Verdict = Comparison::Verdict;
   const auto fails = [](const TrialResult& trial) { return trial.end <= TrialEnd::above_chance; };
   const auto near = [&](const TrialResult& trial) {
@@ -354,7 +356,7 @@ Comparison compare(const TrialResult& challenger, const TrialResult& champion, d
   for (std::size_t i = 0; i < gains.size(); ++i)
     gains[i] = champion.losses[i] - challenger.losses[i];
   const LossMean gain = mean_of(gains);
-  const double worth = kWorth * champion.loss(), error = gain.error(),
+  const double worth = share * champion.loss(), error = gain.error(),
                sure = std::max(worth, kErrors * error);
   return {gain.mean > sure                         ? Verdict::better
           : gain.mean > std::max(worth / 2, error) ? Verdict::unsure

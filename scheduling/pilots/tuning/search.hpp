@@ -60,6 +60,9 @@ struct Trial {
   std::string reason{};  // why it was chosen, or why not
 };
 
+// A difference counts when it exceeds this share of the loss.
+inline constexpr double kWorth = 0.02;
+
 // Compares a challenger's losses with the champion's, mini-batch by mini-batch, by the mean
 // difference and its standard error. Losses that are both near chance are a tie.
 struct Comparison {
@@ -68,8 +71,9 @@ struct Comparison {
   double gain = 0, error = 0;  // mean difference of the loss, and its standard error
   std::string text() const;    // gain, error, and the rule that gave the verdict
 };
+// `worth`: share of the loss by which the challenger must be better.
 Comparison compare(const TrialResult& challenger, const TrialResult& champion,
-                   double chance = INFINITY);
+                   double chance = INFINITY, double worth = kWorth);
 
 class TrialRunner {
  public:
@@ -97,6 +101,9 @@ struct SearchPlan {
   double chance = INFINITY;        // loss at chance; infinite: not known
   std::map<int, double> failed{};  // by groups: this and larger steps have failed before
   double failing_step = INFINITY;  // at which the sweep diverged
+  // Share of the loss by which a smaller step must be better: early in a training its advantage
+  // often does not last.
+  double worth_smaller = kWorth;
   std::vector<int> more_groups{};  // numbers of groups that are worth a trial, the largest first
   bool groups_first = false;       // numbers of groups are tried before other steps
 };

@@ -13,7 +13,7 @@ struct StepSweep {
   double first = 0,
          factor = 1;  // step of the first iteration; of later ones by powers of the factor
   std::vector<double> losses{};  // by iteration
-  bool diverged = false;         // the iteration after the last loss had no finite result
+  bool diverged = false;         // no finite loss came after the last one, or one output for all
 };
 
 struct StepRange {

@@ -106,6 +106,7 @@ Result<Found> Trials::search(const Setting& given, SearchPlan plan, const Budget
 }
 
 Result<StepSweep> Trials::sweep(double first_step, double factor, std::size_t most) {
+  constexpr std::size_t kProbed = 5;  // iterations between two probes of the outputs
   Stopwatch time;
   start_.restore(training_.groups());
   TrainingState state = start_.state();
@@ -122,6 +123,9 @@ Result<StepSweep> Trials::sweep(double first_step, double factor, std::size_t mo
     sweep.diverged = !piece.ended;
     failed = piece.ended;
     if (sweep.diverged) sweep.losses.pop_back();
+    if (sweep.diverged || sweep.losses.size() % kProbed != 0) continue;
+    OMNI_TRY(const Probe now, probe(1));
+    sweep.diverged = now.spread < kDead * spread_;
   }
   lose(sweep.losses.size() + (sweep.diverged ? 1 : 0), time.seconds());
   if (!failed && failed.error().kind != ErrorKind::diverged) return failed.error();

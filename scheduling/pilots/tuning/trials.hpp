@@ -62,7 +62,8 @@ class Trials : private TrialRunner {
   const TrainingSnapshot& saved(Saved which) const;
   // Returns the three states, which are valid until the next of the following calls.
   std::vector<std::shared_ptr<const TrainingSnapshot>> kept() const;
-  void take(std::span<const std::shared_ptr<const TrainingSnapshot>> kept);  // as kept() returned them
+  void take(
+      std::span<const std::shared_ptr<const TrainingSnapshot>> kept);  // as kept() returned them
   void keep();                // saves the current state as a good one
   void keep_before_search();  // saves the current state as all three
   void go_back(Saved which);  // restores this state; the good ones become copies of it

@@ -33,6 +33,7 @@ constexpr double kSmaller = 2, kMuchSmaller = 3.1622776601683795;
 // The step is raised to 1 / kSmall of the failing one after kPart of the iterations without
 // learning.
 constexpr double kSmall = 100, kTiny = 1000;
+constexpr double kWorthEarly = 0.1;  // see SearchPlan::worth_smaller
 constexpr double kBack = 0.98;  // a loss above this share of chance is back there
 constexpr std::uint64_t kPart = 10;
 
@@ -173,6 +174,9 @@ void Tuned::raise_step() {
   const double step = step_of(setting()), small = tuning_.failing_step / kSmall;
   if (!(2 * step < small) || iteration() < tuning_.changed + horizon() / kPart) return;
   const Setting larger = with_step(setting(), std::min(10 * step, small));
+  if (const auto failed = tuning_.failed.find(training_->groups().count());
+      failed != tuning_.failed.end() && step_of(larger) > failed->second / kMuchSmaller)
+    return;
   tuning_.learning_rate = larger.learning_rate;
   tuning_.changed = iteration();
   training_->say(
@@ -220,7 +224,8 @@ Status Tuned::search_now() {
       trials_->search(setting(),
                       {.cold = cold,
                        .failed = tuning_.failed,
-                       .failing_step = tuning_.failing_step > 0 ? tuning_.failing_step : INFINITY},
+                       .failing_step = tuning_.failing_step > 0 ? tuning_.failing_step : INFINITY,
+                       .worth_smaller = iteration() < left() ? kWorthEarly : kWorth},
                       budget);
   // After a search a new virtual clock begins.
   state.simulated_before += simulated;

@@ -170,7 +170,7 @@ TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
                                      .failed = {{1, 0.3}}},
                                     7);
   std::filesystem::create_directory(folder_ / "run");
-  auto store = CheckpointStore::open(folder_ / "run", {});
+  auto store = CheckpointStore::open(folder_ / "run", {.keep = 100, .program = {}});
   ASSERT_TRUE(store) << store.error().message();
   const auto path = save_training(*store, *groups_, state, {});
   ASSERT_TRUE(path) << path.error().message();
@@ -191,7 +191,7 @@ TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
 // the checkpoint: whichever is resumed, the same parameters come out.
 TEST_F(AutoTraining, from_every_checkpoint_a_training_ends_as_if_it_had_not_stopped) {
   std::filesystem::create_directory(folder_ / "run");
-  auto store = CheckpointStore::open(folder_ / "run", {});
+  auto store = CheckpointStore::open(folder_ / "run", {.keep = 100, .program = {}});
   ASSERT_TRUE(store) << store.error().message();
   std::vector<std::filesystem::path> checkpoints;
   on_save_ = [&](const TrainingState& at) {
@@ -203,6 +203,7 @@ TEST_F(AutoTraining, from_every_checkpoint_a_training_ends_as_if_it_had_not_stop
   const std::string solver = "learning_rate=3\nmomentum=0.9\n";
   make(1, solver);
   ASSERT_TRUE(train(800));
+  EXPECT_GT(tuning_.returns, 0u) << "no way back is shown";
   const auto undisturbed = masters();
   on_save_ = {};
   ASSERT_GE(checkpoints.size(), 5u);
