@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace omni {
 
@@ -46,9 +47,18 @@ bool LossWatch::is_above() const {
   return dead || median(window_) > lowest_ + margin(kForgotten, kNoise);
 }
 
+bool LossWatch::has_exploded() const {
+  constexpr double kFar = 3;
+  if (!std::isfinite(chance_) || recent_.empty()) return false;
+  const double sum = std::accumulate(recent_.begin(), recent_.end(), 0.0);
+  return sum > kFar * static_cast<double>(window_) * std::max(lowest_, chance_);
+}
+
+bool LossWatch::near_chance() const { return !(recent().mean < kNearChance * chance_); }
+
 bool LossWatch::lost() const {
   constexpr double kExplodes = 1.5;
-  return above_ >= window_ ||
+  return above_ >= window_ || has_exploded() ||
          (above_ > 0 && median(window_) > kExplodes * std::max(lowest_, chance_));
 }
 

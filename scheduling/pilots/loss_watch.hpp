@@ -14,6 +14,9 @@
 
 namespace omni {
 
+// A loss above this share of chance is near chance. Differences between such losses decide nothing.
+inline constexpr double kNearChance = 0.93;
+
 class LossWatch {
  public:
   // `window`: number of losses in a median. `chance`: the loss of a net with the same output for
@@ -22,7 +25,8 @@ class LossWatch {
 
   void note(double loss);
   // True: the net has forgotten most of what it had learned, or gives the same output for every
-  // sample. Rises that are shorter than a window do not count, unless the loss explodes.
+  // sample. Rises that are shorter than a window do not count, unless the loss explodes: after a
+  // few huge losses a net often stays at chance for ever.
   bool lost() const;
   // Losses should fall from now on: rises() compares later ones with the next window.
   void expect_falling() { first_.clear(), since_ = 0; }
@@ -35,6 +39,7 @@ class LossWatch {
   bool rises() const { return risen_ >= window_ || (since_ > 0 && surely_above_first()); }
   // True: the median is near the lowest one, so the parameters are worth saving.
   bool good() const { return full() && near(window_); }
+  bool near_chance() const;                             // true: the recent losses
   LossMean recent() const { return mean_of(recent_); }  // of one window at most
   // True: `now` exceeds `before` by several standard errors and by a few per cent.
   bool surely_above(const LossMean& now, const LossMean& before) const;
@@ -65,6 +70,7 @@ class LossWatch {
   // kForgotten and kNear are shares of what was learned (chance - lowest), kNoise of the loss.
   static constexpr double kForgotten = 0.8, kNoise = 0.1, kNear = 0.15;
 
+  bool has_exploded() const;
   bool is_above() const;
   bool has_risen() const;
   bool surely_above_first() const {  // true at most once per window, so that no loss counts twice

@@ -160,6 +160,12 @@ std::optional<Finding> diagnose(const Inspection& inspection, const Learning& le
   return loss == LossIs::low ? std::nullopt : find_no_gradient(inspection, learning, loss);
 }
 
+Result<std::optional<Finding>> find_dead_layer(Trainer& training) {
+  OMNI_TRY(const Inspection inspection, inspect(training.groups().net(), training.feed(),
+                                                training.state().seed, training.state().samples));
+  return inspection.samples < 2 ? std::nullopt : find_same_output(inspection, LossIs::at_chance);
+}
+
 std::vector<double> class_shares(const Dataset& data, int classes) {
   constexpr std::size_t kMost = 1 << 20;  // labels
   const std::size_t stride = data.size() / kMost + 1;

@@ -54,6 +54,10 @@ enum class LossIs {
 std::optional<Finding> diagnose(const Inspection& inspection, const Learning& learning,
                                 LossIs loss);
 
+// Inspects the net and returns the layer that gives the same output for all samples, if there is
+// one. No task may be under way.
+Result<std::optional<Finding>> find_dead_layer(Trainer& training);
+
 struct HealthOptions {
   bool strict = false;         // a training that does not learn ends with an error
   std::uint64_t first = 200;   // iteration of the first inspection for a loss at chance

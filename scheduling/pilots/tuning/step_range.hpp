@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "scheduling/pilots/loss_mean.hpp"
+#include "scheduling/pilots/loss_watch.hpp"
 
 namespace omni {
 
@@ -20,9 +20,6 @@ struct StepRange {
   std::optional<double> best{};   // step at the lowest loss; none: no loss was clearly below chance
   std::optional<double> fails{};  // the training diverged at this step; none: at no step
 };
-
-// A loss above this share of chance is near chance. Differences between such losses decide nothing.
-inline constexpr double kNearChance = 0.93;
 
 // True: the mean loss exceeds chance by one per cent and by four standard errors. Then the step is
 // too large.

@@ -34,7 +34,7 @@ constexpr double kSmaller = 2, kMuchSmaller = 3.1622776601683795;
 // learning.
 constexpr double kSmall = 100, kTiny = 1000;
 constexpr double kWorthEarly = 0.1;  // see SearchPlan::worth_smaller
-constexpr double kBack = 0.98;  // a loss above this share of chance is back there
+constexpr double kBack = 0.98;       // a loss above this share of chance is back there
 constexpr std::uint64_t kPart = 10;
 
 // Returns the loss at chance. Data of one class have a loss at chance of 0, so log(classes) stands
@@ -127,7 +127,7 @@ Advice Tuned::judge(const StepReport& at) {
 
 Status Tuned::rested(Trainer& /*training*/) {
   if (iteration() < next_rest_) return {};
-  const bool near_chance = !(watch_->recent().mean < kNearChance * chance_);
+  const bool near_chance = watch_->near_chance();
   if (near_chance && !dead_at_start_) {
     OMNI_TRY(const std::optional<Error> failure, find_failure());
     if (failure) {
@@ -161,12 +161,8 @@ Result<std::optional<Error>> Tuned::find_failure() {
                                fmt::format("the loss is {:.4g}, {} that of guessing, {:.4g}",
                                            recent.mean, above ? "above" : "back near", chance_),
                                ""});
-  OMNI_TRY(const Inspection inspection,
-           inspect(training_->groups().net(), training_->feed(), training_->state().seed,
-                   training_->state().samples));
-  const std::optional<Finding> finding = diagnose(
-      inspection, {.rate = tuning_.learning_rate, .momentum = tuning_.momentum}, LossIs::at_chance);
-  if (!finding || finding->kind != FindingKind::same_output) return std::optional<Error>();
+  OMNI_TRY(const std::optional<Finding> finding, find_dead_layer(*training_));
+  if (!finding) return std::optional<Error>();
   return std::optional(Error{ErrorKind::diverged, finding->where, finding->what, ""});
 }
 

@@ -106,5 +106,17 @@ TEST(LossWatch, goes_on_as_it_was) {
   }
 }
 
+TEST(LossWatch, a_few_huge_losses_are_an_explosion_even_if_the_loss_comes_back) {
+  LossWatch watch(16, 2.3), usual(16, 2.3), unknown(16, INFINITY);
+  for (LossWatch* each : {&watch, &usual, &unknown})
+    for (int i = 0; i < 20; ++i) each->note(2.3);
+  watch.note(1e5);
+  usual.note(50);  // of one bad mini-batch
+  unknown.note(1e5);
+  EXPECT_TRUE(watch.lost());
+  EXPECT_FALSE(usual.lost());
+  EXPECT_FALSE(unknown.lost());
+}
+
 }  // namespace
 }  // namespace omni
