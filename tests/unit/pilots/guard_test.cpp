@@ -75,12 +75,11 @@ TEST_F(Guarded, a_snapshot_that_is_worse_than_the_one_before_is_left) {
 // A window is 17 losses, and the rate so high that the training goes back several times.
 class GuardResumes : public test::DeterministicSession {
  protected:
-  static constexpr std::uint64_t kEvery = 17, kEnd = 408;
-  static std::string net() {
-    std::string text = kGuardedNet;
-    text.replace(text.find("batch=12"), 8, "batch=60");
-    return text.replace(text.find("0.02"), 4, "2");
-  }
+  static constexpr std::uint64_t kEvery = 17, kEnd = 272;
+  static constexpr const char* kNet =
+      "[net]\nbatch=60\nheight=8\nwidth=8\nchannels=1\nlearning_rate=10\nmomentum=0.9\n"
+      "[connected]\noutput=16\nactivation=relu\n[connected]\noutput=3\nactivation=linear\n"
+      "[softmax]\n";
   GuardResumes() {
     std::filesystem::create_directory(folder_ / "run");
     auto opened = CheckpointStore::open(folder_ / "run", {.keep = 100, .program = {}});
@@ -95,10 +94,11 @@ class GuardResumes : public test::DeterministicSession {
     Trainer trainer(run_.groups, *run_.feed, nullptr, std::move(from),
                     {.iterations = kEnd,
                      .solver = run_.solver,
-                     .checkpoint_every = saves ? kEvery : 0,
+                     .checkpoint_every = kEvery,  // groups come to rest at the same iterations
                      .strategy = async(Asynchrony::reproducible)},
                     {.on_iteration = [&](const StepReport& at) { iteration = at.iteration; },
-                     .save_checkpoint = [this](const TrainingState& state) -> Status {
+                     .save_checkpoint = [&](const TrainingState& state) -> Status {
+                       if (!saves) return {};
                        OMNI_TRY(const auto path, save_training(*store_, run_.groups, state, {}));
                        saved_.push_back(path);
                        return {};
@@ -113,7 +113,7 @@ class GuardResumes : public test::DeterministicSession {
     return restore_training(run_.groups, from, "", "async");
   }
 
-  test::GroupTraining run_{net(), 4};
+  test::GroupTraining run_{kNet, 4, FullyConnected::replicated};
   std::optional<CheckpointStore> store_;
   std::vector<std::filesystem::path> saved_;
 };
@@ -123,7 +123,7 @@ TEST_F(GuardResumes, from_every_checkpoint_with_the_bits_of_the_undisturbed_trai
   ASSERT_GE(returns.size(), 3u);
   const auto end = run_.masters();
   const auto saved = saved_;
-  ASSERT_GE(saved.size(), 20u);
+  ASSERT_GE(saved.size(), 10u);
   for (std::size_t i = 0; i + 1 < saved.size(); ++i) {
     const auto checkpoint = load_checkpoint(saved[i]);
     ASSERT_TRUE(checkpoint) << checkpoint.error().message();
