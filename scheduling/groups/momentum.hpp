@@ -26,7 +26,7 @@ struct Momentum {
   double total() const { return explicit_part + implicit_part - explicit_part * implicit_part; }
   // Factor of the rate in the updates of replicated parameters, with which the step is the tuned
   // one.
-  double rate_factor() const { return (1 - explicit_part) / (1 - tuned); }
+  double rate_factor() const { return tuned < 1 ? (1 - explicit_part) / (1 - tuned) : 1; }
 };
 
 inline double implicit_of_groups(int groups) {

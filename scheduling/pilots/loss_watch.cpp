@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace omni {
 
@@ -48,10 +47,10 @@ bool LossWatch::is_above() const {
 }
 
 bool LossWatch::has_exploded() const {
-  constexpr double kFar = 3;
-  if (!std::isfinite(chance_) || recent_.empty()) return false;
-  const double sum = std::accumulate(recent_.begin(), recent_.end(), 0.0);
-  return sum > kFar * static_cast<double>(window_) * std::max(lowest_, chance_);
+  constexpr double kHuge = 10;
+  constexpr std::ptrdiff_t kSeveral = 3;
+  const double huge = kHuge * std::max(lowest_, chance_);
+  return std::ranges::count_if(recent_, [&](double loss) { return loss > huge; }) >= kSeveral;
 }
 
 bool LossWatch::near_chance() const { return !(recent().mean < kNearChance * chance_); }

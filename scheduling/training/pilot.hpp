@@ -71,7 +71,8 @@ class Pilot {
   // Returns the state that a checkpoint keeps of the pilot.
   virtual std::vector<double> numbers() const { return {}; }
   // Returns the earlier states of the training that a checkpoint keeps for the pilot. Of each it
-  // keeps the arrays that all groups share, without replicas.
+  // keeps the arrays that all groups share, without replicas. The pointers need only be valid until
+  // the training goes on.
   virtual std::vector<std::shared_ptr<const TrainingSnapshot>> kept() const { return {}; }
 };
 

@@ -160,6 +160,12 @@ std::optional<Finding> diagnose(const Inspection& inspection, const Learning& le
   return loss == LossIs::low ? std::nullopt : find_no_gradient(inspection, learning, loss);
 }
 
+double loss_at_chance(const Net& net, const Dataset& data) {
+  const std::optional<double> loss = chance_loss(net, class_shares(data, net.classes()));
+  if (!loss) return INFINITY;
+  return *loss > 0 ? *loss : std::log(net.classes());
+}
+
 Result<std::optional<Finding>> find_dead_layer(Trainer& training) {
   OMNI_TRY(const Inspection inspection, inspect(training.groups().net(), training.feed(),
                                                 training.state().seed, training.state().samples));

@@ -71,6 +71,10 @@ struct HealthOptions {
 // Returns the share of each class among the samples.
 std::vector<double> class_shares(const Dataset& data, int classes);
 
+// Returns the loss at chance. Data of one class have a loss at chance of 0, so log(classes) stands
+// for it. Losses for which it is not known have an infinite one.
+double loss_at_chance(const Net& net, const Dataset& data);
+
 class HealthCheck : public Pilot {
  public:
   explicit HealthCheck(HealthOptions options) : options_(options) {}

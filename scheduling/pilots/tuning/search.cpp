@@ -198,8 +198,9 @@ class Race {
                                    : describe(champion_));
     if (numbers.empty()) return wins ? "it learns more surely " + than : "no better " + than;
     const char* rule =
-        comparison.verdict == Verdict::better           ? "more than 2 % and 2.5 standard errors"
-        : comparison.verdict == Verdict::worse          ? "more than 2 % or 2.5 standard errors"
+        comparison.verdict == Verdict::better  ? "more than 2 % and 2.5 standard errors"
+        : comparison.verdict == Verdict::worse ? "more than 2 % or 2.5 standard errors"
+        : comparison.gain > kErrors * comparison.error && !wins ? "not by enough: the older one"
         : wins && step_of(setting) < step_of(champion_) ? "no sure difference: the safer step"
         : wins                                          ? "no sure difference: the larger step"
                                                         : "no sure difference: the older one";

@@ -113,7 +113,8 @@ struct Found {
   TrialEnd end = TrialEnd::learns;  // of the champion
   bool learns = true;               // the champion's loss is clearly below chance
   std::vector<Setting> diverged{};  // of all trials
-  std::optional<double> fails{};    // step at which the sweep of a cold search diverged
+  // Of a cold search: the step at which the sweep diverged, or its last one.
+  std::optional<double> fails{};
 };
 
 // Returns ErrorKind::diverged when every trial diverges, although the rate is lowered.

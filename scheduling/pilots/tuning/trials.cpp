@@ -52,7 +52,7 @@ nlohmann::ordered_json line_of(const Trial& trial, std::uint64_t iteration) {
                               {"iterations", trial.iterations},
                               {"seconds", metrics_number(trial.seconds)}};
   if (trial.result.losses.empty()) {
-    line["diverged"] = true;
+    line[trial.result.end == TrialEnd::behind ? "behind" : "diverged"] = true;
   } else {
     line["score"] = metrics_number(trial.result.loss());
     line["score_error"] = metrics_number(trial.result.error());
@@ -93,7 +93,7 @@ Result<Found> Trials::search(const Setting& given, SearchPlan plan, const Budget
   }
   const bool kept = found && found->setting == champion_.setting;
   if (kept) {
-    lost -= std::min(lost, champion_.iterations);
+    lost -= std::min(lost, at_start(champion_.iterations, champion_.setting.groups));
     lost_seconds -= champion_.seconds;
   }
   training_.record({{"iteration", iteration}, {"discarded_iterations", lost}});
@@ -111,6 +111,7 @@ Result<StepSweep> Trials::sweep(double first_step, double factor, std::size_t mo
   start_.restore(training_.groups());
   TrainingState state = start_.state();
   StepSweep sweep{.first = first_step, .factor = factor};
+  std::uint64_t done = 0;  // iterations
   Status failed;
   while (failed && sweep.losses.size() < most && !step_range(sweep, chance_).fails) {
     const double step = first_step * std::pow(factor, std::ssize(sweep.losses));
@@ -119,6 +120,7 @@ Result<StepSweep> Trials::sweep(double first_step, double factor, std::size_t mo
         train_piece(state, {&loss, 1},
                     {.learning_rate = step * (1 - kSweepMomentum), .momentum = kSweepMomentum});
     state = piece.state;
+    ++done;
     sweep.losses.push_back(loss);
     sweep.diverged = !piece.ended;
     failed = piece.ended;
@@ -127,7 +129,7 @@ Result<StepSweep> Trials::sweep(double first_step, double factor, std::size_t mo
     OMNI_TRY(const Probe now, probe(1));
     sweep.diverged = now.spread < kDead * spread_;
   }
-  lose(sweep.losses.size() + (sweep.diverged ? 1 : 0), time.seconds());
+  lose(done + done / kProbed / kProbesPerIteration, time.seconds());
   if (!failed && failed.error().kind != ErrorKind::diverged) return failed.error();
   return sweep;
 }
@@ -240,9 +242,7 @@ Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
     run.iterations = 0;
   }
   // The budget counts iterations with the number of groups at the start of the search.
-  lose(static_cast<std::uint64_t>(static_cast<double>(spent) * seconds_of(setting.groups) /
-                                  seconds_of(start_groups_)),
-       time.seconds());
+  lose(at_start(spent, setting.groups), time.seconds());
   if (!piece.ended && piece.ended.error().kind != ErrorKind::diverged) return piece.ended.error();
   Trial& trial = trials_[run.trial];
   trial.iterations += spent;

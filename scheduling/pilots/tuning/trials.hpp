@@ -66,6 +66,7 @@ class Trials : private TrialRunner {
       std::span<const std::shared_ptr<const TrainingSnapshot>> kept);  // as kept() returned them
   void keep();                // saves the current state as a good one
   void keep_before_search();  // saves the current state as all three
+  void protect_newer() { before_search_ = start_ = champion_.at; }
   void go_back(Saved which);  // restores this state; the good ones become copies of it
 
   static constexpr int kSnapshots = 4;  // that are held at most
@@ -115,6 +116,11 @@ class Trials : private TrialRunner {
   Result<double> seconds_per_iteration(int groups);
   double seconds_of(int groups) const;
   void lose(std::uint64_t iterations, double seconds);
+  // Returns the iterations with the number of groups at the start of the search that take as long.
+  std::uint64_t at_start(std::uint64_t iterations, int groups) const {
+    return static_cast<std::uint64_t>(static_cast<double>(iterations) * seconds_of(groups) /
+                                      seconds_of(start_groups_));
+  }
   std::uint64_t batch() const { return training_.groups().net().options().batch; }
 
   Trainer& training_;

@@ -37,14 +37,6 @@ constexpr double kWorthEarly = 0.1;  // see SearchPlan::worth_smaller
 constexpr double kBack = 0.98;       // a loss above this share of chance is back there
 constexpr std::uint64_t kPart = 10;
 
-// Returns the loss at chance. Data of one class have a loss at chance of 0, so log(classes) stands
-// for it. Losses for which it is not known have an infinite one.
-double loss_at_chance(const Net& net, const Dataset& data) {
-  const std::optional<double> loss = chance_loss(net, class_shares(data, net.classes()));
-  if (!loss) return INFINITY;
-  return *loss > 0 ? *loss : std::log(net.classes());
-}
-
 const PilotRegistration tuned_registration(
     {.name = "tuned",
      .counts_iterations = true,
@@ -106,18 +98,18 @@ Status Tuned::begin(Trainer& training, std::span<const double> saved) {
   if (saved.empty()) {
     tuning_.momentum = shortest_decimal(training.solver().momentum);
     tuning_.learning_rate = shortest_decimal(training.solver().learning_rate);
-    OMNI_TRY(const auto failure, find_failure());
-    dead_at_start_ = failure.has_value();
     trials_->keep_before_search();
     watch_older_ = watch_newer_ = watch_before_search_ = watch_;
+    OMNI_TRY(const auto failure, find_failure());
+    dead_at_start_ = failure.has_value();
   } else {
     OMNI_CHECK(take(saved, training.state()));
     training.say(fmt::format("auto: goes on with {}", describe(setting())));
     say_layout();
   }
   if (!tuning_.warm) training.use_groups(1);
-  if (iteration() < next_rest_ && began_ && !saved.empty() && !Tuning::is_older(saved)) return {};
-  return iteration() == next_rest_ ? rested(training) : go_on();
+  // A rest that is due at this iteration follows.
+  return saved.empty() || Tuning::is_older(saved) ? go_on() : Status();
 }
 
 Advice Tuned::judge(const StepReport& at) {
@@ -142,7 +134,7 @@ Status Tuned::rested(Trainer& /*training*/) {
   }
   if (!tuning_.warm && watch_->lowest() < kNearChance * chance_) {
     tuning_.warm = true;
-    tuning_.next_search = iteration();
+    if (tuning_.searches) tuning_.next_search = iteration();
   }
   if (!tuning_.warm) raise_step();
   return go_on();
@@ -153,7 +145,8 @@ Result<std::optional<Error>> Tuned::find_failure() {
   const LossMean recent = watch_->recent();
   const bool known = recent.count >= static_cast<double>(window()) &&
                      iteration() >= tuning_.changed + 2 * window();
-  const bool above = !tuning_.warm && step_of(setting()) > tuning_.failing_step / kTiny &&
+  const bool above = !tuning_.warm && tuning_.failing_step > 0 &&
+                     step_of(setting()) > tuning_.failing_step / kTiny &&
                      surely_above_chance(recent, chance_);
   const bool back = tuning_.warm && recent.mean > kBack * chance_;
   if (known && (above || back))
@@ -192,7 +185,7 @@ Status Tuned::go_on() {
     training_->say(
         fmt::format("auto: {} iterations are too few for trials ({} are needed): training with {}",
                     left(), kFewest, describe(setting())));
-    tuning_.warm = true;
+    tuning_.searches = false;
     tuning_.next_search = UINT64_MAX;
   }
   while (left() > 0 && tuning_.next_search <= iteration()) OMNI_CHECK(search_now());
@@ -213,8 +206,10 @@ Status Tuned::search_now() {
   const double simulated = state.arrivals ? state.arrivals->clock.now : 0;
   const bool cold = !tuning_.warm && tuning_.failing_step == 0;
   if (cold || (tuning_.warm && !tuning_.unproven)) {
-    trials_->keep_before_search();
-    watch_before_search_ = watch_older_ = watch_newer_ = watch_;
+    const bool present = cold || watch_->good();
+    present ? trials_->keep_before_search() : trials_->protect_newer();
+    watch_before_search_ = present ? watch_ : watch_newer_;
+    watch_older_ = watch_newer_ = watch_before_search_;
   }
   const Result<Found> found =
       trials_->search(setting(),
@@ -231,6 +226,7 @@ Status Tuned::search_now() {
   if (error.kind == ErrorKind::interrupted) {
     // A trial does not count iterations, but its cost must be saved: a checkpoint is due.
     state.saved_at.reset();
+    next_rest_ = iteration();
     return stopped_after(iteration());
   }
   if (error.kind != ErrorKind::diverged || cold) return error;

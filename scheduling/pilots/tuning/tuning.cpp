@@ -22,6 +22,7 @@ std::vector<double> Tuning::numbers(std::uint64_t lost) const {
   std::vector<double> all{kLayout,
                           momentum,
                           learning_rate,
+                          searches ? 1.0 : 0.0,
                           warm ? 1.0 : 0.0,
                           static_cast<double>(std::min(next_search, none)),
                           static_cast<double>(lost),
@@ -42,6 +43,7 @@ std::uint64_t Tuning::take(SavedNumbers& read) {
   const bool older = first != kLayout;
   momentum = older ? first : read.between(-1, 1);
   learning_rate = read.between(0, SavedNumbers::kLargest);
+  if (!older) searches = read.between(0, 1) != 0;
   warm = read.between(0, 1) != 0;
   next_search = read.count();
   if (static_cast<double>(next_search) == SavedNumbers::kMostIterations) next_search = UINT64_MAX;

@@ -13,12 +13,13 @@ namespace omni {
 // The settings found, which replace the solver's, and when the next search is due.
 struct Tuning {
   double momentum = 0, learning_rate = 0;
+  bool searches = true;            // false: the training is too short
   bool warm = false;               // the loss is clearly below the level of chance
   std::uint64_t next_search = 0;   // iteration; UINT64_MAX: none
   std::uint64_t returns = 0;       // how often earlier parameters were restored
   std::uint64_t changed = 0;       // iteration of the last search, return or other change
   bool unproven = false;           // a return since the last good state was saved
-  double failing_step = 0;         // at which the sweep diverged; 0: not known
+  double failing_step = 0;         // at which the sweep diverged, or its last one; 0: not known
   std::map<int, double> failed{};  // by groups: with this step or larger ones a training diverged
 
   // Records that a training with this step, or a larger one, and this number of groups diverged.

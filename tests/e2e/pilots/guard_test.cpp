@@ -102,9 +102,12 @@ TEST(Guarded, goes_back_as_without_a_stop) {
     const Trained resumed =
         train(number, folder / fmt::format("straight/save-{:06}-step-{:09}", from / kEvery, from));
     EXPECT_TRUE(straight.weights == resumed.weights) << "from " << from;
-    const std::vector<nlohmann::json> later(straight.tests.begin() + from / kEvery - 1,
-                                            straight.tests.end());
-    EXPECT_EQ(later, resumed.tests) << "from " << from;
+    // A test that is due where the training goes back comes in a later iteration.
+    const auto later = [from](std::vector<nlohmann::json> tests) {
+      std::erase_if(tests, [&](const auto& test) { return test["iteration"] <= from; });
+      return tests;
+    };
+    EXPECT_EQ(later(straight.tests), later(resumed.tests)) << "from " << from;
   }
 }
 

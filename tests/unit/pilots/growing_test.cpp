@@ -49,7 +49,7 @@ class GrowingTest : public test::WithSession {
     test::StopAt stop(until);
     Trainer training(run.groups, *run.feed, nullptr, std::move(state),
                      {.iterations = 2000,
-                      .strategy = (*find_strategy("sma"))->make({}),
+                      .strategy = make_strategy(**find_strategy("sma"), {}),
                       .use_groups = [&](int count) { run.groups.use(count, workers); }},
                      {.say = [this](const std::string& line) { said_.push_back(line); }},
                      {&growing, &stop});

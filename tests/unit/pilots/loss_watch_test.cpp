@@ -110,9 +110,11 @@ TEST(LossWatch, a_few_huge_losses_are_an_explosion_even_if_the_loss_comes_back) 
   LossWatch watch(16, 2.3), usual(16, 2.3), unknown(16, INFINITY);
   for (LossWatch* each : {&watch, &usual, &unknown})
     for (int i = 0; i < 20; ++i) each->note(2.3);
-  watch.note(1e5);
-  usual.note(50);  // of one bad mini-batch
-  unknown.note(1e5);
+  for (int i = 0; i < 3; ++i) {
+    watch.note(1e5);
+    usual.note(i == 0 ? 1e5 : 2.3);  // one bad mini-batch
+    unknown.note(1e5);
+  }
   EXPECT_TRUE(watch.lost());
   EXPECT_FALSE(usual.lost());
   EXPECT_FALSE(unknown.lost());
