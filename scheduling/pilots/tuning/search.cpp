@@ -19,7 +19,6 @@ constexpr double kCoarse = 10, kFine = 3.1622776601683795;  // factors between s
 constexpr int kFarthest = 3;  // steps that are tried while nothing learns
 // Shares 1 / this of the failing step: those between the first two are usual, the last is likely.
 constexpr double kMost = 3, kLeast = 1000, kLikely = 100;
-constexpr double kEdge = 8;    // larger steps than 1 / this of the failing one are near it
 constexpr int kMostCuts = 6;   // how often the step is lowered while every trial diverges
 constexpr int kDoublings = 2;  // how often the length of an undecided trial is doubled
 constexpr double kMemories =

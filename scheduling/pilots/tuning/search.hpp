@@ -95,6 +95,10 @@ class TrialRunner {
   virtual void decided(const std::string& reason) = 0;
 };
 
+// Larger steps than 1 / this of the failing one are near it. In a trial they often seem better than
+// they are in the long run.
+inline constexpr double kEdge = 8;
+
 struct SearchPlan {
   std::uint64_t length = 0;        // iterations of a trial at first
   bool cold = false;               // the best step may be far from the given one

@@ -84,6 +84,7 @@ Result<Found> Trials::search(const Setting& given, SearchPlan plan, const Budget
   spread_ = now.spread;
   loss_at_start_ = now.losses.front();
   plan.chance = chance_;
+  failing_step_ = plan.failing_step;
   start_.restore(groups);
   Result<Found> found = omni::search(given, plan, *this);
   for (Trial& trial : trials_) {
@@ -135,6 +136,7 @@ Result<StepSweep> Trials::sweep(double first_step, double factor, std::size_t mo
 }
 
 void Trials::swept(const StepSweep& sweep, const StepRange& range) {
+  failing_step_ = range.fails.value_or(INFINITY);
   const double last = sweep.first * std::pow(sweep.factor, std::ssize(sweep.losses));
   training_.say(fmt::format(
       "auto: {} iterations with a step from {:.2g} on, growing: {}; {} {:.2g}", sweep.losses.size(),
@@ -211,8 +213,9 @@ Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
   std::vector<double>& losses = run.losses;
   const std::size_t before = losses.size();
   losses.resize(before + iterations - run.iterations);
+  const double champions = step_of(champion_.setting);
   const bool smaller = &run == &challenger_ && setting.groups == champion_.setting.groups &&
-                       2 * step_of(setting) < step_of(champion_.setting);
+                       2 * step_of(setting) < champions && champions < failing_step_ / kEdge;
   TrialEnd end = TrialEnd::diverged;
   const auto is_lost = [&](std::uint64_t done) {
     const auto last = [&](const std::vector<double>& all, std::size_t count) {

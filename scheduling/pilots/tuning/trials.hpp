@@ -133,6 +133,7 @@ class Trials : private TrialRunner {
   TrainingSnapshot start_;
   TrialRun champion_, challenger_;
   TrainingSnapshot before_search_;
+  double failing_step_ = INFINITY;  // see SearchPlan
   std::vector<Trial> trials_;
   double spread_ = 0, loss_at_start_ = 0;  // Probe::spread and mean loss at the start of a search
   int start_groups_ = 1;                   // at the start of a search
