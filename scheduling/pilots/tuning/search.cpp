@@ -157,7 +157,7 @@ class Race {
     const double edge = plan_.failing_step / kEdge;
     const bool larger = step_of(setting) > step_of(champion_);
     const bool smaller = step_of(setting) < 0.99 * step_of(champion_);
-    const double worth = smaller && step_of(champion_) < edge ? plan_.worth_smaller : kWorth;
+    const double worth = smaller ? plan_.worth_smaller : kWorth;
     for (int doubling = 0;; ++doubling, length *= 2) {
       OMNI_TRY(own[length], runner_.challenge(setting, length));
       if (!champions_.contains(length)) {
@@ -170,12 +170,13 @@ class Race {
     }
     const bool tie = comparison.verdict == Verdict::tie || comparison.verdict == Verdict::unsure;
     // In a tie the given setting wins, otherwise the larger step, if it is only larger by kFine.
-    // Steps near the failing one are too large in the long run, which a trial does not show.
+    // Steps near the failing one are often too large in the long run, which a trial does not show.
+    // Later the champion's step has shown that it is not.
     const bool tells = tie && learns() && setting.groups == champion_.groups;
     const bool prefers = tells && comparison.gain > 0 && larger && !prefers_larger_ &&
                          !(champion_ == given_) && step_of(setting) < edge &&
                          step_of(setting) < 1.1 * kFine * step_of(champion_);
-    const bool safer = tells && !larger && step_of(champion_) > edge;
+    const bool safer = plan_.cold && tells && !larger && step_of(champion_) > edge;
     const bool wins = comparison.verdict == Verdict::better || prefers || safer;
     prefers_larger_ = prefers_larger_ || prefers;
     last_ = own[length].end;

@@ -33,7 +33,7 @@ constexpr double kSmaller = 2, kMuchSmaller = 3.1622776601683795;
 // The step is raised to 1 / kSmall of the failing one after kPart of the iterations without
 // learning.
 constexpr double kSmall = 100, kTiny = 1000;
-constexpr double kWorthEarly = 0.1;  // see SearchPlan::worth_smaller
+constexpr double kWorthEarly = 0.2;  // see SearchPlan::worth_smaller
 constexpr double kBack = 0.98;       // a loss above this share of chance is back there
 constexpr std::uint64_t kPart = 10;
 
