@@ -17,6 +17,8 @@ using Verdict = Comparison::Verdict;
 
 constexpr double kCoarse = 10, kFine = 3.1622776601683795;  // factors between steps
 constexpr int kFarthest = 3;  // steps that are tried while nothing learns
+constexpr double kPassed =
+    2;  // beyond this many times the step of the lowest loss, a step is risky
 // Shares 1 / this of the failing step: those between the first two are usual, the last is likely.
 constexpr double kMost = 3, kLeast = 1000, kLikely = 100;
 constexpr int kMostCuts = 6;   // how often the step is lowered while every trial diverges
@@ -154,7 +156,7 @@ class Race {
     std::map<std::uint64_t, TrialResult> own;
     Comparison comparison;
     std::uint64_t length = plan_.length;
-    const double edge = plan_.failing_step / kEdge;
+    const double edge = range_.best ? kPassed * *range_.best : plan_.failing_step / kEdge;
     const bool larger = step_of(setting) > step_of(champion_);
     const bool smaller = step_of(setting) < 0.99 * step_of(champion_);
     const double worth = smaller ? plan_.worth_smaller : kWorth;
@@ -358,10 +360,11 @@ Comparison compare(const TrialResult& challenger, const TrialResult& champion, d
     gains[i] = champion.losses[i] - challenger.losses[i];
   const LossMean gain = mean_of(gains);
   const double worth = share * champion.loss(), error = gain.error(),
-               sure = std::max(worth, kErrors * error);
+               sure = std::max(worth, kErrors * error),
+               least = std::max(kWorth * champion.loss(), kErrors * error);
   return {gain.mean > sure                         ? Verdict::better
           : gain.mean > std::max(worth / 2, error) ? Verdict::unsure
-          : gain.mean > -sure                      ? Verdict::tie
+          : gain.mean > -least                     ? Verdict::tie
                                                    : Verdict::worse,
           gain.mean, error};
 }

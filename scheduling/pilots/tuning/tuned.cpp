@@ -216,7 +216,7 @@ Status Tuned::search_now() {
                       {.cold = cold,
                        .failed = tuning_.failed,
                        .failing_step = tuning_.failing_step > 0 ? tuning_.failing_step : INFINITY,
-                       .worth_smaller = iteration() < left() ? kWorthEarly : kWorth},
+                       .worth_smaller = !cold && iteration() < left() ? kWorthEarly : kWorth},
                       budget);
   // After a search a new virtual clock begins.
   state.simulated_before += simulated;

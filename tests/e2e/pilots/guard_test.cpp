@@ -56,7 +56,7 @@ TEST(Guarded, goes_back_as_without_a_stop) {
   put(folder / "net.cfg",
       "[net]\nbatch=32\ninputs=6\nlearning_rate=3\nmomentum=0.9\n[connected]\noutput=32\n"
       "activation=relu\n[connected]\noutput=3\nactivation=linear\n[softmax]\n");
-  constexpr int kEvery = 8, kEnd = 240;
+  constexpr int kSaveEvery = 8, kEnd = 240;
   struct Trained {
     std::string errors, weights;
     std::vector<nlohmann::json> tests;
@@ -69,9 +69,9 @@ TEST(Guarded, goes_back_as_without_a_stop) {
              {"--groups", "8"},
              {"--fc", "replicated"},
              {"--max-batches", std::to_string(kEnd)},
-             {"--test-every", std::to_string(kEvery)},
+             {"--test-every", std::to_string(kSaveEvery)},
              {"--keep", "100"},
-             {"--checkpoint-every", std::to_string(kEvery)},
+             {"--checkpoint-every", std::to_string(kSaveEvery)},
              {"--out", place},
              {"--save-weights", place + ".weights"},
              {"--metrics", place + ".jsonl"},
@@ -96,11 +96,11 @@ TEST(Guarded, goes_back_as_without_a_stop) {
        ++at)
     ++returns;
   EXPECT_GE(returns, 3u) << straight.errors;
-  ASSERT_EQ(straight.tests.size(), kEnd / kEvery) << "each once";
+  ASSERT_EQ(straight.tests.size(), kEnd / kSaveEvery) << "each once";
   for (const int from : {8, 32, 64, 72, 96, 160}) {
     const std::string number = std::to_string(from);
     const Trained resumed =
-        train(number, folder / fmt::format("straight/save-{:06}-step-{:09}", from / kEvery, from));
+        train(number, folder / fmt::format("straight/save-{:06}-step-{:09}", from / kSaveEvery, from));
     EXPECT_TRUE(straight.weights == resumed.weights) << "from " << from;
     // A test that is due where the training goes back comes in a later iteration.
     const auto later = [from](std::vector<nlohmann::json> tests) {

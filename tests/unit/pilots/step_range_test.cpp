@@ -8,11 +8,11 @@
 namespace omni {
 namespace {
 
-constexpr double kGuessing = 2.3;
+constexpr double kSweepChance = 2.3;
 
 // Steps of 1, 2, 4 ...
 StepRange range_of(const std::vector<double>& losses, bool diverged = false,
-                   double chance = kGuessing) {
+                   double chance = kSweepChance) {
   return step_range({.first = 1, .factor = 2, .losses = losses, .diverged = diverged}, chance);
 }
 
@@ -47,9 +47,9 @@ TEST(StepRange, above_chance_is_beyond_errors_and_one_per_cent) {
   const auto mean = [](double level, double noise) {
     return mean_of(std::vector{level + noise, level - noise, level + noise, level - noise});
   };
-  EXPECT_TRUE(surely_above_chance(mean(2.4, 0.01), kGuessing));
-  EXPECT_FALSE(surely_above_chance(mean(2.4, 0.1), kGuessing));
-  EXPECT_FALSE(surely_above_chance(mean(2.31, 0.0001), kGuessing));
+  EXPECT_TRUE(surely_above_chance(mean(2.4, 0.01), kSweepChance));
+  EXPECT_FALSE(surely_above_chance(mean(2.4, 0.1), kSweepChance));
+  EXPECT_FALSE(surely_above_chance(mean(2.31, 0.0001), kSweepChance));
   EXPECT_FALSE(surely_above_chance(mean(9, 0), INFINITY));
 }
 

@@ -41,9 +41,9 @@ TEST(TrainingLength, a_rate_of_0_is_refused) {
 
 TEST(TrainingLength, a_schedule_that_ends_elsewhere_is_warned_of) {
   const TrainableNet net = length_net("learning_rate=0.1\npolicy=poly\nmax_batches=20\n");
-  const auto said = [&](std::uint64_t before) {
+  const auto said = [&](std::uint64_t length) {
     const log::Capture captured;
-    warn_about_new_length(net, before, 20, 10);
+    warn_about_new_length(net, length, 20, 10);
     return captured.text();
   };
   EXPECT_EQ(said(20), "");
