@@ -200,9 +200,12 @@ TEST_F(AutoTraining, from_every_checkpoint_a_training_ends_as_if_it_had_not_stop
     checkpoints.push_back(*path);
   };
   checkpoint_every_ = 130;
-  const std::string solver = "learning_rate=3\nmomentum=0.9\n";
+  const std::string solver = "learning_rate=0.05\nmomentum=0.9\n";
   make(1, solver);
-  ASSERT_TRUE(train(800));
+  TrainingState start =
+      tuned_state({.momentum = 0.9, .learning_rate = 30, .warm = true, .next_search = UINT64_MAX});
+  start.iteration = start.samples = 0;
+  ASSERT_TRUE(train(800, start));
   EXPECT_GT(tuning_.returns, 0u) << "no way back is shown";
   const auto undisturbed = masters();
   on_save_ = {};

@@ -27,8 +27,10 @@ TEST(OptionsOfStrategies, name_their_strategies_and_usual_values) {
   EXPECT_EQ(strategy_option_help(kSyncEvery),
             "sma, local, elastic: mini-batches of each group between two meetings; default: 1 "
             "(sma), 16 (local, elastic)");
-  EXPECT_EQ(strategy_option_help(kCentralMomentum),
-            "sma, elastic: momentum of the average; default: 0.9");
+  EXPECT_EQ(
+      strategy_option_help(kCentralMomentum),
+      "sma, elastic: momentum of the average; unless it is 0, the models of elastic step without "
+      "the net's momentum; default: 0 (elastic), 0.9 (sma)");
 }
 
 TEST(OptionsOfStrategies, have_their_usual_values_unless_the_user_gives_others) {
