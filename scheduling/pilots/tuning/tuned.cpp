@@ -198,7 +198,8 @@ Status Tuned::search_now() {
   if (!trials_->can_afford(2 * budget.length, budget)) {
     tuning_.next_search = UINT64_MAX;
     training_->say(
-        fmt::format("auto: no search in iteration {}: trials have taken their share, {} iterations",
+        fmt::format("auto: no search in iteration {}: its trials would exceed their share; {} "
+                    "iterations so far",
                     iteration(), trials_->lost));
     return {};
   }
