@@ -14,6 +14,7 @@
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/calls/codelet_call.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
+#include "runtime/tasks/own_tasks.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_capture.hpp"
@@ -208,7 +209,7 @@ struct CodeletCallbacks {
   // StarPU calls its epilogue between the end of a task and the start of tasks that wait for it.
   static void done(void* call) noexcept { static_cast<const CodeletCall*>(call)->done(); }
 
-  static void finished(void*) noexcept {
+  static void finished(void* own) noexcept {
     const starpu_task& task = *starpu_task_get_current();
     const CodeletCall& call = call_of(&task);
     if (task_times.recording() && task.profiling_info != nullptr &&
@@ -219,6 +220,7 @@ struct CodeletCallbacks {
     }
     if (expected_times.recording()) note_expectations(call, task);
     if (call.pending != nullptr) recording::finished(call.pending, task);
+    if (own != nullptr) static_cast<OwnTasks*>(own)->done();
   }
 
   static void note_expectations(const CodeletCall& call, const starpu_task& task) {
@@ -362,9 +364,11 @@ void CodeletBase::submit_alone(CodeletCall::Owner owned, std::span<const Access>
     task->epilogue_callback_func = CodeletCallbacks::done;
     task->epilogue_callback_arg = call;
   }
+  OwnTasks* const own = OwnTasks::current();
   if (call->pending != nullptr || (call->on_gpu >= 0 && task_times.recording()) ||
-      expected_times.recording())
+      expected_times.recording() || own != nullptr)
     task->callback_func = CodeletCallbacks::finished;
+  task->callback_arg = own;
   task->priority = priority;
   task->flops = call->cost.flops;
   std::size_t index = 0;
@@ -378,8 +382,10 @@ void CodeletBase::submit_alone(CodeletCall::Owner owned, std::span<const Access>
       workers != nullptr && !workers->all() && someone_can({call->on_cpu, call->on_gpu}, *workers))
     bind(*task, *workers);
   tell_of_submission(task);
+  if (own != nullptr) own->submitted();
   if (const int code = starpu_task_submit(task); code != 0) {
     delete call->pending;
+    if (own != nullptr) own->done();
     refuse(task, name_, code);
   }
 }

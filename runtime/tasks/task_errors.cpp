@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "runtime/tasks/own_tasks.hpp"
 #include "runtime/tasks/recorder.hpp"
 
 namespace omni {
@@ -36,7 +37,10 @@ Status task_status() {
 Status wait_for_tasks() {
   {
     const recording::WaitScope waiting(true);
-    starpu_task_wait_for_all();
+    if (OwnTasks* const own = OwnTasks::current())
+      own->wait();
+    else
+      starpu_task_wait_for_all();
   }
   return task_status();
 }

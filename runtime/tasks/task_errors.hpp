@@ -13,7 +13,7 @@ Status task_status();  // the first error, if there was one
 // Returns the first error's message; null: there is none. It takes no lock: signal handlers and all
 // tasks call it.
 const char* first_task_error();
-Status wait_for_tasks();   // until every submitted task is done
+Status wait_for_tasks();   // until every submitted task is done; see OwnTasks
 void clear_task_errors();  // to be called at the start of a Session
 
 // The hint of errors about a GPU's lack of memory. The run sets it, since it knows the forecast.

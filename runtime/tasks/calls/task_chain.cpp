@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "runtime/tasks/access.hpp"
+#include "runtime/tasks/own_tasks.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "runtime/tasks/task_capture.hpp"
@@ -283,8 +284,9 @@ void TaskChain::submit() {
 
 ChainScope::ChainScope(bool wanted, std::size_t most_calls)
     : chain_(SubmissionScope::current().workers, most_calls) {
+  // Chains keep tensors of one training on the GPU.
   opened_ = wanted && kHasStreams && open_chain == nullptr && !task_capture::is_on() &&
-            lone_gpu_worker(SubmissionScope::current().workers);
+            OwnTasks::current() == nullptr && lone_gpu_worker(SubmissionScope::current().workers);
   if (opened_) open_chain = &chain_;
 }
 
