@@ -18,6 +18,8 @@ bool is_first = true;             // true also if there is only one rank
 bool holds_warnings = false;
 std::string own_name, warnings, kept_error;
 
+thread_local std::string prefix;  // of all lines of the thread
+
 void write(std::string_view text) {
   std::string out = printable(text);
   out.push_back('\n');
@@ -36,7 +38,7 @@ void write(std::string_view text) {
 void set_level(Level level) { current_level = level; }
 Level level() { return current_level; }
 void line(std::string_view text) {
-  if (is_first) write(text);
+  if (is_first) write(prefix + std::string(text));
 }
 void result_text(std::string_view text) {
   if (!is_first) return;
@@ -45,7 +47,7 @@ void result_text(std::string_view text) {
   std::fflush(stdout);  // a signal may end the process at once
 }
 void warn_line(std::string_view text) {
-  const std::string warning = "warning: " + std::string(text);
+  const std::string warning = "warning: " + prefix + std::string(text);
   if (holds_warnings) {
     const std::lock_guard lock(mutex);
     warnings += warning + '\n';
@@ -58,7 +60,7 @@ void error_line(const std::string& text) {
     const std::lock_guard lock(mutex);
     kept_error = text;
   }
-  line("error: " + text);
+  if (is_first) write("error: " + prefix + text);
 }
 
 void speak_as(int rank, const std::string& name) {
@@ -90,6 +92,9 @@ void warn_once_line(const std::string& text) {
   }
   warn_line(text);
 }
+
+Name::Name(const std::string& name) : outer_(std::exchange(prefix, name + ": ")) {}
+Name::~Name() { prefix = outer_; }
 
 Capture::Capture() {
   const std::lock_guard lock(mutex);

@@ -54,6 +54,18 @@ void tell_warnings_unless_in(const std::string& warnings);
 std::string last_error();
 void urgent(std::string_view text);  // any rank prints it
 
+// While it lives, the lines of this thread begin with a name and a colon.
+class Name {
+ public:
+  explicit Name(const std::string& name);
+  ~Name();
+  Name(const Name&) = delete;
+  Name& operator=(const Name&) = delete;
+
+ private:
+  std::string outer_;
+};
+
 // While it lives, lines for stderr are collected instead of printed, for tests.
 class Capture {
  public:

@@ -121,6 +121,7 @@ void install_stop_signals(const std::string& farewell, int code) {
 void stop_in_order() { in_order = true; }
 void stop_without_words() { silent = true; }
 bool stop_requested() { return requested; }
+void request_stop() { requested = true; }
 
 bool ignores_interrupts() { return is_ignored(SIGINT); }
 

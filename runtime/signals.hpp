@@ -25,6 +25,7 @@ void install_stop_signals(const std::string& farewell, int code);
 void stop_in_order();
 void stop_without_words();  // prints nothing: another process prints the message
 bool stop_requested();
+void request_stop();        // as a signal does, without its message
 bool ignores_interrupts();  // SIGINT is ignored, as in background jobs of a script
 
 // After this call, writing to a closed pipe, or beyond the limit of file sizes, fails instead of
