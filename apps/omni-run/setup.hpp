@@ -10,8 +10,8 @@
 
 #include "apps/omni-run/training_arguments.hpp"
 #include "layers/net.hpp"
-#include "runtime/data/data_feed.hpp"
 #include "runtime/data/dataset.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 #include "runtime/result.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"

@@ -34,6 +34,7 @@ struct AugmentOptions {
   // True: the net takes vectors, {1, 1, values}. They have an image's values in Darknet's order,
   // channel by channel. The other options have no effect then.
   bool flat = false;
+  bool operator==(const AugmentOptions&) const = default;
 };
 
 // Fails if the net cannot take images of this extent (h and w 0: of all sizes). The net may have

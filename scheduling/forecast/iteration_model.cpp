@@ -13,7 +13,7 @@
 
 #include "codelets/dense/connected_update.hpp"
 #include "codelets/elementwise/exchange.hpp"
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/decode_tasks.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/task_capture.hpp"
@@ -94,7 +94,7 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
   // feed.
   std::vector<const CapturedTask*> own;
   for (const CapturedTask& task : captured)
-    if (task.group == 0 && task.iteration == newest && !DataFeed::submits(task.codelet))
+    if (task.group == 0 && task.iteration == newest && !is_decoding(task.codelet))
       own.push_back(&task);
   // If no layers are merged, the gate is the end of forward.
   const auto merged =
@@ -113,8 +113,7 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
 
   std::set<std::string> brought;  // data of the mini-batch that its first access writes
   for (const CapturedTask& task : captured)
-    if (DataFeed::submits(task.codelet) &&
-        brought.insert(task.uses.front().part.tensor->name()).second)
+    if (is_decoding(task.codelet) && brought.insert(task.uses.front().part.tensor->name()).second)
       add(task, Stage::decode);
   return graph;
 }

@@ -5,7 +5,7 @@
 
 #include "layers/net.hpp"
 #include "runtime/data/augment.hpp"
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {
@@ -15,7 +15,7 @@ inline constexpr int kEvaluationSlots = 3;
 
 // Needs a running Session, which decides whether GPUs compute.
 inline FeedOptions feed_options(const Net& net, const AugmentOptions& augment, std::uint64_t seed,
-                                bool training, int slots) {
+                                bool training, int slots, SharedStream* stream = nullptr) {
   return {.training = training,
           .seed = seed,
           .augment = augment,
@@ -23,7 +23,8 @@ inline FeedOptions feed_options(const Net& net, const AugmentOptions& augment, s
           .values = net.values(),
           .slices = net.slices(),
           .slots = slots,
-          .unpack_apart = gpus_compute()};
+          .unpack_apart = gpus_compute(),
+          .stream = stream};
 }
 
 }  // namespace omni

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "layers/layer.hpp"
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 #include "runtime/tasks/recorder.hpp"
 
 namespace omni {

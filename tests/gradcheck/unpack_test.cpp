@@ -1,38 +1,62 @@
 // Pixels become the values that a net reads.
-#include "runtime/data/images/unpack.hpp"
+#include "runtime/data/feed/unpack.hpp"
 
 #include "tests/gradcheck/harness.hpp"
 
 namespace omni::gradcheck {
 namespace {
 
-std::vector<Operand> unpack_operands(const UnpackArgs& args) {
+// Parts are whole where the slice begins within one, as those of a shared stream.
+std::vector<Operand> operands_of(const UnpackArgs& args, const Operand& whole) {
   std::vector<Operand> operands{output(size(args.images * args.image_values))};
-  for (int first = 0; first < args.images; first += args.images_per_part)
-    operands.push_back(
-        input(size(std::min(args.images_per_part, args.images - first) * args.image_values),
-              below(256), DataType::u8));
+  for (int first = -args.skipped; first < args.images; first += args.images_per_part)
+    operands.push_back(whole);
   return operands;
+}
+
+std::vector<Operand> unpack_operands(const UnpackArgs& args) {
+  return operands_of(
+      args, input(size(args.images_per_part * args.image_values), below(256), DataType::u8));
+}
+
+const std::vector<Case<UnpackArgs>> kCuts{
+    {"usual", {.images = 12, .images_per_part = 4, .image_values = 300}},
+    {"one part", {.images = 3, .images_per_part = 3, .image_values = 75}},
+    {"a rest, odd", {.images = 7, .images_per_part = 3, .image_values = 37}},
+    {"within one part", {.images = 2, .images_per_part = 9, .skipped = 4, .image_values = 5}},
+    {"from a part to another",
+     {.images = 9, .images_per_part = 4, .skipped = 3, .image_values = 7}},
+    {"more than a block takes at once", {.images = 3, .images_per_part = 2, .image_values = 4099}},
+    {"as many parts as there can be", {.images = 15, .images_per_part = 1, .image_values = 1}}};
+
+template <class T>
+void reference(const UnpackArgs& args, const Buffers& b, double scale) {
+  auto* dst = b.get<double>(0);
+  for (int i = 0; i < args.images; ++i) {
+    const int place = args.skipped + i;
+    const T* const src = b.get<T>(size(1 + place / args.images_per_part)) +
+                         place % args.images_per_part * args.image_values;
+    for (std::int64_t j = 0; j < args.image_values; ++j) *dst++ = src[j] / scale;
+  }
 }
 
 TEST(Unpack, ImplementationsAgree) {
   check_implementations<UnpackArgs>(
-      unpack_batch,
-      {{"usual", {.images = 12, .images_per_part = 4, .image_values = 300}},
-       {"one part", {.images = 3, .images_per_part = 3, .image_values = 75}},
-       {"a rest, odd", {.images = 7, .images_per_part = 3, .image_values = 37}},
-       {"more than a block takes at once",
-        {.images = 3, .images_per_part = 2, .image_values = 4099}},
-       {"as many parts as there can be", {.images = 15, .images_per_part = 1, .image_values = 1}}},
+      unpack_batch, kCuts,
       {.operands = unpack_operands, .reference = [](const UnpackArgs& args, const Buffers& b) {
-         auto* dst = b.get<double>(0);
-         std::size_t part = 1;
-         for (int first = 0; first < args.images; first += args.images_per_part, ++part) {
-           const std::int64_t values =
-               std::min(args.images_per_part, args.images - first) * args.image_values;
-           for (std::int64_t i = 0; i < values; ++i) *dst++ = b.get<std::uint8_t>(part)[i] / 255.0;
-         }
+         reference<std::uint8_t>(args, b, 255);
        }});
+}
+
+TEST(GatherSamples, ImplementationsAgree) {
+  check_implementations<UnpackArgs>(
+      gather_samples, kCuts,
+      {.operands =
+           [](const UnpackArgs& args) {
+             return operands_of(args, input(size(args.images_per_part * args.image_values)));
+           },
+       .reference = [](const UnpackArgs& args,
+                       const Buffers& b) { reference<double>(args, b, 1); }});
 }
 
 // Of every byte, so that a net learns the same whichever way its images came.

@@ -1,5 +1,5 @@
 // A batch is its images one after the other, whoever fills it and however it is cut.
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Every image once per epoch, in an order that depends on nothing but (seed, epoch).
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 
 #include "apps/omni-run/arguments.hpp"
 #include "layers/net.hpp"
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 #include "runtime/tasks/tensor_pool.hpp"
 #include "runtime/tasks/worker_set.hpp"
 #include "scheduling/groups/compute_groups.hpp"

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "apps/omni-run/command_arguments.hpp"
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 #include "runtime/data/memory_dataset.hpp"
 #include "scheduling/training/trainer.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "layers/net.hpp"
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 
 namespace omni {
 

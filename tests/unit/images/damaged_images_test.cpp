@@ -6,7 +6,7 @@
 #include <set>
 
 #include "runtime/data/damaged_images.hpp"
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 #include "runtime/data/open.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/host_access.hpp"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 #include "runtime/data/open.hpp"
 #include "runtime/data/sampler.hpp"
 #include "runtime/tasks/host_access.hpp"

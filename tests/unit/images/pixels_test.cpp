@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 #include "runtime/data/synthetic.hpp"
 #include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/session.hpp"

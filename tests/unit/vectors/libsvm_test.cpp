@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 #include "runtime/data/open.hpp"
 #include "runtime/data/vectors/libsvm.hpp"
 #include "tests/fuzz/seeds.hpp"

@@ -1,4 +1,4 @@
-#include "runtime/data/images/unpack.hpp"
+#include "runtime/data/feed/unpack.hpp"
 
 #include <algorithm>
 
@@ -36,17 +36,14 @@ void gpu::unpack_batch(const UnpackArgs& args, const Buffers& buffers, DeviceCon
   CudaWorker& worker = CudaWorker::current();
   with_values(buffers, [&]<class T>(T) {
     T* dst = buffers.get<T>(0);
-    std::size_t part = 1;
-    for (int first = 0; first < args.images; first += args.images_per_part, ++part) {
-      const std::int64_t values =
-          std::min(args.images_per_part, args.images - first) * args.image_values;
+    args.for_each_part([&](std::size_t buffer, std::int64_t first, std::int64_t values) {
       const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(
           (values + kBytesOfBlock - 1) / kBytesOfBlock,
           std::int64_t{worker.multiprocessors()} * kBlocksPerMultiprocessor));
       launch(unpack<T>, dim3(blocks), dim3(kThreadsOfBlock), 0, worker.stream(), values,
-             buffers.get<const std::uint8_t>(part), dst);
+             buffers.get<const std::uint8_t>(buffer) + first, dst);
       dst += values;
-    }
+    });
   });
 }
 

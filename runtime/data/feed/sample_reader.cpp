@@ -1,0 +1,86 @@
+#include "runtime/data/feed/sample_reader.hpp"
+
+#include <concepts>
+#include <new>
+
+#include "runtime/tasks/task_errors.hpp"
+
+namespace omni {
+
+template <class T>
+Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
+                  std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
+                  bool training, Extent net_input, T* images) {
+  OMNI_CHECK(check_input(options, dataset.extent(), net_input, dataset.description()));
+  AugmentOptions fitting = options;
+  fitting.all_sizes = dataset.has_all_sizes();
+  try {
+    thread_local Image image;  // kept, because a worker decodes thousands of images
+    thread_local std::vector<float> values;
+    for (std::size_t i = 0; i < indices.size(); ++i, images += net_input.count()) {
+      const std::uint64_t sample = first_sample + i;
+      const LeastSize least = least_size(fitting, seed, sample, training, net_input);
+      image.values.clear();
+      OMNI_CHECK(dataset.read(indices[i], least, image));
+      const auto prepare = [&](float* dst) {
+        if (!image.values.empty()) return void(std::ranges::copy(image.values, dst));
+        prepare_image(image.pixels, image.extent, fitting, seed, sample, training, net_input, dst);
+      };
+      if constexpr (std::same_as<T, float>) {
+        prepare(images);
+      } else {
+        values.resize(net_input.count());
+        prepare(values.data());
+        constexpr bool kPixels = std::same_as<T, std::uint8_t>;
+        std::ranges::transform(values, images, [](float value) {
+          return static_cast<T>(kPixels ? value * 255 + 0.5f : value);
+        });
+      }
+    }
+  } catch (const std::bad_alloc&) {  // no exception may pass through StarPU
+    return Error{ErrorKind::out_of_memory, dataset.description(), "no memory to decode an image",
+                 ""};
+  }
+  return {};
+}
+
+#define OMNI_FILL_BATCH(T)                                                                \
+  template Status fill_batch(const Dataset&, std::span<const std::size_t>, std::uint64_t, \
+                             const AugmentOptions&, std::uint64_t, bool, Extent, T*)
+OMNI_FILL_BATCH(float);
+OMNI_FILL_BATCH(Bf16);
+OMNI_FILL_BATCH(std::uint8_t);
+
+// Returns the images of a slice. At the end of a test set there are fewer than places.
+std::vector<std::size_t> SampleReader::present(std::uint64_t first_sample, int count) const {
+  std::uint64_t images = count;
+  if (!options_.training)
+    images =
+        std::min(images, dataset_.size() - std::min<std::uint64_t>(first_sample, dataset_.size()));
+  std::vector<std::size_t> indices(images);
+  sampler_.indices(first_sample, indices);
+  return indices;
+}
+
+template <class T>
+void SampleReader::fill(std::uint64_t first_sample, int count, T* samples) const {
+  const std::vector<std::size_t> indices = present(first_sample, count);
+  const std::size_t values = values_per_sample();
+  std::fill(samples + indices.size() * values, samples + count * values, T());
+  if (Status status = fill_batch(dataset_, indices, first_sample, options_.augment, options_.seed,
+                                 options_.training, options_.net_input, samples);
+      !status)
+    report_task_error(std::move(status.error()));
+}
+
+template void SampleReader::fill(std::uint64_t, int, float*) const;
+template void SampleReader::fill(std::uint64_t, int, Bf16*) const;
+template void SampleReader::fill(std::uint64_t, int, std::uint8_t*) const;
+
+void SampleReader::read_labels(std::uint64_t first_sample, int count, std::int32_t* labels) const {
+  const std::vector<std::size_t> indices = present(first_sample, count);
+  std::fill(labels, labels + count, kNoLabel);
+  for (std::size_t i = 0; i < indices.size(); ++i) labels[i] = dataset_.label(indices[i]);
+}
+
+}  // namespace omni

@@ -1,0 +1,64 @@
+// SampleReader prepares samples of a data set: it reads, decodes, crops and augments them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/bf16/bf16.hpp"
+#include "runtime/data/augment.hpp"
+#include "runtime/data/dataset.hpp"
+#include "runtime/data/sampler.hpp"
+#include "runtime/extent.hpp"
+#include "runtime/result.hpp"
+
+namespace omni {
+
+// Fills a mini-batch or a slice of one, inside a CPU task. Image i is image indices[i] of the data
+// set, augmented as training sample first_sample + i. `images` receives indices.size() *
+// net_input.count() values. T is float, Bf16 (rounded) or std::uint8_t (value * 255). Bytes take a
+// fourth of the memory until the images are needed; they are exact if keeps_bytes().
+template <class T>
+Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
+                  std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
+                  bool training, Extent net_input, T* images);
+
+struct SampleOptions {
+  bool training = true;  // shuffled and augmented; false: one pass in order, padded with kNoLabel
+  std::uint64_t seed = 0;
+  AugmentOptions augment{};
+  Extent net_input{};
+  bool operator==(const SampleOptions&) const = default;
+};
+
+class SampleReader {
+ public:
+  SampleReader(const Dataset& dataset, SampleOptions options)
+      : dataset_(dataset),
+        options_(std::move(options)),
+        sampler_(dataset.size(), options_.seed, options_.training) {}
+
+  const Dataset& dataset() const { return dataset_; }
+  const SampleOptions& options() const { return options_; }
+  std::size_t values_per_sample() const { return options_.net_input.count(); }
+  // True: samples as 8-bit pixels are the same as samples as floats.
+  bool is_exact_in_bytes() const {
+    return !dataset_.holds_vectors() &&
+           keeps_bytes(options_.augment, dataset_.extent(), options_.training, options_.net_input);
+  }
+
+  // The functions that tasks run. T is as in fill_batch(); errors become the task's.
+  template <class T>
+  void fill(std::uint64_t first_sample, int count, T* samples) const;
+  void read_labels(std::uint64_t first_sample, int count, std::int32_t* labels) const;
+
+ private:
+  std::vector<std::size_t> present(std::uint64_t first_sample, int count) const;
+
+  const Dataset& dataset_;
+  SampleOptions options_;
+  Sampler sampler_;
+};
+
+}  // namespace omni

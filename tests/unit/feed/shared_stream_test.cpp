@@ -1,0 +1,189 @@
+// Several feeds that read one stream of samples: each gets what it would prepare by itself.
+#include "runtime/data/feed/shared_stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "runtime/data/feed/data_feed.hpp"
+#include "runtime/data/open.hpp"
+#include "runtime/tasks/host_access.hpp"
+#include "runtime/tasks/own_tasks.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "tests/support/images/image_folder.hpp"
+#include "tests/support/with_session.hpp"
+
+namespace omni {
+namespace {
+
+struct Source {
+  const char* name;
+  std::string data;
+  Extent net;
+  AugmentOptions augment{};
+  DataType type = DataType::u8;
+};
+
+class SharedStreams : public test::WithSession {
+ protected:
+  SharedStreams() : WithSession(test::with_workers(2)) {}
+
+  static FeedOptions feed(const Source& source, int batch, int slice, SharedStream* stream) {
+    return {.seed = 3,
+            .augment = source.augment,
+            .net_input = source.net,
+            .slices = Slices::cut(batch, slice),
+            .slots = 2,
+            .stream = stream};
+  }
+  static SampleOptions samples(const Source& source) {
+    return {.seed = 3, .augment = source.augment, .net_input = source.net};
+  }
+  // The values and labels of a mini-batch, which is then released.
+  static std::vector<float> next(DataFeed& feed, std::uint64_t first) {
+    feed.submit(first);
+    std::vector<float> all;
+    for (const Tensor* tensor : feed.slot(first).images) {
+      const HostAccess access(*tensor, HostAccess::Mode::read);
+      all.insert(all.end(), access.f32().begin(), access.f32().end());
+    }
+    for (const Tensor* tensor : feed.slot(first).labels) {
+      const HostAccess access(*tensor, HostAccess::Mode::read);
+      all.insert(all.end(), access.i32().begin(), access.i32().end());
+    }
+    feed.release(first);
+    return all;
+  }
+};
+
+// E1, E2: 60 samples for three feeds are prepared about once, in pixels or in floats, and the feeds
+// get what each prepares alone.
+TEST_F(SharedStreams, GiveEachFeedItsOwnSamples) {
+  test::TemporaryDirectory files;
+  test::make_image_folder(files.path(), 20, 5);
+  for (const Source& source :
+       {Source{"files", files.path(), {9, 11, 3}, {.min_crop = 11, .max_crop = 15, .flip = true}},
+        Source{"bytes in memory", "synthetic:40:5", {12, 12, 1}, {.flip = true}},
+        Source{"colours", "synthetic:40:5", {12, 12, 3}, {.exposure = 1.5f}, DataType::f32},
+        Source{"vectors", "synthetic-vectors:40:7:3", {1, 1, 7}, {.flat = true}, DataType::f32}}) {
+    SCOPED_TRACE(source.name);
+    const auto data = open_dataset({.source = source.data,
+                                    .net_input = source.net,
+                                    .flat = source.augment.flat,
+                                    .classes = source.net.c == 7 ? 3 : 5,
+                                    .seed = 1});
+    ASSERT_TRUE(data) << data.error().message();
+    SharedStream stream(*data->train, samples(source), 1);
+    EXPECT_EQ(stream.type(), source.type);
+    constexpr std::array<std::array<int, 2>, 3> kCuts{{{6, 6}, {10, 3}, {15, 4}}};
+    std::vector<std::unique_ptr<DataFeed>> sharing, alone;
+    for (const auto [batch, slice] : kCuts) {
+      sharing.push_back(
+          std::make_unique<DataFeed>(*data->train, feed(source, batch, slice, &stream)));
+      alone.push_back(
+          std::make_unique<DataFeed>(*data->train, feed(source, batch, slice, nullptr)));
+      ASSERT_TRUE(sharing.back()->allocate());
+      ASSERT_TRUE(alone.back()->allocate());
+    }
+    for (const auto& each : sharing) ASSERT_TRUE(each->join_stream(0));
+    std::array<std::uint64_t, 3> at{};
+    while (*std::ranges::min_element(at) < 60) {
+      const std::size_t slowest = std::ranges::min_element(at) - at.begin();
+      ASSERT_EQ(next(*sharing[slowest], at[slowest]), next(*alone[slowest], at[slowest]));
+      at[slowest] += kCuts[slowest][0];
+    }
+    EXPECT_GE(stream.prepared(), 60u);
+    EXPECT_LT(stream.prepared(), 2 * 60u) << "each feed prepared its own";
+    EXPECT_TRUE(task_status());
+  }
+}
+
+// E5: a feed that is ahead waits, so no sample is prepared twice, and a window bounds the memory.
+TEST_F(SharedStreams, TheFasterFeedWaitsForTheSlower) {
+  const Source source{"", "synthetic:40:5", {12, 12, 1}};
+  const auto data =
+      open_dataset({.source = source.data, .net_input = source.net, .classes = 5, .seed = 1});
+  ASSERT_TRUE(data) << data.error().message();
+  SharedStream stream(*data->train, samples(source), 1);
+  constexpr int kBatch = 4;
+  DataFeed slow(*data->train, feed(source, kBatch, kBatch, &stream)),
+      fast(*data->train, feed(source, kBatch, kBatch, &stream));
+  for (DataFeed* each : {&slow, &fast}) {
+    ASSERT_TRUE(each->allocate());
+    ASSERT_TRUE(each->join_stream(0));
+  }
+  const std::uint64_t window = stream.bytes() / source.net.count();  // in samples
+  constexpr std::uint64_t kEnd = 2000;
+  ASSERT_LT(window, kEnd / 4);
+  std::atomic<std::uint64_t> ahead{0};
+  std::jthread runner([&] {
+    OwnTasks tasks;
+    const OwnTasksScope own(tasks);
+    for (std::uint64_t at = 0; at < kEnd; at += kBatch) {
+      next(fast, at);
+      ahead = at + kBatch;
+    }
+  });
+  OwnTasks tasks;
+  const OwnTasksScope own(tasks);
+  for (std::uint64_t at = 0; at < kEnd / 2; at += kBatch) {
+    EXPECT_LE(ahead, at + window);
+    next(slow, at);
+  }
+  slow.leave_stream();
+  runner.join();
+  EXPECT_EQ(ahead, kEnd) << "it waits for one that has left";
+  EXPECT_LE(stream.prepared(), kEnd + window);
+}
+
+// A feed that goes back, as after a divergence, prepares for itself; it shares again once it has
+// caught up.
+TEST_F(SharedStreams, AFeedMayGoBack) {
+  const Source source{"", "synthetic:40:5", {12, 12, 1}};
+  const auto data =
+      open_dataset({.source = source.data, .net_input = source.net, .classes = 5, .seed = 1});
+  ASSERT_TRUE(data) << data.error().message();
+  SharedStream stream(*data->train, samples(source), 1);
+  constexpr int kBatch = 4;
+  DataFeed one(*data->train, feed(source, kBatch, kBatch, &stream)),
+      other(*data->train, feed(source, kBatch, kBatch, &stream)),
+      alone(*data->train, feed(source, kBatch, kBatch, nullptr));
+  for (DataFeed* each : {&one, &other, &alone}) ASSERT_TRUE(each->allocate());
+  for (DataFeed* each : {&one, &other}) ASSERT_TRUE(each->join_stream(0));
+  const auto both_to = [&](std::uint64_t from, std::uint64_t end) {
+    for (std::uint64_t at = from; at < end; at += kBatch) {
+      next(one, at);
+      next(other, at);
+    }
+  };
+  both_to(0, 400);
+  const std::uint64_t together = stream.prepared();
+  EXPECT_LE(together, 400 + kBatch);
+  for (std::uint64_t at = 0; at < 400; at += kBatch) ASSERT_EQ(next(other, at), next(alone, at));
+  EXPECT_GE(stream.prepared(), 2 * together - kBatch) << "from a window that no longer has them";
+  const std::uint64_t again = stream.prepared();
+  both_to(400, 800);
+  EXPECT_LE(stream.prepared(), again + 400 + 2 * kBatch) << "they share no more";
+}
+
+TEST(OwnTasks, AWaitIsForTheTasksOfTheScope) {
+  OwnTasks mine, others;
+  const OwnTasksScope outer(others);
+  EXPECT_EQ(OwnTasks::current(), &others);
+  others.submitted();
+  {
+    const OwnTasksScope inner(mine);
+    EXPECT_EQ(OwnTasks::current(), &mine);
+    mine.submitted();
+    std::jthread worker([&] { mine.done(); });
+    mine.wait();  // with a task of the other one under way
+  }
+  EXPECT_EQ(OwnTasks::current(), &others);
+  others.done();
+}
+
+}  // namespace
+}  // namespace omni
