@@ -204,6 +204,7 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   if (identity.iterations != 0) snapshot.fields.set("planned_iterations", identity.iterations);
   snapshot.fields.set("iteration", state.iteration);
   snapshot.fields.set("seed", state.seed);
+  if (identity.data_seed) snapshot.fields.set("data_seed", *identity.data_seed);
   snapshot.fields.set("average_loss", state.average_loss);
   if (state.average_accuracy) snapshot.fields.set("average_accuracy", *state.average_accuracy);
   snapshot.fields.set("seconds", state.seconds);
@@ -272,6 +273,12 @@ Status with_classes(Status loaded, const std::vector<std::string>& names, const 
 std::uint64_t saved_length(const Checkpoint& checkpoint) {
   const auto saved = checkpoint.fields.number<std::uint64_t>("planned_iterations");
   return saved ? *saved : 0;
+}
+
+Result<std::optional<std::uint64_t>> saved_data_seed(const Checkpoint& checkpoint) {
+  if (!checkpoint.fields.text("data_seed")) return std::optional<std::uint64_t>();
+  OMNI_TRY(const auto seed, checkpoint.fields.number<std::uint64_t>("data_seed"));
+  return std::optional(seed);
 }
 
 Result<int> saved_groups(const Checkpoint& checkpoint) {

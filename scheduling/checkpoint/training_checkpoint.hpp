@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,11 @@ std::string layers_hash(const NetDescription& net);
 
 // The properties of a run that are compared with its checkpoint when it resumes.
 struct RunIdentity {
-  std::string layers;                      // layers_hash()
-  std::string data;                        // DatasetPair::name
-  std::vector<std::string> class_names{};  // by output; empty: not known
-  std::uint64_t iterations = 0;            // length of the training; 0: no end
+  std::string layers;                        // layers_hash()
+  std::string data;                          // DatasetPair::name
+  std::vector<std::string> class_names{};    // by output; empty: not known
+  std::uint64_t iterations = 0;              // length of the training; 0: no end
+  std::optional<std::uint64_t> data_seed{};  // TrainingPlan::data_seed
 };
 
 // Saves a training, all of whose updates must be done, and returns the new checkpoint's folder.
@@ -40,6 +42,9 @@ Status restore_parameters(Net& net, const Checkpoint& checkpoint);
 std::vector<std::string> saved_class_names(const Checkpoint& checkpoint);
 // If parameters did not fit because the number of classes differs, sets the error's hint to that.
 Status with_classes(Status loaded, const std::vector<std::string>& names, const Net& net);
+
+// Returns RunIdentity::data_seed of the saved training.
+Result<std::optional<std::uint64_t>> saved_data_seed(const Checkpoint& checkpoint);
 
 // Returns the planned length of the training in iterations; 0: no end, or not known.
 std::uint64_t saved_length(const Checkpoint& checkpoint);

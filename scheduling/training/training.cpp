@@ -69,26 +69,27 @@ Result<std::unique_ptr<Training>> Training::make(TrainingPlan plan, const Sessio
 Training::Training(TrainingPlan plan, ComputeGroups groups)
     : plan_(std::move(plan)), groups_(std::move(groups)), pilots_(make_pilots(plan_.pilots)) {
   if (ranks::several()) groups_.sums = &sums_.emplace(groups_);
-  const auto feed = [this](const Dataset& data, const Net& net, bool training, int slots) {
+  const std::uint64_t data_seed = plan_.data_seed.value_or(plan_.seed);
+  const auto feed = [&](const Net& net, int slots, SharedStream* stream) {
     return std::make_unique<DataFeed>(
-        data, feed_options(net, plan_.net.augment, plan_.seed, training, slots));
+        *plan_.data->train, feed_options(net, plan_.net.augment, data_seed, true, slots, stream));
   };
   const std::vector<int>& images = plan_.groups.images_per_pass;
   if (images.empty()) {
-    feeds_.push_back(feed(*plan_.data->train, groups_.net(), true, Trainer::slots(groups_)));
+    feeds_.push_back(feed(groups_.net(), Trainer::slots(groups_), plan_.stream));
   } else {
     std::map<int, std::vector<int>> groups_of;  // key: images per pass
     for (const int group : groups_.here()) groups_of[images[group]].push_back(group);
     feed_of_group_.resize(images.size());
     for (const auto& [count, members] : groups_of) {
-      feeds_.push_back(feed(*plan_.data->train, groups_.net(members.front()), true,
-                            Trainer::slots_of_passes(static_cast<int>(members.size()))));
+      feeds_.push_back(feed(groups_.net(members.front()),
+                            Trainer::slots_of_passes(static_cast<int>(members.size())), nullptr));
       for (const int group : members) feed_of_group_[group] = feeds_.back().get();
     }
   }
   if (plan_.data->test)
     test_.emplace(*plan_.data->test, feed_options(groups_.evaluating_net(), plan_.net.augment,
-                                                  plan_.seed, false, kEvaluationSlots));
+                                                  data_seed, false, kEvaluationSlots));
 }
 
 Status Training::allocate() {
@@ -109,7 +110,14 @@ Status Training::run(TrainingState from) {
   for (const auto& pilot : pilots_) pilots.push_back(pilot.get());
   trainer_.emplace(groups_, *feeds_.front(), test(), std::move(from), std::move(options),
                    plan_.events, std::move(pilots));
-  return trainer_->run();
+  Status done = trainer_->run();
+  for (const auto& feed : feeds_) feed->leave_stream();
+  return done;
+}
+
+Status Training::join_stream(std::uint64_t first_sample) {
+  for (const auto& feed : feeds_) OMNI_CHECK(feed->join_stream(first_sample));
+  return {};
 }
 
 }  // namespace omni

@@ -27,6 +27,9 @@ class Training {
   Training(const Training&) = delete;
   Training& operator=(const Training&) = delete;
   Status allocate();
+  // Other trainings with TrainingPlan::stream wait from now on for this one, which begins at the
+  // sample. Without this call it joins them when it begins.
+  Status join_stream(std::uint64_t first_sample);
 
   // Trains from a state to the end; evaluate() then evaluates the result. Both return what
   // Trainer's functions return.

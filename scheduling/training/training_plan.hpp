@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "layers/net_description.hpp"
 #include "runtime/data/dataset.hpp"
+#include "runtime/data/feed/shared_stream.hpp"
 #include "scheduling/groups/group_layout.hpp"
 #include "scheduling/pilots/registry.hpp"
 #include "scheduling/strategies/registry.hpp"
@@ -31,6 +33,10 @@ struct TrainingPlan {
   GroupsPlan groups{};
   DatasetPair* data = nullptr;  // must outlive the training; without a test set nothing is tested
   std::uint64_t seed = 1;
+  std::optional<std::uint64_t> data_seed{};  // of the samples' order and augmentation; none: `seed`
+  // Has the training samples of this data, seed and augmentation, also for other trainings. It must
+  // outlive the training. Groups with mini-batches of other sizes do not use it. Null: none.
+  SharedStream* stream = nullptr;
   MakeStrategy strategy = async();
   PilotOptions pilots{};
   // Its solver, strategy and feeds are not used: they follow from the plan.
