@@ -47,7 +47,8 @@ struct MachineArguments {
 struct DataArguments {
   std::string source;
   std::uint64_t seed = 1;
-  bool test = true;  // the command needs test images
+  std::optional<std::uint64_t> data_seed{};  // none: `seed`
+  bool test = true;                          // the command needs test images
   bool scale_features = false;
   double hold_out = 0;    // share of the training samples to test on; 0: the data's own test set
   double damaged = 0.01;  // largest share of damaged images in a set
@@ -117,6 +118,9 @@ void describe(auto& add, DataArguments& data) {
       "the others; the seed draws them. A test set of the data is not used");
   add("--seed NUMBER", &data.seed, {.check = whole_number(), .shows_default = true},
       "Seed of all random numbers; default in a task of a Slurm array: its number");
+  add("--data-seed NUMBER", &data.data_seed, {.check = whole_number()},
+      "Seed of what concerns the samples: their order, their augmentation, what --hold-out draws; "
+      "default: that of --seed");
 }
 
 void describe_damaged_images(auto& add, DataArguments& data) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "apps/omni-run/command_arguments.hpp"
+#include "apps/omni-run/ensemble/member_list.hpp"
 
 namespace omni {
 
+Status train_ensemble(const EnsembleArguments& arguments, std::vector<Member> members);
 Status train_command(const TrainArguments& arguments);
 Status valid_command(const ValidArguments& arguments);
 Status predict_command(const PredictArguments& arguments);

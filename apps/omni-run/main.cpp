@@ -51,6 +51,21 @@ std::optional<int> read_training(std::vector<std::string> words, SlurmArguments&
   return read_options(table_of(train), job.words, job.given);
 }
 
+// Reads the members of `omni-run ensemble`, and trains them.
+int run_ensemble(const std::vector<std::string>& words, EnsembleArguments& ensemble) {
+  std::vector<std::string> own;  // options with a value
+  for (const char* option : {"--net", "--members", "--share", "--window", "--out"})
+    own.emplace_back(option);
+  ensemble.words = words_without(own, {words.begin() + 2, words.end()});
+  std::erase_if(ensemble.words, [](const std::string& word) {
+    return word == "-q" || word == "--quiet" || word == "--json";
+  });
+  apply(ensemble.common);
+  std::vector<Member> members;
+  if (const auto code = read_members(ensemble, members)) return *code;
+  return finish(train_ensemble(ensemble, std::move(members)));
+}
+
 // Runs a command. If it needs workers, these are chosen first.
 template <class Arguments>
 int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
@@ -167,6 +182,13 @@ int run(int argc, char** argv) {
   slurm_app.footer(
       "All options of a training are taken, too; behind -- also --gpus.\n"
       "Other options of sbatch: sbatch [OPTIONS] FILE");
+  EnsembleArguments ensemble;
+  CLI::App& ensemble_app =
+      *app.add_subcommand("ensemble",
+                          "Train several nets, or seeds of one, which share their samples; takes "
+                          "the options of a training, too")
+           ->fallthrough();
+  add_options(ensemble_app, table_of(ensemble));
   // Users of other programs type "train". The words that follow are read as without it.
   app.add_subcommand("train", "Trains, as without a subcommand")
       ->silent()
@@ -177,6 +199,7 @@ int run(int argc, char** argv) {
 
   const std::vector<std::string> words(argv, argv + argc);
   const bool writes_job = argc > 1 && words[1] == "slurm";
+  const bool is_ensemble = argc > 1 && words[1] == "ensemble";
   const auto end = writes_job ? std::ranges::find(words, "--") : words.end();
   if (const auto code = read_command_line(app, static_cast<int>(end - words.begin()), argv))
     return *code;
@@ -188,9 +211,12 @@ int run(int argc, char** argv) {
   install_stop_signals("stopped; nothing was done yet that could be saved; to start again:\n  " +
                            for_shell(own_words()) + "\n",
                        exit_code(ErrorKind::interrupted));
-  if (slurm_app && !writes_job)
-    return finish(Error{ErrorKind::usage, argc > 1 ? words[1] : "", "stands before 'slurm'",
-                        "options come after it"});
+  for (const auto& [name, is_late] : {std::pair("slurm", slurm_app && !writes_job),
+                                      std::pair("ensemble", ensemble_app && !is_ensemble)})
+    if (is_late)
+      return finish(Error{ErrorKind::usage, argc > 1 ? words[1] : "",
+                          fmt::format("stands before '{}'", name), "options come after it"});
+  if (ensemble_app) return run_ensemble(words, ensemble);
   if (slurm_app)
     if (const auto code = read_training(words, job, train)) return *code;
   if (const Status prepared = prepare_ranks(train); !prepared) return finish(prepared);

@@ -24,7 +24,8 @@ std::string simulated(double seconds) {
   return perf::shown(seconds, perf::Format::seconds) + " simulated";
 }
 
-Progress::Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {
+Progress::Progress(bool quiet, bool in_company)
+    : quiet_(quiet), terminal_(!in_company && isatty(STDERR_FILENO) != 0) {
   winsize size{};
   if (terminal_ && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     width_ = size.ws_col;

@@ -11,7 +11,8 @@ namespace omni {
 
 class Progress {
  public:
-  explicit Progress(bool quiet);
+  // `in_company`: other trainings print at the same time, so no line is redrawn.
+  explicit Progress(bool quiet, bool in_company = false);
 
   void iteration(const StepReport& report);  // redraws the bar, a few times a second
   void step(const StepReport& report);       // prints a line on a pipe

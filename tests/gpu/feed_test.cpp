@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <starpu.h>
 
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 #include "runtime/data/open.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/task_errors.hpp"

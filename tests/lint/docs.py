@@ -118,8 +118,8 @@ def help_of(program):
     def ask(*words):
         return subprocess.run([program, *words, "--help"], capture_output=True, text=True, check=True).stdout
     text = ask()
-    # A job's command line goes on with the options of its training.
-    return {"": text} | {command: ask(command) + text * (command == "slurm") for command in commands(text)}
+    # These command lines go on with the options of a training.
+    return {"": text} | {command: ask(command) + text * (command in ("slurm", "ensemble")) for command in commands(text)}
 
 
 def code_of(text):

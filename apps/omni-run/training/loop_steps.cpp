@@ -59,7 +59,7 @@ Status TrainCommand::open_metrics() {
 
 TrainerOptions TrainCommand::lengths() {
   const auto per_epoch = static_cast<std::uint64_t>(
-      std::ceil(static_cast<double>(data_.train->size()) / net().options().batch));
+      std::ceil(static_cast<double>(data_->train->size()) / net().options().batch));
   return {.iterations = iterations_,
           .schedule = iterations_,
           .evaluate_every = arguments_.test_every.value_or(per_epoch),
@@ -161,9 +161,10 @@ Status TrainCommand::train() {
     log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
               start_.iteration, iterations_);
   }
-  stop_in_order();
+  if (shared_ == nullptr) stop_in_order();
   TrainingState from = start_;
   start_.kept.clear();  // only the pilots hold these states from now on
+  trained_ = true;
   const Status trained = training_->run(std::move(from));
   const Trainer& trainer = training_->trainer();
   name_damaged(trainer.state().iteration, Finder::this_rank);
@@ -199,7 +200,7 @@ void TrainCommand::print_summary() const {
       {"images", state.samples},      {"loss_average", shown_single(state.average_loss)}};
   for (const DamagedImages* const found : damaged_sets())
     if (found->count() > 0)
-      summary[found == data_.train->damaged() ? "damaged_images" : "damaged_test_images"] =
+      summary[found == data_->train->damaged() ? "damaged_images" : "damaged_test_images"] =
           found->count();
   if (const auto seconds = trainer.simulated_seconds()) summary["simulated_seconds"] = *seconds;
   if (last_) {

@@ -20,7 +20,8 @@ constexpr double in_mebibytes(std::size_t bytes) { return static_cast<double>(by
 
 }  // namespace
 
-Status check_memory(Training& training, const MachineArguments& machine, const Session& session) {
+Result<std::size_t> check_memory(Training& training, const MachineArguments& machine,
+                                 const Session& session, std::size_t others) {
   Net& net = training.groups().net();
   const DataFeed* const test = training.test();
   std::size_t snapshots = 0;
@@ -50,12 +51,12 @@ Status check_memory(Training& training, const MachineArguments& machine, const S
   }
   const std::size_t working = of_workers + workers * demand.working.of_core;
   const RankSums* const sums = training.sums();
-  demand.in_main_memory_only = snapshots + working + (sums != nullptr ? sums->bytes() : 0);
+  demand.in_main_memory_only = others + snapshots + working + (sums != nullptr ? sums->bytes() : 0);
   demand.snapshots = snapshots;
   demand.without_snapshots = without;
   const MemoryForecast forecast(net, std::move(demand), machine);
   OMNI_CHECK(forecast.require());
-  const std::size_t planned = forecast.in_main_memory() + program;
+  const std::size_t own = forecast.in_main_memory() - others, planned = own + program;
   const std::size_t taken = peak_resident_memory();
   log::info(
       "memory: {:.0f} MiB planned, with {:.0f} for decoded images, {:.0f} for working buffers, "
@@ -66,7 +67,7 @@ Status check_memory(Training& training, const MachineArguments& machine, const S
                                    in_mebibytes(forecast.on_each_gpu().all()),
                                    in_mebibytes(forecast.on_each_gpu().working))
                      : "");
-  return {};
+  return own;
 }
 
 }  // namespace omni

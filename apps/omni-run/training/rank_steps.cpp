@@ -62,7 +62,7 @@ Status TrainCommand::compare_ranks() {
        {"the command line", for_shell(words)},
        {"the number of GPUs", std::to_string(arguments_.net.gpus)},
        {"the net description", checksum_of(spec_.text)},
-       {"the data", contents(data_)},
+       {"the data", contents(*data_)},
        {"the checkpoint", checkpoint_ ? fmt::format("that of iteration {}", checkpoint_->step)
                                       : std::string("none")}});
   OMNI_CHECK(same);
@@ -88,7 +88,7 @@ Status TrainCommand::save(const TrainingState& state) {
   constexpr std::size_t kMostNoted = 500'000;  // as the size of a checkpoint's header is bounded
   share_damaged(state.iteration);
   TrainingState noted = state;
-  if (const DamagedImages* const found = data_.train->damaged(); found != nullptr)
+  if (const DamagedImages* const found = data_->train->damaged(); found != nullptr)
     noted.damaged = found->indices();
   noted.damaged.resize(std::min(noted.damaged.size(), kMostNoted));
   OMNI_CHECK(on_first_rank([this] { return folder_->open_unused(); }));

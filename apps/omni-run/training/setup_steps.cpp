@@ -7,6 +7,7 @@
 #include <map>
 
 #include "apps/omni-run/class_names.hpp"
+#include "apps/omni-run/ensemble/shared_trainings.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/memory_check.hpp"
 #include "apps/omni-run/training/plan_groups.hpp"
@@ -42,6 +43,11 @@ bool is_weights_file(const std::filesystem::path& path) {
 }  // namespace
 
 Status TrainCommand::run() {
+  OMNI_CHECK(prepare());
+  return arguments_.dry_run ? Status() : train();
+}
+
+Status TrainCommand::prepare() {
   OMNI_CHECK(open_nets());
   OMNI_CHECK(check());
   OMNI_CHECK(check_ranks(arguments_, groups(), strategy_.grows));
@@ -50,13 +56,13 @@ Status TrainCommand::run() {
                                                : layer_table(net()));
     return {};
   }
-  if (log::level() >= log::Level::normal) log::line(layer_table(net()));
+  if (log::level() >= log::Level::normal && shared_ == nullptr) log::line(layer_table(net()));
   OMNI_CHECK(try_places());
   OMNI_CHECK(find_origin());
   OMNI_CHECK(open_images());
   OMNI_CHECK(compare_ranks());
   OMNI_CHECK(on_first_rank([this] { return prepare_folder(); }));
-  if (arguments_.checkpoint_every == 0 && arguments_.resume == "auto")
+  if (arguments_.checkpoint_every == 0 && (arguments_.resume == "auto" || shared_ != nullptr))
     arguments_.checkpoint_every = kOnlyAtTheEnd;
   if (!slurm::job().empty())
     log::info("Slurm job {} on {}, restart {}; seed {}, run folder {}", slurm::job(),
@@ -71,13 +77,19 @@ Status TrainCommand::run() {
   OMNI_CHECK(settle_groups());
   OMNI_CHECK(make_clock());
   make_training();
-  OMNI_CHECK(check_memory(*training_, arguments_.machine, *session_));
+  const std::size_t others = shared_ != nullptr ? shared_->planned_bytes : 0;
+  OMNI_TRY(const std::size_t planned,
+           check_memory(*training_, arguments_.machine, *session_, others));
+  if (shared_ != nullptr) shared_->planned_bytes += planned;
   OMNI_CHECK(training_->allocate());
   OMNI_TRY(start_, starting_point());
   OMNI_CHECK(check_images());
   OMNI_TRY(recorder_, start_trace(arguments_.trace, *session_, net()));
-  OMNI_CHECK(open_metrics());
-  return train();
+  return open_metrics();
+}
+
+Status TrainCommand::join_stream() {
+  return is_finished() ? Status() : training_->join_stream(start_.samples);
 }
 
 Status TrainCommand::open_nets() {
@@ -164,46 +176,20 @@ Status TrainCommand::find_origin() {
     goes_on_ = std::filesystem::equivalent(checkpoint_->path.parent_path(), out, unequal);
   }
   seed_ = arguments_.data.seed;
+  data_seed_ = arguments_.data.data_seed;
   if (checkpoint_) {
     OMNI_TRY(seed_, checkpoint_->fields.number<std::uint64_t>("seed"));
+    OMNI_TRY(data_seed_, saved_data_seed(*checkpoint_));
+    const std::uint64_t own = data_seed_.value_or(seed_);
     if (seed_ != arguments_.data.seed) log::info("the checkpoint's seed {} is used", seed_);
+    if (arguments_.data.data_seed && own != *arguments_.data.data_seed)
+      log::info("the checkpoint's --data-seed {} is used", own);
     if (!arguments_.weights.empty())
       log::warn("--weights {}: not read, the parameters are the checkpoint's", arguments_.weights);
   } else if (!arguments_.weights.empty()) {
     OMNI_CHECK(require_there(arguments_.weights));
   }
   return {};
-}
-
-Status TrainCommand::open_images() {
-  DataArguments wanted = arguments_.data;
-  wanted.seed = seed_;
-  wanted.test = !arguments_.no_test;
-  OMNI_TRY(data_, open_data(wanted, net(), spec_.augment.flat));
-  for (const std::string& each : class_warnings(data_)) log::warn("{}", each);
-  data_.train = skip_damaged_images(std::move(data_.train), wanted.damaged, true);
-  data_.test = skip_damaged_images(std::move(data_.test), wanted.damaged, false);
-  if (static_cast<std::size_t>(net().options().batch) > data_.train->size())
-    log::info("a batch of {} is more than the {} training images: some are in it several times",
-              net().options().batch, data_.train->size());
-  const std::string& source = arguments_.data.source;
-  const int classes = data_.train->classes();
-  if (classes < net().classes() && !source.empty() && !source.starts_with("synthetic"))
-    log::info("the net has {} outputs, the data {} classes (--classes {} gives it as many)",
-              net().classes(), classes, classes);
-  if (checkpoint_ && !arguments_.other_data)
-    OMNI_CHECK(require_same_data(*checkpoint_, data_.name));
-  for (const PilotType& type : pilot_types())
-    if (const DeclaredOption* option = arguments_.pilots.first_given(type.options);
-        option && type.needs_tests && !data_.test)
-      return Error{ErrorKind::usage, std::string(option->name), "there is no test set",
-                   "leave out --no-test; --hold-out 0.1 tests on a tenth of the training samples"};
-  iterations_ = planned_iterations(arguments_, spec_, data_.train->size());
-  identity_ = {.layers = layers_hash(spec_),
-               .data = data_.name,
-               .class_names = class_names_of(*data_.train, net()),
-               .iterations = iterations_};
-  return check_schedule(spec_, seed_, iterations_, arguments_.epochs.has_value());
 }
 
 Status TrainCommand::prepare_folder() {
@@ -217,25 +203,21 @@ Status TrainCommand::prepare_folder() {
                               arguments_.keep, checkpoint_bytes()));
   folder_.emplace(std::move(folder));
   if (wanted && arguments_.checkpoint_every == 0) {
-    const bool at_end = arguments_.resume == "auto";  // or the same line would train once more
+    // Or the same line would train once more.
+    const bool at_end = arguments_.resume == "auto" || shared_ != nullptr;
     log::info("checkpoints: only {}when the run is stopped (--checkpoint-every 1000, say)",
               at_end ? "at the end, and " : "");
   }
   return {};
 }
 
-Status TrainCommand::stage() {
-  if (!arguments_.stage) return {};
-  std::string place = "/tmp";
-  for (const char* name : {"TMPDIR", "SLURM_TMPDIR"})
-    if (const std::string named = slurm::variable(name); !named.empty()) place = named;
-  for (Dataset* set : {data_.train.get(), data_.test.get()})
-    if (set != nullptr) OMNI_CHECK(set->stage(place));
-  return {};
-}
-
 Status TrainCommand::start() {
-  OMNI_TRY(session_, start_session(arguments_.machine));
+  if (shared_ != nullptr) {
+    session_ = &shared_->session;
+  } else {
+    OMNI_TRY(own_session_, start_session(arguments_.machine));
+    session_ = &*own_session_;
+  }
   if (ranks::several()) idle_workers_.emplace();
   return {};
 }
@@ -243,8 +225,8 @@ Status TrainCommand::start() {
 Status TrainCommand::settle_groups() {
   GroupArguments& groups = arguments_.groups;
   if (groups.planned) {
-    OMNI_TRY(ChosenGroups chosen,
-             choose_groups(arguments_, checkpoint_, *session_, *data_.train, data_.name, machine_));
+    OMNI_TRY(ChosenGroups chosen, choose_groups(arguments_, checkpoint_, *session_, *data_->train,
+                                                data_->name, machine_));
     log::info("chose {} compute group{}: {}", chosen.count, chosen.count == 1 ? "" : "s",
               chosen.reason);
     group_plan_ = std::move(chosen.plan);
@@ -264,10 +246,17 @@ Status TrainCommand::settle_groups() {
 void TrainCommand::make_training() {
   StrategyChoice choice = strategy_;
   if (choice.type->models == GroupModels::one) choice.options.asynchrony = asynchrony_;
+  SharedStream* const stream = shared_ == nullptr
+                                   ? nullptr
+                                   : shared_->stream(*data_, {.seed = data_seed_.value_or(seed_),
+                                                              .augment = spec_.augment,
+                                                              .net_input = net().options().input});
   training_.emplace(TrainingPlan{.net = spec_,
                                  .groups = shape_,
-                                 .data = &data_,
+                                 .data = data_.get(),
                                  .seed = seed_,
+                                 .data_seed = data_seed_,
+                                 .stream = stream,
                                  .strategy = choice.make(),
                                  .pilots = pilot_options(),
                                  .length = lengths(),

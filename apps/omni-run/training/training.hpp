@@ -14,7 +14,7 @@
 #include "apps/omni-run/training_arguments.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/data/damaged_images.hpp"
-#include "runtime/data/data_feed.hpp"
+#include "runtime/data/feed/data_feed.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "scheduling/forecast/group_plan.hpp"
@@ -24,12 +24,27 @@
 
 namespace omni {
 
+class SharedTrainings;
+
 class TrainCommand {
  public:
-  explicit TrainCommand(TrainArguments arguments)
-      : arguments_(std::move(arguments)), progress_(arguments_.common.quiet) {}
+  // `shared`: the training is one of several in this process; null: it is alone.
+  explicit TrainCommand(TrainArguments arguments, SharedTrainings* shared = nullptr)
+      : arguments_(std::move(arguments)),
+        shared_(shared),
+        progress_(arguments_.common.quiet, shared != nullptr) {}
   Status run();
+  // The two halves of run(): all before the first mini-batch; all from there on. Trainings that
+  // share samples join the stream in between, when all are prepared.
+  Status prepare();
+  Status join_stream();
+  Status train();
   Status check_for_job(const ExpectedJob& job);  // job_check.cpp
+
+  // What the training has done.
+  const std::optional<EvaluationReport>& last_evaluation() const { return last_; }
+  bool was_run() const { return trained_; }
+  const TrainingState& state() const { return trained_ ? training_->trainer().state() : start_; }
 
  private:
   // setup_steps.cpp: errors that can be found early are found before any change.
@@ -38,9 +53,7 @@ class TrainCommand {
   Status check();
   Status try_places();
   Status find_origin();
-  Status open_images();
   Status prepare_folder();
-  Status stage();
   Status start();
   Status settle_groups();
   void make_training();
@@ -56,7 +69,6 @@ class TrainCommand {
 
   // loop_steps.cpp
   Status open_metrics();
-  Status train();
   Status ended(Status status);
   PilotOptions pilot_options();
   std::uint64_t checkpoint_bytes();  // rough size of a checkpoint
@@ -73,7 +85,9 @@ class TrainCommand {
   }
   void print_summary() const;
 
-  // damaged_steps.cpp
+  // data_steps.cpp
+  Status open_images();
+  Status stage();
   enum class Finder { this_rank, another_rank };
   std::vector<DamagedImages*> damaged_sets() const;  // the sets in which damaged images are skipped
   Status check_images();
@@ -89,6 +103,7 @@ class TrainCommand {
   }
 
   TrainArguments arguments_;
+  SharedTrainings* shared_;
   TrainableNet spec_;
   StrategyChoice strategy_;
   GroupsPlan shape_;
@@ -98,10 +113,12 @@ class TrainCommand {
   std::optional<Checkpoint> checkpoint_;  // the training resumes from it; none: it starts afresh
   bool goes_on_ = false;                  // the training resumes in the checkpoint's run folder
   std::uint64_t seed_ = 0;
-  DatasetPair data_;
+  std::optional<std::uint64_t> data_seed_;  // none: seed_
+  std::shared_ptr<DatasetPair> data_;
   std::optional<RunFolder> folder_;
   TimeLimit time_limit_;
-  std::optional<Session> session_;
+  std::optional<Session> own_session_;
+  const Session* session_ = nullptr;                // null: it has not begun
   std::optional<ranks::IdleWorkers> idle_workers_;  // none: there is one rank
   std::uint64_t iterations_ = 0;
   GroupPlan group_plan_;
@@ -113,8 +130,9 @@ class TrainCommand {
   std::optional<MetricsLog> metrics_;
   std::vector<std::pair<DamagedImage, bool>> unrecorded_;  // true: it is of the training set
   Progress progress_;
-  std::optional<EvaluationReport> last_;
-  bool saved_ = false;  // this process has saved a checkpoint
+  std::optional<EvaluationReport> last_;  // the last evaluation
+  bool saved_ = false;                    // this process has saved a checkpoint
+  bool trained_ = false;                  // Training::run() was called
 };
 
 }  // namespace omni

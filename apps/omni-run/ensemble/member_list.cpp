@@ -1,0 +1,162 @@
+#include "apps/omni-run/ensemble/member_list.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "apps/command_line.hpp"
+#include "apps/omni-run/ensemble/ensemble_folder.hpp"
+#include "runtime/files.hpp"
+#include "runtime/log.hpp"
+#include "runtime/number_in.hpp"
+#include "runtime/own_command.hpp"
+
+namespace omni {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr int kMostOfANet = 1000;
+
+// A member before its words are read. `where` is named in errors.
+struct Wanted {
+  std::string where, name;
+  Words words;
+};
+
+std::optional<int> refuse_members(const Error& error) {
+  log::error("{}", error.message());
+  return exit_code(error.kind);
+}
+
+// Options that belong to the whole ensemble, since its members share one process and one folder.
+constexpr std::array kOfAll{"--workers",       "--gpus",   "--precision", "--sched",
+                            "--deterministic", "--impl",   "--models",    "--json",
+                            "--quiet",         "--resume", "--keep",      "--dry-run"};
+constexpr std::array kOfNobody{"--trace", "--metrics", "--save-weights", "--out"};
+
+Result<std::vector<Wanted>> members_of_nets(const Words& nets, std::uint64_t first_seed) {
+  std::vector<Wanted> all;
+  for (const std::string& given : nets) {
+    std::string net = given;
+    int count = 0;  // 0: not given
+    if (const std::size_t colon = given.rfind(':'); colon != given.npos) {
+      const auto number = count_in(given.substr(colon + 1), kMostOfANet);
+      if (!number && !fs::exists(given))
+        return Error{ErrorKind::usage, "--net " + given,
+                     fmt::format("'{}' is no number of members from 1 to {}",
+                                 given.substr(colon + 1), kMostOfANet),
+                     "--net lenet:4, say"};
+      if (number) {
+        net = given.substr(0, colon);
+        count = *number;
+      }
+    }
+    const std::string stem = fs::path(net).stem().string();
+    for (int i = 0; i < std::max(count, 1); ++i)
+      all.push_back({"--net " + given,
+                     count == 0 ? stem : fmt::format("{}-{}", stem, i + 1),
+                     {"--net", net, "--seed", std::to_string(first_seed + i)}});
+  }
+  return all;
+}
+
+Status add_members_of_file(const std::string& path, std::vector<Wanted>& all) {
+  constexpr std::size_t kMostBytes = 1 << 20;
+  OMNI_TRY(const std::string text, read_file(path, kMostBytes));
+  std::size_t number = 0;
+  for (std::size_t at = 0; at < text.size(); ++number) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    at = end + 1;
+    line.erase(std::min(line.find('#'), line.size()));
+    Words words = from_shell(line);
+    if (words.empty()) continue;
+    const std::string where = fmt::format("{}:{}", path, number + 1);
+    const auto name = value_of("--name", words);
+    const auto net = value_of("--net", words);
+    words = words_without({"--name"}, words);
+    std::string stem = net ? fs::path(*net).stem().string() : "member";
+    all.push_back({where, name.value_or(std::move(stem)), std::move(words)});
+  }
+  return {};
+}
+
+// Makes names unique by a number behind each name that several members have.
+void number_names(std::vector<Wanted>& all) {
+  std::map<std::string, int> members, given;
+  for (const Wanted& each : all) ++members[each.name];
+  for (Wanted& each : all)
+    if (members[each.name] > 1) each.name += fmt::format("-{}", ++given[each.name]);
+}
+
+bool gives(const GivenOptions& given, const std::string& option) {
+  return std::ranges::find(given.all, option) != given.all.end();
+}
+
+}  // namespace
+
+std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<Member>& members) {
+  TrainArguments common;
+  GivenOptions of_all;
+  if (const auto code = read_options(table_of(common), ensemble.words, of_all)) return code;
+  for (const char* option : kOfNobody)
+    if (gives(of_all, option))
+      return refuse_members({ErrorKind::usage, option, "is not for the members of an ensemble",
+                             "each has its own folder in --out, with its metrics and weights"});
+  if (common.resume != "none" && common.resume != "auto")
+    return refuse_members({ErrorKind::usage, "--resume " + common.resume,
+                           "each member has checkpoints of its own", "--resume auto"});
+  auto wanted = members_of_nets(ensemble.nets, common.data.seed);
+  if (!wanted) return refuse_members(wanted.error());
+  if (!ensemble.members.empty())
+    if (const Status added = add_members_of_file(ensemble.members, *wanted); !added)
+      return refuse_members(added.error());
+  if (wanted->empty())
+    return refuse_members({ErrorKind::usage, "omni-run ensemble", "has no members",
+                           "--net lenet:4, or --members FILE"});
+  number_names(*wanted);
+
+  const fs::path folder = ensemble.out.empty() ? "omni-runs/ensemble" : ensemble.out;
+  for (Wanted& each : *wanted) {
+    TrainArguments own;
+    GivenOptions given;
+    {
+      const log::Name name(each.where);
+      if (const auto code = read_options(table_of(own), each.words, given)) return code;
+    }
+    if (!gives(given, "--net"))
+      return refuse_members({ErrorKind::usage, each.where, "names no net", "--net lenet, say"});
+    for (const auto* options : {kOfAll.data(), kOfNobody.data()})
+      for (std::size_t i = 0; i < (options == kOfAll.data() ? kOfAll.size() : kOfNobody.size());
+           ++i)
+        if (gives(given, options[i]))
+          return refuse_members({ErrorKind::usage, each.where,
+                                 fmt::format("{} is no option of one member", options[i]),
+                                 options == kOfAll.data() ? "give it to omni-run ensemble"
+                                                          : "the run folder has it"});
+    // What the member gives replaces what is given to all.
+    Words words = words_without(given.once, ensemble.words);
+    words.insert(words.end(), each.words.begin(), each.words.end());
+    if (!common.data.data_seed && !gives(given, "--data-seed"))
+      words.insert(words.end(), {"--data-seed", std::to_string(common.data.seed)});
+    const fs::path place = folder / each.name;
+    words.insert(words.end(), {"--out", place.string(), "--metrics", place / "metrics.jsonl",
+                               "--save-weights", place / "net.weights"});
+    Member& member = members.emplace_back();
+    member.name = each.name;
+    member.own_words = each.words;
+    const log::Name name(each.where);
+    GivenOptions together;
+    if (const auto code = read_options(table_of(member.arguments), words, together)) return code;
+    member.arguments.common = {};
+  }
+  return std::nullopt;
+}
+
+}  // namespace omni

@@ -1,0 +1,47 @@
+// The members of an ensemble: each is a training with words of its own behind those of all.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/omni-run/training_arguments.hpp"
+
+namespace omni {
+
+struct EnsembleArguments {
+  CommonArguments common;
+  std::vector<std::string> nets;     // as of --net, with ":COUNT" for so many seeds
+  std::string members;               // file with a line of words for each member; "": none
+  std::string share = "all";         // the samples: all, off
+  int window = 64;                   // MiB
+  std::string out;                   // run folder; "": by default
+  std::vector<std::string> words{};  // of every training
+};
+
+void describe(auto& add, EnsembleArguments& ensemble) {
+  describe(add, ensemble.common);
+  add.group("Ensemble");
+  add("--net NET[:COUNT]", &ensemble.nets, {.check = not_empty},
+      "Net of a member; with a count: of so many members, whose seeds follow each other. May be "
+      "repeated");
+  add("--members FILE", &ensemble.members, {.check = not_empty},
+      "File with a line for each member: options of its training, --name NAME, # comments");
+  add("--share all|off", &ensemble.share, {.words = {"all", "off"}, .shows_default = true},
+      "Whether samples are prepared once for all members that take the same, or by each member");
+  add("--window MIB", &ensemble.window, {.check = range(1, 1 << 20), .shows_default = true},
+      "Prepared samples that are kept for slower members");
+  add("--out FOLDER", &ensemble.out, {.last_counts = true},
+      "Run folder, with a folder for each member; default: omni-runs/ensemble");
+}
+
+struct Member {
+  std::string name;
+  std::vector<std::string> own_words;  // of its net, seed and line
+  TrainArguments arguments;
+};
+
+// Reads the words of every training and of each member. What is wrong is printed; then the exit
+// code is returned.
+std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<Member>& members);
+
+}  // namespace omni

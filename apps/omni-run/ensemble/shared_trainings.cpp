@@ -1,0 +1,48 @@
+#include "apps/omni-run/ensemble/shared_trainings.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace omni {
+namespace {
+
+auto what_is_opened(const DataArguments& data) {
+  return std::tuple(data.source, data.data_seed.value_or(data.seed), data.test, data.scale_features,
+                    data.hold_out, data.damaged);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<DatasetPair>> SharedTrainings::open(
+    const DataArguments& arguments, const Net& net, bool flat,
+    const std::function<Result<DatasetPair>()>& open_now) {
+  const Extent input = net.options().input;
+  for (const Opened& each : opened_)
+    if (what_is_opened(each.arguments) == what_is_opened(arguments) && each.input == input &&
+        each.classes == net.classes() && each.flat == flat)
+      return each.data;
+  OMNI_TRY(DatasetPair data, open_now());
+  opened_.push_back({.arguments = arguments,
+                     .input = input,
+                     .classes = net.classes(),
+                     .flat = flat,
+                     .data = std::make_shared<DatasetPair>(std::move(data))});
+  return opened_.back().data;
+}
+
+SharedStream* SharedTrainings::stream(const DatasetPair& data, const SampleOptions& options) {
+  if (window_ == 0) return nullptr;
+  const auto found = std::ranges::find_if(streams_, [&](const SharedStream& each) {
+    return &each.samples().dataset() == data.train.get() && each.samples().options() == options;
+  });
+  if (found != streams_.end()) return &*found;
+  return &streams_.emplace_back(*data.train, options, window_);
+}
+
+bool SharedTrainings::takes_check_of(const DatasetPair& data) {
+  const auto found =
+      std::ranges::find_if(opened_, [&](const auto& each) { return each.data.get() == &data; });
+  return found != opened_.end() && !std::exchange(found->checked, true);
+}
+
+}  // namespace omni

@@ -1,0 +1,53 @@
+// SharedTrainings is what several trainings in one process share: StarPU's session, opened data
+// sets, streams of samples, and main memory.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "apps/omni-run/arguments.hpp"
+#include "layers/net.hpp"
+#include "runtime/data/dataset.hpp"
+#include "runtime/data/feed/shared_stream.hpp"
+#include "runtime/tasks/session.hpp"
+
+namespace omni {
+
+class SharedTrainings {
+ public:
+  // `window`: bytes of a stream's window; 0: each training prepares its own samples.
+  SharedTrainings(const Session& its_session, std::size_t window)
+      : session(its_session), window_(window) {}
+
+  // Returns data that another training has opened for the same arguments, input and outputs; else
+  // opens them.
+  Result<std::shared_ptr<DatasetPair>> open(const DataArguments& arguments, const Net& net,
+                                            bool flat,
+                                            const std::function<Result<DatasetPair>()>& open_now);
+  // Returns the stream of these samples; null: there are none.
+  SharedStream* stream(const DatasetPair& data, const SampleOptions& options);
+  const std::list<SharedStream>& streams() const { return streams_; }
+  // Returns true once for each test set: its images must be checked.
+  bool takes_check_of(const DatasetPair& data);
+
+  const Session& session;
+  std::size_t planned_bytes = 0;  // main memory of the trainings so far
+
+ private:
+  struct Opened {
+    DataArguments arguments;
+    Extent input;
+    int classes = 0;
+    bool flat = false;
+    std::shared_ptr<DatasetPair> data;
+    bool checked = false;
+  };
+  std::size_t window_;
+  std::vector<Opened> opened_;
+  std::list<SharedStream> streams_;  // after opened_, whose data they read
+};
+
+}  // namespace omni

@@ -1,0 +1,153 @@
+// omni-run ensemble: members learn what they learn alone, wherever the program was killed.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/support/net_text.hpp"
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+class EnsembleRuns : public testing::Test {
+ protected:
+  void SetUp() override {
+    put(folder_ / "small.cfg",
+        net(6, {8, 8, 1}, kSgd) + convolutional(4, "relu") + connected(3) + layer("softmax"));
+    put(folder_ / "wide.cfg",
+        net(10, {8, 8, 1}, kSgd) + connected(9, "tanh") + connected(3) + layer("softmax"));
+    put(folder_ / "members", "--net " + file("small.cfg") + " --seed 7 --name seven  # one more\n" +
+                                 "\n--net " + file("wide.cfg") +
+                                 " --strategy sma --groups 2 --learning-rate 0.02\n");
+  }
+  std::string file(const char* name) const { return folder_ / name; }
+  Words all() const {
+    return {"--data", "synthetic:60:3",  "--max-batches", "60", "--test-every",
+            "30",     "--deterministic", "--workers",     "2"};
+  }
+  Words ensemble(const char* out) const {
+    return Words{"ensemble", "--net",  file("small.cfg") + ":2", "--members", file("members"),
+                 "--out",    file(out)} +
+           all();
+  }
+  std::string weights(const fs::path& of) const { return get(of / "net.weights"); }
+  void expect_equal(const fs::path& one, const fs::path& other) const {
+    for (const char* name : {"small-1", "small-2", "seven", "wide"}) {
+      EXPECT_FALSE(weights(one / name).empty()) << name;
+      EXPECT_EQ(weights(one / name), weights(other / name)) << name;
+    }
+  }
+
+  TemporaryDirectory folder_;
+};
+
+// E6.
+TEST_F(EnsembleRuns, MembersLearnWhatTheyLearnAlone) {
+  const Finished together = omni_run(ensemble("together"));
+  ASSERT_EQ(together.exit_code, 0) << together.errors;
+  EXPECT_NE(together.output.find("small-2"), std::string::npos) << together.output;
+  const Finished off = omni_run(ensemble("off") + Words{"--share", "off"});
+  ASSERT_EQ(off.exit_code, 0) << off.errors;
+  expect_equal(file("together"), file("off"));
+  EXPECT_NE(weights(folder_ / "together/small-1"), weights(folder_ / "together/small-2"));
+
+  // 600 samples for the one with mini-batches of 10, 360 of them also for the others.
+  const int prepared = number_after(together.errors, "shared samples: ");
+  EXPECT_GE(prepared, 600) << together.errors;
+  EXPECT_LE(prepared, 700) << together.errors;
+  EXPECT_EQ(off.errors.find("shared samples"), std::string::npos);
+
+  const Words alone =
+      Words{"--net",          file("small.cfg"),    "--seed", "2", "--data-seed", "1",
+            "--save-weights", file("alone.weights")} +
+      all();
+  ASSERT_EQ(omni_run(alone).exit_code, 0);
+  EXPECT_EQ(get(folder_ / "alone.weights"), weights(folder_ / "together/small-2"));
+  const auto metrics = read_metrics(folder_ / "together/small-2/metrics.jsonl");
+  EXPECT_TRUE(std::ranges::any_of(metrics,
+                                  [](const auto& line) { return line.contains("test_accuracy"); }));
+}
+
+TEST_F(EnsembleRuns, AKilledEnsembleGoesOn) {
+  const Words words = ensemble("undisturbed") + Words{"--checkpoint-every", "7"};
+  ASSERT_EQ(omni_run(words).exit_code, 0);
+  Words killed = ensemble("killed") + Words{"--checkpoint-every", "7", "--resume", "auto"};
+  for (int kills = 0; kills < 3; ++kills) {
+    Words command = killed;
+    command.insert(command.begin(), kOmniRun);
+    const pid_t child = start_program(command);
+    const fs::path checkpoints = folder_ / "killed/small-1";
+    const auto before = fs::exists(checkpoints) ? entries_in(checkpoints) : 0;
+    for (int tries = 0; tries < 2000; ++tries) {
+      if (fs::exists(checkpoints) && entries_in(checkpoints) > before) break;
+      if (kill(child, 0) != 0) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    kill(child, SIGKILL);
+    wait_for_program(child);
+  }
+  const Finished last = omni_run(killed);
+  ASSERT_EQ(last.exit_code, 0) << last.errors;
+  expect_equal(file("undisturbed"), file("killed"));
+}
+
+TEST_F(EnsembleRuns, AMemberThatDivergesLeavesTheOthers) {
+  put(folder_ / "members", "--net " + file("small.cfg") + " --name well\n--net " +
+                               file("small.cfg") + " --learning-rate 1e30 --name bad\n");
+  const auto words = [&](const char* out) {
+    return Words{"ensemble", "--members", file("members"), "--out", file(out)} + all();
+  };
+  const Finished run = omni_run(words("run") + Words{"--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  const auto members = nlohmann::json::parse(run.output)["members"];
+  EXPECT_EQ(members[0]["state"], "finished");
+  EXPECT_EQ(members[0]["iterations"], 60);
+  EXPECT_EQ(members[1]["state"], "diverged");
+  const Finished strict = omni_run(words("strict") + Words{"--strict"});
+  EXPECT_EQ(strict.exit_code, 6) << strict.errors;
+  put(folder_ / "members", "--net " + file("small.cfg") + " --learning-rate 1e30\n");
+  EXPECT_EQ(omni_run(words("all")).exit_code, 6);
+}
+
+TEST_F(EnsembleRuns, RefusesWhatAMemberCannotHave) {
+  const std::string net = "--net " + file("small.cfg");
+  const struct {
+    std::string line;
+    Words words;
+    std::string text;
+  } kCases[] = {
+      {net + " --workers 3", {}, ":1: --workers is no option of one member"},
+      {"# none\n" + net + " --out x", {}, ":2: --out is no option of one member"},
+      {"--seed 3", {}, ":1: names no net"},
+      {net + " --seed x", {}, ":1: --seed"},
+      {net + " --name a/b", {}, "a/b"},
+      {"", {}, "has no members"},
+      {net, {"--trace", "t"}, "--trace: is not for the members of an ensemble"},
+      {net, {"--resume", "some-checkpoint"}, "each member has checkpoints of its own"},
+      {net, {"--net", file("small.cfg") + ":0"}, "is no number of members"},
+      {net, {"--share", "some"}, "--share"},
+  };
+  for (const auto& each : kCases) {
+    put(folder_ / "members", each.line);
+    const Finished run = omni_run(
+        Words{"ensemble", "--members", file("members"), "--out", file("out")} + all() + each.words);
+    EXPECT_EQ(run.exit_code, 2) << run.errors;
+    EXPECT_NE(run.errors.find(each.text), std::string::npos) << run.errors;
+  }
+  const Finished late = omni_run({"--deterministic", "ensemble"});
+  EXPECT_EQ(late.exit_code, 2);
+  EXPECT_NE(late.errors.find("stands before 'ensemble'"), std::string::npos) << late.errors;
+}
+
+}  // namespace
+}  // namespace omni::test
