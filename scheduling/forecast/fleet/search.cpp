@@ -16,7 +16,7 @@ constexpr double kLeastRounds = 4, kMostRounds = 100;
 constexpr std::size_t kPaces = 24;    // that are tried for a flotilla
 constexpr double kSame = 1e-9;        // smaller relative differences of seconds do not count
 constexpr double kWorthChange = 1.1;  // a new flotilla must be worth more by this than to go on
-constexpr float kDisturbance = 0.3f;  // of the logarithms of prices
+constexpr float kDisturbance = 0.2f;  // of the logarithms of prices and worths
 constexpr double kBracket = 1.02;     // paces within this factor have one bound
 
 // Schedules all members on a number of devices, again and again. Each time a flotilla is formed,
@@ -52,9 +52,9 @@ class FleetSearch {
     for (int round = 0; round < rounds; ++round) {
       // Every other round departs from the prices of the best plan.
       const bool departs = round % 2 == 1;
-      prices_ = departs ? disturbed(best_prices, round) : prices;
+      prices_ = departs ? disturbed(best_prices) : prices;
       worth_change_ = round % 4 < 2 ? kWorthChange : 1;
-      FleetPlan plan = schedule();
+      FleetPlan plan = schedule(departs);
       if (!departs) prices = raised_prices(plan);
       if (round == 0 || is_better(plan, best)) {
         best = std::move(plan);
@@ -104,7 +104,7 @@ class FleetSearch {
     double rate = 0, worth = 0;
   };
 
-  FleetPlan schedule() {
+  FleetPlan schedule(bool departs) {
     FleetPlan plan;
     FleetState state(fleet_);
     Choice now;
@@ -122,6 +122,7 @@ class FleetSearch {
         for (const double pace : some_paces()) {
           Choice other{.shares = most_worth(pace)};
           judge(other, state);
+          if (departs) other.worth *= std::exp(kDisturbance * draws_.normal());
           if (other.worth <= most * (1 + kSame)) continue;
           most = other.worth;
           now = std::move(other);
@@ -247,9 +248,8 @@ class FleetSearch {
     return raised;
   }
 
-  std::vector<double> disturbed(std::vector<double> prices, int round) const {
-    Draws draws(Philox(0, RandomStream::ensemble), round);
-    for (double& price : prices) price *= std::exp(kDisturbance * draws.normal());
+  std::vector<double> disturbed(std::vector<double> prices) {
+    for (double& price : prices) price *= std::exp(kDisturbance * draws_.normal());
     return prices;
   }
 
@@ -258,6 +258,7 @@ class FleetSearch {
   const Fleet& fleet_;
   const int devices_;
   double worth_change_ = kWorthChange, work_ = 0;
+  Draws draws_{Philox(0, RandomStream::ensemble), 0};
   std::vector<int> all_;                                // members that have samples left
   std::vector<std::vector<double>> rates_;              // by member and devices
   std::vector<std::pair<double, int>> rates_in_order_;  // with the member
