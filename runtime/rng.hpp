@@ -19,7 +19,10 @@ enum class RandomStream : std::uint32_t {
   rate,
   crop,
   arrivals,
-  hold_out
+  hold_out,
+  ensemble,
+  sweep,
+  tournament
 };
 
 class Philox {

@@ -1,0 +1,50 @@
+// The settings of a sweep: --sweep learning_rate=log:1e-4..1e-1:8 momentum=0.5,0.9 makes a member
+// for every combination; with random:20 it draws 20 of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apps/omni-run/option_table.hpp"
+#include "runtime/result.hpp"
+
+namespace omni {
+
+inline constexpr std::size_t kMostMembers = 1000;
+
+// "log:1e-4..1e-1:8", "lin:0.1..0.9:5", "1..4". If both ends are written as whole numbers, so are
+// the values.
+struct SweepRange {
+  double low = 0, high = 0;
+  bool logarithmic = false, whole = false;
+  std::vector<std::string> values{};  // of a grid; empty: the range has no number of values
+};
+
+struct SweepAxis {
+  std::string key;     // "learning_rate"
+  std::string option;  // "--learning-rate"; "": a key of [net], for --set
+  std::variant<std::vector<std::string>, SweepRange> values;
+};
+
+struct SweepSpec {
+  std::vector<SweepAxis> axes;
+  std::optional<std::size_t> draws{};  // none: a grid
+};
+
+// A member of a sweep.
+struct SweepMember {
+  std::string name;                // "learning_rate=0.001 momentum=0.5"
+  std::vector<std::string> words;  // "--learning-rate=0.001", "--set", "gamma=0.5"
+};
+
+// `options`: those that a member may have. Values are checked as far as their rows do it.
+Result<SweepSpec> parse_sweep(const std::vector<std::string>& words, const OptionTable& options);
+
+// The first axis varies most slowly. Drawn members are different, and the first of them are the
+// same for any number of draws.
+Result<std::vector<SweepMember>> sweep_members(const SweepSpec& sweep, std::uint64_t seed);
+
+}  // namespace omni

@@ -1,0 +1,115 @@
+// Which members of a sweep go on: by asynchronous successive halving (Li et al. 2020), by the
+// median rule (Golovin et al. 2017), or by a tournament, where losers continue from winners.
+// Members are compared by their losses on the same images. A difference within its error does not
+// count.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+// By how much losses exceed others on the same images, in the mean, with its standard error. Losses
+// that are not finite exceed all finite ones surely.
+struct LossExcess {
+  double mean = 0, error = 0;
+  std::size_t images = 0;
+
+  // True: the mean is so many standard errors above 0, as one of several comparisons. So many more
+  // errors are asked for that several comparisons are wrong about as seldom as one.
+  bool is_sure(double errors, std::size_t comparisons) const;
+};
+LossExcess excess(std::span<const float> losses, std::span<const float> others);
+
+enum class StopRule {
+  asha,    // rungs at first * eta^k: a member stays while it is among the best 1 / eta there
+  median,  // rungs at first * k: a member stays while it is no worse than the median
+};
+
+struct RungOptions {
+  StopRule rule = StopRule::asha;
+  std::uint64_t first = 100;  // iterations before the first rung
+  int eta = 3;
+  double errors = 2;  // standard errors that make a difference count
+};
+
+// The judgement of a member at the highest rung that enough members have reached.
+struct Verdict {
+  int member = 0;
+  std::uint64_t iteration = 0;  // of the rung; 0: there is none yet
+  std::size_t reached = 0;      // members that have reached the rung
+  std::size_t better = 0;       // of these, with a lower mean loss
+  int rival = -1;               // the member that it is compared with; -1: it is among the best
+  LossExcess worse{};           // than the rival
+  bool stops = false;
+
+  bool operator==(const Verdict& other) const {
+    return member == other.member && iteration == other.iteration && reached == other.reached &&
+           better == other.better && rival == other.rival && stops == other.stops;
+  }
+};
+
+class Rungs {
+ public:
+  static Result<Rungs> make(const RungOptions& options);
+
+  // Returns the first rung after the iteration.
+  std::uint64_t next(std::uint64_t iteration) const;
+
+  // A member has reached a rung with these losses. Each member reaches rungs in ascending order.
+  // All losses at a rung are of the same images.
+  Status reach(int member, std::uint64_t iteration, std::vector<float> losses);
+  // A member has ended, or was stopped. It still counts where it has been.
+  void leave(int member) { left_.insert(member); }
+
+  // Judges all members that have not left. The verdicts follow from who has reached which rung, not
+  // from the order. So call reach() for all members that arrive together first.
+  std::vector<Verdict> verdicts() const;
+
+  nlohmann::json to_json() const;
+  // Returns ErrorKind::data if these are no numbers of to_json(), or those of other options.
+  static Result<Rungs> from_json(const nlohmann::json& json, const RungOptions& options);
+
+ private:
+  struct Entry {
+    int member = 0;
+    std::size_t reports = 1;       // of this member, up to this rung
+    std::vector<float> losses{};   // by image; median rule: those of the best report
+    std::vector<float> running{};  // median rule: the means of all reports
+    double mean = 0, running_mean = 0;
+  };
+  using Rung = std::vector<Entry>;
+
+  explicit Rungs(const RungOptions& options) : options_(options) {}
+  bool judge(const Rung& rung, Verdict& verdict) const;
+
+  RungOptions options_;
+  std::map<std::uint64_t, Rung> rungs_;  // by iteration
+  std::set<int> left_;
+};
+
+struct Contestant {
+  int member = 0;
+  std::vector<float> losses;
+};
+
+// A loser takes the weights of the winner, and multiplies its own learning rate.
+struct Takeover {
+  int winner = 0, loser = 0;
+  double rate_factor = 1;
+  LossExcess worse{};
+};
+
+// Pairs the members by chance, and returns the pairs with a sure loser, by loser. The seed and the
+// round determine all chance; the order of the members does not matter.
+Result<std::vector<Takeover>> tournament(std::vector<Contestant> members, std::uint64_t seed,
+                                         std::uint64_t round, double errors = 2);
+
+}  // namespace omni

@@ -1,0 +1,68 @@
+// search_fleet() schedules the members of a fleet. FleetState follows what they have left to train.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "scheduling/forecast/fleet/fleet.hpp"
+
+namespace omni {
+
+// Returns the rate on so many devices; if the rate on fewer is better, that.
+inline double fleet_rate(const FleetMember& member, int devices) {
+  const std::size_t known = std::min<std::size_t>(devices, member.rates.size());
+  return known == 0 ? 0 : *std::max_element(&member.rates[0], &member.rates[0] + known);
+}
+
+// What is left to train, while flotillas train one after another.
+class FleetState {
+ public:
+  explicit FleetState(const Fleet& fleet) : fleet_(fleet) {
+    for (const FleetMember& member : fleet.members) left.push_back(member.samples);
+  }
+
+  bool complete() const {
+    return std::ranges::all_of(left, [](std::uint64_t samples) { return samples == 0; });
+  }
+
+  int streams(const FleetShares& shares) const {
+    std::vector<std::uint64_t> positions;
+    for (const FleetShare& share : shares) {
+      const FleetMember& member = fleet_.members[share.member];
+      positions.push_back(member.position + member.samples - left[share.member]);
+    }
+    std::ranges::sort(positions);
+    return static_cast<int>(std::ranges::unique(positions).begin() - positions.begin());
+  }
+
+  // Trains until the first member ends. `rate`: of the slowest member.
+  Flotilla train(FleetShares shares, double rate) {
+    Flotilla flotilla{.shares = std::move(shares), .samples = UINT64_MAX};
+    flotilla.streams = streams(flotilla.shares);
+    flotilla.pace = std::min(rate, fleet_.pipeline / flotilla.streams);
+    for (const FleetShare& share : flotilla.shares)
+      flotilla.samples = std::min(flotilla.samples, left[share.member]);
+    for (const FleetShare& share : flotilla.shares)
+      if ((left[share.member] -= flotilla.samples) == 0) flotilla.ended.push_back(share.member);
+    flotilla.seconds = static_cast<double>(flotilla.samples) / flotilla.pace;
+    return flotilla;
+  }
+
+  std::vector<std::uint64_t> left;
+
+ private:
+  const Fleet& fleet_;
+};
+
+// True: it is faster, or as fast and prepares fewer samples.
+bool is_better(const FleetPlan& plan, const FleetPlan& than);
+
+struct FoundPlan {
+  FleetPlan plan;
+  std::vector<double> bounds;  // by number of devices: seconds that every plan takes
+  double work = 0;             // of the search, in steps
+};
+
+FoundPlan search_fleet(const Fleet& fleet, int devices);
+
+}  // namespace omni
