@@ -17,7 +17,7 @@ MAY_INCLUDE = {
     "tests": ROOMS | {"tests"},
 }
 # Rooms within scheduling/, from the lowest on. A room includes itself and lower ones, and what is named here.
-FLOORS = ["policy", "groups", "strategies", "forecast", "training", "checkpoint", "pilots"]
+FLOORS = ["policy", "groups", "strategies", "forecast", "training", "checkpoint", "pilots", "ensemble"]
 UPWARDS = {("training", "pilots")}
 # Header, where it may be included, said as ...
 OUTSIDE = [

@@ -1,0 +1,54 @@
+// The run folder of an ensemble. `omni-run ensemble` writes it; `valid` and `predict` read it.
+//   FOLDER/ensemble.json        the members and their results, see below
+//   FOLDER/<name>/net.weights   of a member that has finished: Darknet weights
+//   FOLDER/<name>/...           its metrics.jsonl and checkpoints
+// ensemble.json: {"format": "omnivore-ensemble", "version": 1, "members": [{"name": "lenet-1",
+//   "net": "lenet", "options": ["--seed", "1"], "state": "finished", "iteration": 100,
+//   "loss": 0.3, "accuracy": 0.9}]}; loss and accuracy may be null. Unknown keys are ignored.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/result.hpp"
+
+namespace omni {
+
+enum class MemberState { running, finished, diverged, stopped, dropped };
+std::string_view text_of(MemberState state);
+
+struct EnsembleMember {
+  std::string name{};                  // also of its folder; see check_members()
+  std::string net{};                   // the name of a shipped net, or an absolute path
+  std::vector<std::string> options{};  // words of its training's command line, besides net, data
+                                       // and outputs
+  MemberState state = MemberState::running;
+  std::uint64_t iteration = 0;
+  std::optional<double> loss{}, accuracy{};  // on the test set, when it ended; none: not known
+
+  bool operator==(const EnsembleMember&) const = default;
+};
+
+inline constexpr std::size_t kMostMembers = 1024;
+inline constexpr std::string_view kEnsembleFile = "ensemble.json";
+
+// Where a member that has finished keeps its weights.
+std::filesystem::path member_weights(const std::filesystem::path& folder,
+                                     const EnsembleMember& member);
+
+// Refuses members that the folder cannot hold: none or too many, two of one name, a name that is no
+// plain name of a folder, text with control characters. `where` begins the message.
+Status check_members(const std::vector<EnsembleMember>& members, const std::string& where);
+
+// A folder that is not there, or has no ensemble.json, is ErrorKind::usage; a wrong file is
+// ErrorKind::data.
+Result<std::vector<EnsembleMember>> read_ensemble(const std::filesystem::path& folder);
+// Replaces ensemble.json as a whole. The folder must exist.
+Status write_ensemble(const std::filesystem::path& folder,
+                      const std::vector<EnsembleMember>& members);
+
+}  // namespace omni
