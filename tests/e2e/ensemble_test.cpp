@@ -107,7 +107,8 @@ class Ensemble : public testing::Test {
     std::istringstream lines(finished.output);
     for (std::string line; std::getline(lines, line);) {
       rows.emplace_back(kClasses);
-      for (const json& each : json::parse(line)["classes"])
+      const json object = json::parse(line);
+      for (const json& each : object["classes"])
         rows.back()[each["index"].get<std::size_t>()] = each["probability"];
     }
     EXPECT_EQ(rows.size(), kImages);
@@ -260,7 +261,7 @@ TEST_F(Ensemble, who_has_not_finished_is_named_and_left_out) {
   EXPECT_EQ(text.exit_code, 0) << text.errors;
   EXPECT_THAT(text.errors, HasSubstr("'b' is left out: it has diverged"));
   EXPECT_THAT(text.errors, HasSubstr("'c' is left out: it is dropped"));
-  EXPECT_THAT(text.output, HasSubstr("left out: b (diverged)\n"));
+  EXPECT_THAT(text.output, testing::EndsWith("left out: b (diverged)\nleft out: c (dropped)\n"));
   const json valid = result(words);
   EXPECT_EQ(valid["members"].size(), 1u);
   EXPECT_EQ(valid["left_out"][1]["state"], "dropped");
@@ -275,6 +276,52 @@ TEST_F(Ensemble, the_confusion_matrix_is_that_of_the_averaged_probabilities) {
   for (const json& each : valid["per_class"]) right += each["correct"].get<double>();
   EXPECT_NEAR(right / kImages, valid["joint"]["test_accuracy"], 1e-6);
   EXPECT_THAT(get(at("confusion.csv")), HasSubstr("class,"));
+}
+
+TEST_F(Ensemble, an_unreadable_image_is_named_once) {
+  put(at("good.ppm"), "P6\n8 8\n255\n" + std::string(192, 'x'));
+  put(at("bad.png"), "\x89PNG");
+  const Finished run =
+      omni_run({"predict", "-q", "--json", "--ensemble", at("all"), at("good.ppm"), at("bad.png")});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_EQ(run.errors,
+            "error: " + at("bad.png") +
+                ": is a damaged PNG: the file ends too early (fetch it again, or leave it out)\n"
+                "error: predict: 1 of 2 images could not be read (they are named "
+                "above; the others are predicted)\n");
+  EXPECT_THAT(run.output, HasSubstr("{\"image\":\"" + at("good.ppm") + "\",\"classes\":["));
+  EXPECT_THAT(run.output, HasSubstr("{\"image\":\"" + at("bad.png") + "\",\"error\":"));
+}
+
+TEST_F(Ensemble, a_member_may_have_learned_what_is_held_out) {
+  Member same = members()[0];
+  same.options = {"--seed", "1", "--hold-out", "10%"};
+  write("held", {same, members()[1]});
+  const Finished valid = run({"valid", "--ensemble", at("held"), "--hold-out", "0.1"});
+  EXPECT_EQ(valid.exit_code, 0);
+  EXPECT_THAT(valid.errors, HasSubstr("'b': was trained with other values of --hold-out"));
+  EXPECT_THAT(valid.errors, testing::Not(HasSubstr("'a': was trained")));
+}
+
+TEST_F(Ensemble, members_that_name_classes_otherwise_are_refused) {
+  write("named", {members()[0], members()[1]});
+  put(at("named/a/net.weights.names"), "one\ntwo\nthree\nfour\n");
+  put(at("named/b/net.weights.names"), "one\ntwo\n3\nfour\n");
+  const Finished valid = run({"valid", "--ensemble", at("named")});
+  EXPECT_EQ(valid.exit_code, 3);
+  EXPECT_THAT(valid.errors, HasSubstr(at("named/b/net.weights") +
+                                      ": names class 2 '3'; another member names it 'three'"));
+  EXPECT_EQ(valid.output, "");
+}
+
+TEST_F(Ensemble, probabilities_that_do_not_fit_into_memory_are_refused) {
+  const Finished valid = run_program({"/bin/sh", "-c",
+                                      "ulimit -v 3000000; exec " + kOmniRun +
+                                          " valid -q --workers 1 --data synthetic:1000000000:4 "
+                                          "--ensemble " +
+                                          at("all")});
+  EXPECT_EQ(valid.exit_code, 4) << valid.errors;
+  EXPECT_THAT(valid.errors, HasSubstr("error: net: needs "));
 }
 
 }  // namespace
