@@ -12,10 +12,27 @@
 
 namespace omni {
 
+// Adds the options that name what was trained: weights, or the members of an ensemble.
+void describe_trained(auto& add, auto& command) {
+  const char* const options = "the members' options are used";
+  OptionRules rules{.check = not_empty,
+                    .excludes = {{"--weights"},
+                                 {"--net", "the members' nets are used", "leave --net out"},
+                                 {"--classes", options, "leave --classes out"},
+                                 {"--set", options, "leave --set out"}}};
+  if constexpr (requires { command.trace; })
+    rules.excludes.push_back(
+        {"--trace", "a trace is of one net", "trace a member by its --net and --weights"});
+  add("--weights FILE", &command.weights, {.required = true, .unless = "--ensemble"},
+      ".weights file or checkpoint");
+  add("--ensemble FOLDER", &command.ensemble, std::move(rules),
+      "Run folder of an ensemble: its members' probabilities are averaged");
+}
+
 struct ValidArguments : NetRunArguments {
   std::string trace;  // folder
   DataArguments data;
-  std::string weights, names, per_class_csv;
+  std::string weights, ensemble, names, per_class_csv;
   bool per_class = false;
 };
 
@@ -23,7 +40,7 @@ void describe(auto& add, ValidArguments& valid) {
   describe_shared(add, valid);
   describe_damaged_images(add, valid.data);
   add.group("Evaluation");
-  add("--weights FILE", &valid.weights, {.required = true}, ".weights file or checkpoint");
+  describe_trained(add, valid);
   add("--names FILE", &valid.names, {.check = not_empty},
       "Names of the classes, one per line; default: the data's, else those stored with the "
       "weights");
@@ -36,7 +53,7 @@ void describe(auto& add, ValidArguments& valid) {
 
 struct PredictArguments : NetRunArguments {
   DataArguments data;
-  std::string weights, names;
+  std::string weights, ensemble, names;
   std::vector<std::string> images;
   std::vector<std::uint64_t> samples;
   int top = 5;
@@ -45,7 +62,7 @@ struct PredictArguments : NetRunArguments {
 void describe(auto& add, PredictArguments& predict) {
   describe_shared(add, predict);
   add.group("Prediction");
-  add("--weights FILE", &predict.weights, {.required = true}, ".weights file or checkpoint");
+  describe_trained(add, predict);
   add("--index NUMBER", &predict.samples,
       {.check = whole_number(),
        .needs = {{"--data", "no data given",

@@ -85,7 +85,7 @@ int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
 class Commands {
  public:
   explicit Commands(CLI::App& app) : app_(app) {
-    add("valid", "Loss and accuracy of weights on the test set", valid_, valid_command);
+    add("valid", "Loss and accuracy of weights, or of an ensemble, on the test set", valid_, valid_command);
     add("predict", "The likeliest classes of images", predict_, predict_command);
     add("time", "Time of every layer, on synthetic images, at learning rate 0", time_,
         time_command);

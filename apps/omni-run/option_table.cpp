@@ -29,7 +29,7 @@ CLI::Option& bind(CLI::App& app, const OptionRow& row) {
 CLI::Option& add_row(CLI::App& app, const OptionRow& row) {
   const OptionRules& rules = row.rules;
   CLI::Option& option = bind(app, row);
-  option.group(row.group)->required(rules.required);
+  option.group(row.group)->required(rules.required && rules.unless.empty());
   if (rules.check) option.transform(CLI::Validator(rules.check, ""));
   if (!rules.words.empty()) option.check(CLI::IsMember(rules.words));
   if (rules.shows_default) option.capture_default_str();
@@ -52,6 +52,7 @@ std::string description(const OptionRow& row, const std::vector<OptionRow>& rows
       if (other.option == row.name) excluded.push_back(each.name);
   if (!excluded.empty()) text += fmt::format("; not with {}", fmt::join(excluded, ", "));
   for (const OtherOption& other : row.rules.needs) text += "; only with " + other.option;
+  if (!row.rules.unless.empty()) text += fmt::format("; this or {} is required", row.rules.unless);
   return text;
 }
 
@@ -127,7 +128,11 @@ void add_options(CLI::App& app, const OptionTable& table) {
   }
   app.callback([&app, rules = std::move(rules)] {
     for (const auto& [option, own] : rules) {
-      if (option->count() == 0) continue;
+      if (option->count() == 0) {
+        if (own.required && !own.unless.empty() && !is_given(app, own.unless))
+          throw CLI::RequiredError(fmt::format("{} or {}", option->get_name(), own.unless));
+        continue;
+      }
       for (const OtherOption& other : own.needs)
         if (!is_given(app, other.option)) refuse<CLI::RequiresError>(option->get_name(), other);
       for (const OtherOption& other : own.excludes)

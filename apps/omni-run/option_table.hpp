@@ -63,6 +63,7 @@ struct OptionRules {
   std::vector<std::string> words{};  // the allowed values; empty: all
   std::vector<OtherOption> needs{}, excludes{};
   bool required = false;
+  std::string unless{};  // with it, a required option may be missing; "": it may not
   bool shows_default = false;
   bool last_counts = false;     // true: may be repeated
   bool separated = false;       // true: several values, with commas between them

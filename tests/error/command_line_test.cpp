@@ -276,8 +276,10 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--net", "lenet", "--batch"},
                 2,
                 "error: --batch has no value (omni-run --help)\n"},
-        Refusal{
-            "ValidNeedsWeights", {"valid", "--net", "lenet"}, 2, "error: --weights is required ("},
+        Refusal{"ValidNeedsWeights",
+                {"valid", "--net", "lenet"},
+                2,
+                "error: --weights or --ensemble is required ("},
         Refusal{"SyntheticImagesAreSaid",  // before the schedule is refused
                 {"-q", "--net", "lenet", "--policy", "exp", "--set", "gamma=0", "--epochs", "1"},
                 2,

@@ -54,7 +54,8 @@ class OptionTableOf : public testing::Test {
   Words with(const Words& texts) const {
     Words words;
     for (const OptionRow& row : rows())
-      if (row.rules.required && std::ranges::find(texts, row.name) == texts.end())
+      if (row.rules.required && std::ranges::find(texts, row.name) == texts.end() &&
+          std::ranges::find(texts, row.rules.unless) == texts.end())
         for (const std::string& word : given(row.name)) words.push_back(word);
     for (const std::string& text : texts)
       for (const std::string& word : given(text)) words.push_back(word);
@@ -96,6 +97,16 @@ TYPED_TEST(OptionTableOf, what_a_row_needs_is_missed) {
       const Answer both = this->read(this->with({row.name, other.option}));
       EXPECT_EQ(both.code, 0) << both.said;
     }
+}
+
+TYPED_TEST(OptionTableOf, what_a_row_requires_may_be_another_row) {
+  for (const OptionRow& row : this->rows()) {
+    if (row.rules.unless.empty()) continue;
+    const Answer none = this->read({});
+    EXPECT_EQ(none.code, 2) << row.name;
+    EXPECT_THAT(none.said, HasSubstr(row.name + " or " + row.rules.unless + " is required"));
+    EXPECT_EQ(this->read(this->given(row.rules.unless)).code, 0) << row.rules.unless;
+  }
 }
 
 TYPED_TEST(OptionTableOf, what_a_row_excludes_is_refused) {

@@ -18,7 +18,6 @@ namespace omni {
 namespace {
 
 namespace fs = std::filesystem;
-using MembersJson = nlohmann::json;
 
 constexpr std::uint64_t kLargestFile = 16 << 20;
 constexpr std::size_t kLongestName = 200, kLongestText = 4096, kMostWords = 1024;
@@ -32,7 +31,7 @@ constexpr std::array<std::pair<MemberState, std::string_view>, 5> kStates{
      {MemberState::stopped, "stopped"},
      {MemberState::dropped, "dropped"}}};
 
-Error wrong(const std::string& where, std::string what, std::string hint = kRemedy) {
+Error wrong_file(const std::string& where, std::string what, std::string hint = kRemedy) {
   return {ErrorKind::data, where, std::move(what), std::move(hint)};
 }
 
@@ -49,11 +48,11 @@ bool names_a_folder(const std::string& name) {
 // Reads one member; the error is what is wrong with it.
 class MemberReader {
  public:
-  MemberReader(const MembersJson& json, std::string where)
+  MemberReader(const nlohmann::json& json, std::string where)
       : json_(json), where_(std::move(where)) {}
 
   Result<EnsembleMember> read() {
-    if (!json_.is_object()) return wrong(where_, "is no object");
+    if (!json_.is_object()) return wrong_file(where_, "is no object");
     EnsembleMember member;
     OMNI_TRY(member.name, text("name"));
     OMNI_TRY(member.net, text("net"));
@@ -62,7 +61,7 @@ class MemberReader {
     const auto known = std::ranges::find(kStates, state, &decltype(kStates)::value_type::second);
     if (known == kStates.end()) return wrong_value("state");
     member.state = known->first;
-    const MembersJson& iteration = value("iteration");
+    const nlohmann::json& iteration = value("iteration");
     if (!iteration.is_number_unsigned()) return wrong_value("iteration");
     member.iteration = iteration.get<std::uint64_t>();
     OMNI_TRY(member.loss, number("loss"));
@@ -73,35 +72,35 @@ class MemberReader {
   }
 
  private:
-  const MembersJson& value(const char* key) const {
-    static const MembersJson none;
+  const nlohmann::json& value(const char* key) const {
+    static const nlohmann::json none;
     const auto found = json_.find(key);
     return found != json_.end() ? *found : none;
   }
   Error wrong_value(const char* key) const {
-    return wrong(where_, json_.contains(key)
-                             ? fmt::format("'{}' is {}", key, shown_name(json_text(json_[key])))
-                             : fmt::format("lacks '{}'", key));
+    return wrong_file(where_, json_.contains(key) ? fmt::format("'{}' is {}", key,
+                                                                shown_name(json_text(json_[key])))
+                                                  : fmt::format("lacks '{}'", key));
   }
   Result<std::string> text(const char* key) const {
     if (!value(key).is_string()) return wrong_value(key);
     return value(key).get<std::string>();
   }
   Result<std::vector<std::string>> words(const char* key) const {
-    const MembersJson& list = value(key);
+    const nlohmann::json& list = value(key);
     if (!list.is_array() || list.size() > kMostWords ||
-        !std::ranges::all_of(list, [](const MembersJson& each) { return each.is_string(); }))
+        !std::ranges::all_of(list, [](const nlohmann::json& each) { return each.is_string(); }))
       return wrong_value(key);
     return list.get<std::vector<std::string>>();
   }
   Result<std::optional<double>> number(const char* key) const {
-    const MembersJson& found = value(key);
+    const nlohmann::json& found = value(key);
     if (found.is_null()) return std::optional<double>();
     if (!found.is_number() || !std::isfinite(found.get<double>())) return wrong_value(key);
     return std::optional(found.get<double>());
   }
 
-  const MembersJson& json_;
+  const nlohmann::json& json_;
   std::string where_;
 };
 
@@ -120,27 +119,28 @@ fs::path member_weights(const fs::path& folder, const EnsembleMember& member) {
 }
 
 Status check_members(const std::vector<EnsembleMember>& members, const std::string& where) {
-  if (members.empty()) return wrong(where, "has no members");
+  if (members.empty()) return wrong_file(where, "has no members");
   if (members.size() > kMostMembers)
-    return wrong(where, fmt::format("has {} members, at most {} are possible", members.size(),
-                                    kMostMembers));
+    return wrong_file(where, fmt::format("has {} members, at most {} are possible", members.size(),
+                                         kMostMembers));
   std::set<std::string_view> names;
   for (const EnsembleMember& member : members) {
     const std::string shown = shown_name(member.name);
     if (!names_a_folder(member.name))
-      return wrong(where, fmt::format("the member {} cannot have a folder of this name", shown),
-                   fmt::format("names have 1 to {} bytes, no / and no dot in front", kLongestName));
+      return wrong_file(
+          where, fmt::format("the member {} cannot have a folder of this name", shown),
+          fmt::format("names have 1 to {} bytes, no / and no dot in front", kLongestName));
     if (!names.insert(member.name).second)
-      return wrong(where, fmt::format("has two members {}", shown), "name each member once");
+      return wrong_file(where, fmt::format("has two members {}", shown), "name each member once");
     const auto is_word = [](const std::string& word) {
       return word.empty() || is_plain(word, kLongestText);
     };
     if (!is_plain(member.net, kLongestText) || !std::ranges::all_of(member.options, is_word))
-      return wrong(where,
-                   fmt::format("the net or the options of {} hold control characters, are no "
-                               "UTF-8, or have more than {} bytes",
-                               shown, kLongestText),
-                   "rename the files that they name");
+      return wrong_file(where,
+                        fmt::format("the net or the options of {} hold control characters, are no "
+                                    "UTF-8, or have more than {} bytes",
+                                    shown, kLongestText),
+                        "rename the files that they name");
   }
   return {};
 }
@@ -155,18 +155,18 @@ Result<std::vector<EnsembleMember>> read_ensemble(const fs::path& folder) {
         fs::exists(folder, ignored) ? fmt::format("holds no {}", kEnsembleFile) : "no such folder",
         "name the run folder of omni-run ensemble"};
   OMNI_TRY(const std::string text, read_file(path, kLargestFile));
-  const MembersJson file = MembersJson::parse(text, nullptr, false);
+  const nlohmann::json file = nlohmann::json::parse(text, nullptr, false);
   if (!file.is_object() || !file.contains("format") || file["format"] != kFormat)
-    return wrong(where, "describes no ensemble");
+    return wrong_file(where, "describes no ensemble");
   if (!file.contains("version") || file["version"] != kFormatVersion)
-    return wrong(
+    return wrong_file(
         where,
         fmt::format("has a version that this program does not know; it knows {}", kFormatVersion),
         "read it with the program that wrote it");
   if (!file.contains("members") || !file["members"].is_array())
-    return wrong(where, "lacks the list 'members'");
+    return wrong_file(where, "lacks the list 'members'");
   std::vector<EnsembleMember> members;
-  for (const MembersJson& each : file["members"]) {
+  for (const nlohmann::json& each : file["members"]) {
     OMNI_TRY(EnsembleMember member,
              MemberReader(each, fmt::format("{}: member {}", where, members.size() + 1)).read());
     members.push_back(std::move(member));

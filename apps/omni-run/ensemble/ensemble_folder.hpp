@@ -33,7 +33,7 @@ struct EnsembleMember {
   bool operator==(const EnsembleMember&) const = default;
 };
 
-inline constexpr std::size_t kMostMembers = 1024;
+inline constexpr std::size_t kMostMembers = 1000;
 inline constexpr std::string_view kEnsembleFile = "ensemble.json";
 
 // Where a member that has finished keeps its weights.

@@ -241,7 +241,7 @@ Result<SweepSpec> parse_sweep(const std::vector<std::string>& words, const Optio
     if (equals == word.npos || equals == 0)
       return refuse_sweep("", shown_name(word) + " is neither KEY=VALUES nor random:COUNT",
                           "learning_rate=0.01,0.1, say");
-    SweepAxis axis{.key = word.substr(0, equals)};
+    SweepAxis axis{.key = word.substr(0, equals), .option = {}, .values = {}};
     const OptionRow* const row = find_row(options, axis.key);
     if (row == nullptr && std::ranges::find(net_keys(), axis.key, &Key::name) == net_keys().end())
       return unknown_key(axis.key, options);

@@ -8,12 +8,11 @@
 #include <variant>
 #include <vector>
 
+#include "apps/omni-run/ensemble/ensemble_folder.hpp"
 #include "apps/omni-run/option_table.hpp"
 #include "runtime/result.hpp"
 
 namespace omni {
-
-inline constexpr std::size_t kMostMembers = 1000;
 
 // "log:1e-4..1e-1:8", "lin:0.1..0.9:5", "1..4". If both ends are written as whole numbers, so are
 // the values.

@@ -1,0 +1,37 @@
+// What `valid --ensemble` reports: members, their mean, and what they predict jointly.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/omni-run/ensemble/ensemble_folder.hpp"
+#include "scheduling/ensemble/joint_prediction.hpp"
+#include "scheduling/training/evaluator.hpp"
+
+namespace omni {
+
+struct JointReport {
+  struct Member {
+    std::string name, net;
+    double loss = 0, accuracy = 0, calibration_error = 0;
+  };
+  // Averaged weights count as near if they lose no more accuracy than this against the mean member.
+  static constexpr double kMostLost = 0.005;
+
+  std::string ensemble, data;  // the folder, and DatasetPair::name
+  std::vector<Member> members{};
+  std::vector<EnsembleMember> left_out{};
+  JointPrediction::Score joint{};
+  std::optional<Tally> averaged_weights{};  // none: the nets differ, or there is only one
+  std::size_t damaged = 0;                  // images that could not be read
+
+  Member mean() const;
+  bool weights_are_near() const;  // only with averaged_weights
+  nlohmann::ordered_json json() const;
+  std::string text() const;
+};
+
+}  // namespace omni
