@@ -12,8 +12,6 @@
 namespace omni {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::size_t kLeastOthers = 3;  // of whom the median rule takes the median
 constexpr double kSlower = 0.8, kFaster = 1.25;
 
@@ -36,17 +34,18 @@ Error impossible_rungs() {
           "use another checkpoint"};
 }
 
-Json written(std::span<const float> losses) {
-  Json list = Json::array();
-  for (const float loss : losses) list.push_back(std::isfinite(loss) ? Json(loss) : Json());
+nlohmann::json written(std::span<const float> losses) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const float loss : losses)
+    list.push_back(std::isfinite(loss) ? nlohmann::json(loss) : nlohmann::json());
   return list;
 }
 
 // False: they are no list of losses.
-bool read_losses(const Json& from, const char* key, std::vector<float>& losses) {
+bool read_losses(const nlohmann::json& from, const char* key, std::vector<float>& losses) {
   const auto list = from.find(key);
   if (list == from.end() || !list->is_array()) return false;
-  for (const Json& each : *list) {
+  for (const nlohmann::json& each : *list) {
     if (!each.is_number() && !each.is_null()) return false;
     losses.push_back(each.is_null() ? NAN : each.get<float>());
   }
@@ -54,7 +53,7 @@ bool read_losses(const Json& from, const char* key, std::vector<float>& losses) 
 }
 
 template <class Number>
-bool read_number(const Json& from, const char* key, Number& number) {
+bool read_number(const nlohmann::json& from, const char* key, Number& number) {
   if (!from.is_object()) return false;
   const auto found = from.find(key);
   if (found == from.end() || !found->is_number_unsigned()) return false;
@@ -65,7 +64,7 @@ bool read_number(const Json& from, const char* key, Number& number) {
 
 }  // namespace
 
-LossExcess excess(std::span<const float> losses, std::span<const float> others) {
+LossExcess loss_excess(std::span<const float> losses, std::span<const float> others) {
   const double mine = mean_loss(losses), theirs = mean_loss(others);
   LossExcess excess{.images = losses.size()};
   if (std::isinf(mine) || std::isinf(theirs)) {
@@ -163,7 +162,7 @@ Status Rungs::reach(int member, std::uint64_t iteration, std::vector<float> loss
 }
 
 // False: too few members have reached the rung.
-bool Rungs::judge(const Rung& rung, Verdict& verdict) const {
+bool Rungs::judge(const Rung& rung, RungVerdict& verdict) const {
   const Entry& own = *std::ranges::find(rung, verdict.member, &Entry::member);
   const bool median = options_.rule == StopRule::median;
   const std::size_t least = median ? kLeastOthers + 1 : static_cast<std::size_t>(options_.eta);
@@ -187,19 +186,19 @@ bool Rungs::judge(const Rung& rung, Verdict& verdict) const {
   const bool among = median ? own.mean <= rival.running_mean : verdict.better <= last;
   if (among) return true;
   verdict.rival = rival.member;
-  verdict.worse = excess(own.losses, median ? rival.running : rival.losses);
+  verdict.worse = loss_excess(own.losses, median ? rival.running : rival.losses);
   verdict.stops = verdict.worse.is_sure(options_.errors, rung.size());
   return true;
 }
 
-std::vector<Verdict> Rungs::verdicts() const {
+std::vector<RungVerdict> Rungs::verdicts() const {
   std::set<int> members;
   for (const auto& [iteration, rung] : rungs_)
     for (const Entry& each : rung)
       if (!left_.contains(each.member)) members.insert(each.member);
-  std::vector<Verdict> verdicts;
+  std::vector<RungVerdict> verdicts;
   for (const int member : members) {
-    Verdict verdict{.member = member};
+    RungVerdict verdict{.member = member};
     for (auto rung = rungs_.rbegin(); rung != rungs_.rend(); ++rung) {
       if (std::ranges::find(rung->second, member, &Entry::member) == rung->second.end()) continue;
       if (!judge(rung->second, verdict)) continue;
@@ -211,8 +210,8 @@ std::vector<Verdict> Rungs::verdicts() const {
   return verdicts;
 }
 
-Json Rungs::to_json() const {
-  Json rungs = Json::array();
+nlohmann::json Rungs::to_json() const {
+  nlohmann::json rungs = nlohmann::json::array();
   for (const auto& [iteration, rung] : rungs_)
     for (const Entry& each : rung)
       rungs.push_back({{"iteration", iteration},
@@ -227,7 +226,7 @@ Json Rungs::to_json() const {
           {"left", left_}};
 }
 
-Result<Rungs> Rungs::from_json(const Json& json, const RungOptions& options) {
+Result<Rungs> Rungs::from_json(const nlohmann::json& json, const RungOptions& options) {
   OMNI_TRY(Rungs rungs, make(options));
   std::uint64_t first = 0;
   int eta = 0;
@@ -240,7 +239,7 @@ Result<Rungs> Rungs::from_json(const Json& json, const RungOptions& options) {
     return Error{ErrorKind::data, "--resume", "the checkpoint is of a sweep with another --stop",
                  "give the same one, or begin anew"};
   const bool median = options.rule == StopRule::median;
-  for (const Json& each : json["reached"]) {
+  for (const nlohmann::json& each : json["reached"]) {
     std::uint64_t iteration = 0;
     Entry entry;
     if (!read_number(each, "iteration", iteration) || !read_number(each, "member", entry.member) ||
@@ -257,7 +256,7 @@ Result<Rungs> Rungs::from_json(const Json& json, const RungOptions& options) {
     if (median) entry.running_mean = mean_loss(entry.running);
     rung.push_back(std::move(entry));
   }
-  for (const Json& each : json["left"]) {
+  for (const nlohmann::json& each : json["left"]) {
     if (!each.is_number_integer()) return impossible_rungs();
     rungs.left_.insert(each.get<int>());
   }
@@ -281,7 +280,7 @@ Result<std::vector<Takeover>> tournament(std::vector<Contestant> members, std::u
   for (std::size_t pair = 0; pair < pairs; ++pair) {
     const Contestant *winner = &members[2 * pair], *loser = &members[2 * pair + 1];
     if (mean_loss(winner->losses) > mean_loss(loser->losses)) std::swap(winner, loser);
-    const LossExcess worse = excess(loser->losses, winner->losses);
+    const LossExcess worse = loss_excess(loser->losses, winner->losses);
     if (!worse.is_sure(errors, pairs)) continue;
     Draws own(philox, (round << 32) + static_cast<std::uint32_t>(loser->member) + 1);
     takeovers.push_back(

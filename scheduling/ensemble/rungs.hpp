@@ -26,7 +26,7 @@ struct LossExcess {
   // errors are asked for that several comparisons are wrong about as seldom as one.
   bool is_sure(double errors, std::size_t comparisons) const;
 };
-LossExcess excess(std::span<const float> losses, std::span<const float> others);
+LossExcess loss_excess(std::span<const float> losses, std::span<const float> others);
 
 enum class StopRule {
   asha,    // rungs at first * eta^k: a member stays while it is among the best 1 / eta there
@@ -41,7 +41,7 @@ struct RungOptions {
 };
 
 // The judgement of a member at the highest rung that enough members have reached.
-struct Verdict {
+struct RungVerdict {
   int member = 0;
   std::uint64_t iteration = 0;  // of the rung; 0: there is none yet
   std::size_t reached = 0;      // members that have reached the rung
@@ -50,7 +50,7 @@ struct Verdict {
   LossExcess worse{};           // than the rival
   bool stops = false;
 
-  bool operator==(const Verdict& other) const {
+  bool operator==(const RungVerdict& other) const {
     return member == other.member && iteration == other.iteration && reached == other.reached &&
            better == other.better && rival == other.rival && stops == other.stops;
   }
@@ -71,7 +71,7 @@ class Rungs {
 
   // Judges all members that have not left. The verdicts follow from who has reached which rung, not
   // from the order. So call reach() for all members that arrive together first.
-  std::vector<Verdict> verdicts() const;
+  std::vector<RungVerdict> verdicts() const;
 
   nlohmann::json to_json() const;
   // Returns ErrorKind::data if these are no numbers of to_json(), or those of other options.
@@ -88,7 +88,7 @@ class Rungs {
   using Rung = std::vector<Entry>;
 
   explicit Rungs(const RungOptions& options) : options_(options) {}
-  bool judge(const Rung& rung, Verdict& verdict) const;
+  bool judge(const Rung& rung, RungVerdict& verdict) const;
 
   RungOptions options_;
   std::map<std::uint64_t, Rung> rungs_;  // by iteration

@@ -23,9 +23,9 @@ struct SweepRange {
 };
 
 struct SweepAxis {
-  std::string key;     // "learning_rate"
-  std::string option;  // "--learning-rate"; "": a key of [net], for --set
-  std::variant<std::vector<std::string>, SweepRange> values;
+  std::string key{};     // "learning_rate"
+  std::string option{};  // "--learning-rate"; "": a key of [net], for --set
+  std::variant<std::vector<std::string>, SweepRange> values{};
 };
 
 struct SweepSpec {

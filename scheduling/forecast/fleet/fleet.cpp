@@ -14,24 +14,24 @@ namespace {
 // Only for dozens of members on dozens of devices these searches end earlier, after so many steps.
 constexpr double kMostWork = 2e8;
 
-Error refuse(std::string what, std::string hint) {
+Error refuse_fleet(std::string what, std::string hint) {
   return {ErrorKind::usage, "ensemble", std::move(what), std::move(hint)};
 }
 
-Status check(const Fleet& fleet) {
-  if (fleet.devices < 1) return refuse("there is no device", "give it one or more");
+Status check_fleet(const Fleet& fleet) {
+  if (fleet.devices < 1) return refuse_fleet("there is no device", "give it one or more");
   if (!(fleet.pipeline > 0))
-    return refuse(fmt::format("the pipeline prepares {} samples per second", fleet.pipeline),
-                  "measure it again");
+    return refuse_fleet(fmt::format("the pipeline prepares {} samples per second", fleet.pipeline),
+                        "measure it again");
   for (std::size_t i = 0; i < fleet.members.size(); ++i) {
     const FleetMember& member = fleet.members[i];
     for (const double rate : member.rates)
       if (!(rate >= 0 && rate < INFINITY))
-        return refuse(fmt::format("member {} has the rate {}", i, rate), "measure it again");
+        return refuse_fleet(fmt::format("member {} has the rate {}", i, rate), "measure it again");
     if (member.samples > 0 && (fleet_rate(member, fleet.devices) == 0))
-      return refuse(fmt::format("member {} cannot train on {} device{}", i, fleet.devices,
-                                fleet.devices == 1 ? "" : "s"),
-                    "leave it out, or give it more devices");
+      return refuse_fleet(fmt::format("member {} cannot train on {} device{}", i, fleet.devices,
+                                      fleet.devices == 1 ? "" : "s"),
+                          "leave it out, or give it more devices");
   }
   return {};
 }
@@ -55,7 +55,7 @@ std::uint64_t FleetPlan::prepared() const {
 }
 
 Result<FleetPlan> plan_fleet(const Fleet& fleet) {
-  OMNI_CHECK(check(fleet));
+  OMNI_CHECK(check_fleet(fleet));
   auto [best, bounds, work] = search_fleet(fleet, fleet.devices);
   for (int devices = fleet.devices - 1; devices >= 1 && work < kMostWork; --devices) {
     if (bounds[devices] >= best.seconds()) break;
@@ -67,7 +67,7 @@ Result<FleetPlan> plan_fleet(const Fleet& fleet) {
 }
 
 Result<FleetPlan> simulate_fleet(const Fleet& fleet, std::span<const FleetShares> shares) {
-  OMNI_CHECK(check(fleet));
+  OMNI_CHECK(check_fleet(fleet));
   FleetState state(fleet);
   FleetPlan plan;
   for (const FleetShares& each : shares) {
@@ -78,21 +78,22 @@ Result<FleetPlan> simulate_fleet(const Fleet& fleet, std::span<const FleetShares
     for (const auto& [member, count] : each) {
       if (member < 0 || member >= std::ssize(state.left) || state.left[member] == 0 ||
           std::ranges::find(members, member) != members.end())
-        return refuse(fmt::format("{} has member {}, which cannot train", where, member),
-                      "plan again");
+        return refuse_fleet(fmt::format("{} has member {}, which cannot train", where, member),
+                            "plan again");
       if (count < 1 || fleet_rate(fleet.members[member], count) == 0)
-        return refuse(fmt::format("{} has member {} on {} devices", where, member, count),
-                      "plan again");
+        return refuse_fleet(fmt::format("{} has member {} on {} devices", where, member, count),
+                            "plan again");
       members.push_back(member);
       devices += count;
       rate = std::min(rate, fleet_rate(fleet.members[member], count));
     }
     if (each.empty() || devices > fleet.devices)
-      return refuse(fmt::format("{} uses {} of {} devices", where, devices, fleet.devices),
-                    "plan again");
+      return refuse_fleet(fmt::format("{} uses {} of {} devices", where, devices, fleet.devices),
+                          "plan again");
     plan.flotillas.push_back(state.train(each, rate));
   }
-  if (!state.complete()) return refuse("not all members are trained to their end", "plan again");
+  if (!state.complete())
+    return refuse_fleet("not all members are trained to their end", "plan again");
   return plan;
 }
 
@@ -104,7 +105,7 @@ Result<double> makespan(const Fleet& fleet, const FleetPlan& plan) {
 }
 
 Result<double> makespan_all_at_once(const Fleet& fleet) {
-  OMNI_CHECK(check(fleet));
+  OMNI_CHECK(check_fleet(fleet));
   FleetState state(fleet);
   double seconds = 0;
   while (!state.complete()) {
@@ -123,7 +124,7 @@ Result<double> makespan_all_at_once(const Fleet& fleet) {
 }
 
 Result<double> makespan_one_by_one(const Fleet& fleet) {
-  OMNI_CHECK(check(fleet));
+  OMNI_CHECK(check_fleet(fleet));
   double seconds = 0;
   for (const FleetMember& member : fleet.members)
     if (member.samples > 0)

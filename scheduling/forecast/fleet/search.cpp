@@ -12,7 +12,7 @@ namespace {
 
 // The work of a search, in steps of the inner loop of a knapsack.
 constexpr double kSearchWork = 1e8;
-constexpr double kLeastRounds = 4, kMostRounds = 100;
+constexpr double kLeastSchedules = 4, kMostSchedules = 100;
 constexpr std::size_t kPaces = 24;    // that are tried for a flotilla
 constexpr double kSame = 1e-9;        // smaller relative differences of seconds do not count
 constexpr double kWorthChange = 1.1;  // a new flotilla must be worth more by this than to go on
@@ -44,8 +44,8 @@ class FleetSearch {
   }
 
   FleetPlan run() {
-    const int rounds =
-        static_cast<int>(std::clamp(kSearchWork / work_of_round(), kLeastRounds, kMostRounds));
+    const int rounds = static_cast<int>(
+        std::clamp(kSearchWork / work_of_round(), kLeastSchedules, kMostSchedules));
     const double enough = bounds().back() * (1 + kSame);
     FleetPlan best;
     std::vector<double> prices = prices_, best_prices;

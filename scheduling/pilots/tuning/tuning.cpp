@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "scheduling/groups/compute_groups.hpp"
 #include "scheduling/groups/group_layout.hpp"
 
 namespace omni {

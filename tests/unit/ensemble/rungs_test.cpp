@@ -28,7 +28,7 @@ void reach(Rungs& rungs, int member, std::uint64_t iteration, Losses losses) {
 
 std::vector<int> stopped(const Rungs& rungs) {
   std::vector<int> members;
-  for (const Verdict& verdict : rungs.verdicts())
+  for (const RungVerdict& verdict : rungs.verdicts())
     if (verdict.stops) members.push_back(verdict.member);
   return members;
 }
@@ -50,10 +50,10 @@ Losses by_hand(float mean, float turn = 1) {
 }
 
 TEST(LossExcess, is_the_mean_difference_on_the_same_images_with_its_error) {
-  const LossExcess of = excess(Losses{1, 4, 4, 7}, Losses{1, 2, 3, 4});
+  const LossExcess of = loss_excess(Losses{1, 4, 4, 7}, Losses{1, 2, 3, 4});
   EXPECT_DOUBLE_EQ(of.mean, 1.5);
   EXPECT_DOUBLE_EQ(of.error, std::sqrt(5.0 / 3 / 4));
-  const LossExcess hard = excess(by_hand(5.0f, 100), by_hand(4.5f, 100));
+  const LossExcess hard = loss_excess(by_hand(5.0f, 100), by_hand(4.5f, 100));
   EXPECT_NEAR(hard.error, 0, 1e-5) << "images that are hard for both do not count";
 }
 
@@ -69,9 +69,9 @@ TEST(LossExcess, more_comparisons_and_fewer_images_ask_for_more) {
 
 TEST(LossExcess, losses_that_are_not_finite_are_surely_worse_than_others_alone) {
   const Losses good{1, 2}, bad{1, NAN}, worse{INFINITY, 1};
-  EXPECT_TRUE(excess(bad, good).is_sure(2, 9));
-  EXPECT_FALSE(excess(good, bad).is_sure(2, 9));
-  EXPECT_FALSE(excess(bad, worse).is_sure(2, 9));
+  EXPECT_TRUE(loss_excess(bad, good).is_sure(2, 9));
+  EXPECT_FALSE(loss_excess(good, bad).is_sure(2, 9));
+  EXPECT_FALSE(loss_excess(bad, worse).is_sure(2, 9));
 }
 
 TEST(Rungs, lie_at_powers_of_eta_or_in_even_steps) {
@@ -93,9 +93,9 @@ TEST(Rungs, the_best_third_goes_on) {
   reach(rungs, 6, 100, by_hand(2, -1));
   const auto verdicts = rungs.verdicts();
   ASSERT_EQ(verdicts.size(), 3u);
-  EXPECT_EQ(verdicts[0], (Verdict{.member = 5, .iteration = 100, .reached = 3}));
-  EXPECT_EQ(verdicts[1], (Verdict{6, 100, 3, 1, 5, {}, true}));
-  EXPECT_EQ(verdicts[2], (Verdict{7, 100, 3, 2, 5, {}, true}));
+  EXPECT_EQ(verdicts[0], (RungVerdict{.member = 5, .iteration = 100, .reached = 3}));
+  EXPECT_EQ(verdicts[1], (RungVerdict{6, 100, 3, 1, 5, {}, true}));
+  EXPECT_EQ(verdicts[2], (RungVerdict{7, 100, 3, 2, 5, {}, true}));
   EXPECT_NEAR(verdicts[1].worse.mean, 1, 1e-6);
   EXPECT_NEAR(verdicts[1].worse.error, 0.2, 0.002);
 }
@@ -176,7 +176,7 @@ TEST(Rungs, verdicts_do_not_depend_on_the_order_of_arrival) {
     for (int number = 0; number < 50; ++number) {
       std::vector<int> order(8);
       for (int i = 0; i < 8; ++i) order[i] = i;
-      std::optional<std::vector<Verdict>> expected;
+      std::optional<std::vector<RungVerdict>> expected;
       Draws draws(Philox(3, RandomStream::shuffle), number);
       for (int turn = 0; turn < 4; ++turn) {
         Rungs rungs = rungs_of({.rule = rule, .first = 100, .eta = 2});

@@ -14,13 +14,13 @@
 namespace omni {
 namespace {
 
-FleetPlan plan_of(const Fleet& fleet) {
+FleetPlan planned(const Fleet& fleet) {
   Result<FleetPlan> plan = plan_fleet(fleet);
   EXPECT_TRUE(plan) << plan.error().message();
   return plan ? *plan : FleetPlan{};
 }
 
-std::string refusal(const auto& result) { return result ? "" : result.error().message(); }
+std::string fleet_refusal(const auto& result) { return result ? "" : result.error().message(); }
 
 // Rates follow powers of the number of devices, with up to 10 % noise, so that some fall. Some are
 // not known for all numbers of devices.
@@ -111,7 +111,7 @@ class Exhaustive {
 TEST(Fleet, F1_every_flotilla_fits_and_every_member_is_trained_once) {
   for (int number = 0; number < 100; ++number) {
     const Fleet fleet = drawn_fleet(number, 12, 8);
-    const FleetPlan plan = plan_of(fleet);
+    const FleetPlan plan = planned(fleet);
     std::vector<std::uint64_t> trained(fleet.members.size());
     std::vector<int> ended(fleet.members.size());
     for (const Flotilla& flotilla : plan.flotillas) {
@@ -138,7 +138,7 @@ TEST(Fleet, F1_every_flotilla_fits_and_every_member_is_trained_once) {
 TEST(Fleet, F1_one_device_trains_one_member_after_another) {
   Fleet fleet = drawn_fleet(0, 6, 4);
   fleet.devices = 1;
-  const FleetPlan plan = plan_of(fleet);
+  const FleetPlan plan = planned(fleet);
   EXPECT_EQ(plan.flotillas.size(), fleet.members.size());
   for (const Flotilla& flotilla : plan.flotillas) EXPECT_EQ(flotilla.shares.size(), 1u);
   EXPECT_DOUBLE_EQ(plan.seconds(), *makespan_one_by_one(fleet));
@@ -148,7 +148,7 @@ TEST(Fleet, F1_equal_members_get_one_device_each) {
   for (const int members : {1, 2, 4, 8}) {
     const FleetMember member{{100, 190, 270, 340, 400, 450, 490, 520}, 1000};
     Fleet fleet{std::vector<FleetMember>(members, member), members};
-    const FleetPlan plan = plan_of(fleet);
+    const FleetPlan plan = planned(fleet);
     ASSERT_EQ(plan.flotillas.size(), 1u);
     EXPECT_EQ(plan.flotillas[0].shares.size(), static_cast<std::size_t>(members));
     for (const FleetShare& share : plan.flotillas[0].shares) EXPECT_EQ(share.devices, 1);
@@ -159,7 +159,7 @@ TEST(Fleet, F1_equal_members_get_one_device_each) {
 
 TEST(Fleet, the_slower_member_gets_more_devices) {
   const Fleet fleet{{{{100, 150, 200}, 1000}, {{50, 100, 120}, 1000}}, 3};
-  const FleetPlan plan = plan_of(fleet);
+  const FleetPlan plan = planned(fleet);
   ASSERT_EQ(plan.flotillas.size(), 1u);
   EXPECT_EQ(plan.flotillas[0].shares, (FleetShares{{0, 1}, {1, 2}}));
   EXPECT_DOUBLE_EQ(plan.seconds(), 10);
@@ -167,7 +167,7 @@ TEST(Fleet, the_slower_member_gets_more_devices) {
 
 TEST(Fleet, a_member_that_ends_leaves_its_devices_to_the_others) {
   const Fleet fleet{{{{100, 180}, 1000}, {{100, 180}, 2800}}, 2};
-  const FleetPlan plan = plan_of(fleet);
+  const FleetPlan plan = planned(fleet);
   ASSERT_EQ(plan.flotillas.size(), 2u);
   EXPECT_EQ(plan.flotillas[0].ended, std::vector<int>{0});
   EXPECT_EQ(plan.flotillas[1].shares, (FleetShares{{1, 2}}));
@@ -175,13 +175,13 @@ TEST(Fleet, a_member_that_ends_leaves_its_devices_to_the_others) {
 }
 
 TEST(Fleet, a_number_of_devices_that_is_slower_than_fewer_is_not_used) {
-  const FleetPlan plan = plan_of({{{{100, 90, 80}, 1000}}, 3});
+  const FleetPlan plan = planned({{{{100, 90, 80}, 1000}}, 3});
   EXPECT_EQ(plan.flotillas[0].shares, (FleetShares{{0, 1}}));
 }
 
 TEST(Fleet, a_member_too_large_for_one_device_gets_more) {
   const Fleet fleet{{{{0, 100}, 1000}, {{100}, 1000}}, 2};
-  const FleetPlan plan = plan_of(fleet);
+  const FleetPlan plan = planned(fleet);
   EXPECT_EQ(plan.flotillas.size(), 2u);
   EXPECT_DOUBLE_EQ(plan.seconds(), 20);
   EXPECT_TRUE(std::isinf(*makespan_all_at_once(fleet)));
@@ -189,9 +189,9 @@ TEST(Fleet, a_member_too_large_for_one_device_gets_more) {
 
 TEST(Fleet, members_at_other_positions_cost_the_pipeline_another_stream) {
   Fleet fleet{{{{100}, 1000}, {{100}, 1000}}, 2, 100};
-  EXPECT_DOUBLE_EQ(plan_of(fleet).seconds(), 10);
+  EXPECT_DOUBLE_EQ(planned(fleet).seconds(), 10);
   fleet.members[1].position = 500;
-  const FleetPlan plan = plan_of(fleet);
+  const FleetPlan plan = planned(fleet);
   EXPECT_DOUBLE_EQ(plan.seconds(), 20);
   EXPECT_EQ(plan.prepared(), 2000u);
 }
@@ -201,7 +201,7 @@ TEST(Fleet, F2_planning_again_after_every_event_changes_no_members_work) {
     Fleet fleet = drawn_fleet(number, 8, 6);
     std::vector<std::uint64_t> trained(fleet.members.size()), wanted;
     for (const FleetMember& member : fleet.members) wanted.push_back(member.samples);
-    for (FleetPlan plan = plan_of(fleet); !plan.flotillas.empty(); plan = plan_of(fleet))
+    for (FleetPlan plan = planned(fleet); !plan.flotillas.empty(); plan = planned(fleet))
       for (const FleetShare& share : plan.flotillas[0].shares) {
         FleetMember& member = fleet.members[share.member];
         trained[share.member] += plan.flotillas[0].samples;
@@ -217,8 +217,8 @@ TEST(Fleet, F3_is_within_a_tenth_of_the_best_by_exhaustive_search) {
   double worst = 1, sum = 0;
   for (int number = 0; number < kCases; ++number) {
     const Fleet fleet = drawn_fleet(number, 6, 4);
-    const double planned = plan_of(fleet).seconds();
-    const double ratio = planned / Exhaustive(fleet).least(planned * (1 + 1e-9));
+    const double seconds = planned(fleet).seconds();
+    const double ratio = seconds / Exhaustive(fleet).least(seconds * (1 + 1e-9));
     EXPECT_GE(ratio, 1 - 1e-8) << "the search is not exhaustive in case " << number;
     EXPECT_LE(ratio, 1.1) << "case " << number;
     worst = std::max(worst, ratio);
@@ -234,7 +234,7 @@ TEST(Fleet, more_devices_never_make_it_longer) {
     Fleet fleet = drawn_fleet(number, 12, 10);
     double before = INFINITY;
     for (fleet.devices = 1; fleet.devices <= 10; ++fleet.devices) {
-      const double seconds = plan_of(fleet).seconds();
+      const double seconds = planned(fleet).seconds();
       EXPECT_LE(seconds, before * (1 + 1e-8)) << fleet.devices << " devices, case " << number;
       before = seconds;
     }
@@ -250,7 +250,7 @@ TEST(Fleet, a_hundred_members_on_64_devices_beat_both_usual_ways) {
     for (int m = 1; m <= 64; ++m) member.rates.push_back(one * std::pow(m, power));
     fleet.members.push_back(std::move(member));
   }
-  const FleetPlan plan = plan_of(fleet);
+  const FleetPlan plan = planned(fleet);
   EXPECT_DOUBLE_EQ(*makespan(fleet, plan), plan.seconds());
   EXPECT_LT(1.2 * plan.seconds(), *makespan_all_at_once(fleet));
   EXPECT_LT(1.2 * plan.seconds(), *makespan_one_by_one(fleet));
@@ -268,21 +268,21 @@ TEST(Fleet, all_at_once_shares_devices_or_their_time_and_one_by_one_uses_the_bes
 }
 
 TEST(Fleet, what_cannot_be_planned_is_refused) {
-  EXPECT_EQ(refusal(plan_fleet({.members = {}, .devices = 0})),
+  EXPECT_EQ(fleet_refusal(plan_fleet({.members = {}, .devices = 0})),
             "ensemble: there is no device (give it one or more)");
-  EXPECT_EQ(refusal(plan_fleet({.members = {{{0, 0, 5}, 1}}, .devices = 2})),
+  EXPECT_EQ(fleet_refusal(plan_fleet({.members = {{{0, 0, 5}, 1}}, .devices = 2})),
             "ensemble: member 0 cannot train on 2 devices (leave it out, or give it more devices)");
-  EXPECT_EQ(refusal(plan_fleet({.members = {{{NAN}, 1}}})),
+  EXPECT_EQ(fleet_refusal(plan_fleet({.members = {{{NAN}, 1}}})),
             "ensemble: member 0 has the rate nan (measure it again)");
-  EXPECT_EQ(refusal(plan_fleet({.members = {}, .pipeline = 0})),
+  EXPECT_EQ(fleet_refusal(plan_fleet({.members = {}, .pipeline = 0})),
             "ensemble: the pipeline prepares 0 samples per second (measure it again)");
-  EXPECT_EQ(plan_of({.members = {{{}, 0}}}).seconds(), 0);
+  EXPECT_EQ(planned({.members = {{{}, 0}}}).seconds(), 0);
 }
 
 TEST(Fleet, plans_that_cannot_be_are_refused) {
   const Fleet fleet{{{{100, 150}, 1000}, {{50, 40}, 500}}, 2};
   const auto refused = [&](const std::vector<FleetShares>& shares) {
-    return refusal(simulate_fleet(fleet, shares));
+    return fleet_refusal(simulate_fleet(fleet, shares));
   };
   EXPECT_EQ(refused({{{0, 2}}, {{1, 1}}}), "");
   EXPECT_EQ(refused({{{0, 2}}}), "ensemble: not all members are trained to their end (plan again)");
