@@ -121,6 +121,12 @@ std::uint64_t Rungs::next(std::uint64_t iteration) const {
   return rung;
 }
 
+bool Rungs::has_reached(int member, std::uint64_t iteration) const {
+  const auto rung = rungs_.find(iteration);
+  return rung != rungs_.end() &&
+         std::ranges::find(rung->second, member, &Entry::member) != rung->second.end();
+}
+
 Status Rungs::reach(int member, std::uint64_t iteration, std::vector<float> losses) {
   if (losses.empty()) return refuse_losses(member, "has no losses");
   if (iteration == 0 || next(iteration - 1) != iteration)

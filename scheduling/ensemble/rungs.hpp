@@ -66,8 +66,10 @@ class Rungs {
   // A member has reached a rung with these losses. Each member reaches rungs in ascending order.
   // All losses at a rung are of the same images.
   Status reach(int member, std::uint64_t iteration, std::vector<float> losses);
+  bool has_reached(int member, std::uint64_t iteration) const;
   // A member has ended, or was stopped. It still counts where it has been.
   void leave(int member) { left_.insert(member); }
+  bool has_left(int member) const { return left_.contains(member); }
 
   // Judges all members that have not left. The verdicts follow from who has reached which rung, not
   // from the order. So call reach() for all members that arrive together first.

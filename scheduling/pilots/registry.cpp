@@ -28,6 +28,7 @@ std::vector<std::unique_ptr<Pilot>> make_pilots(const PilotOptions& options) {
   std::vector<std::unique_ptr<Pilot>> made;
   for (const PilotType& type : pilots_by_name())
     if (auto pilot = type.make(options)) made.push_back(std::move(pilot));
+  if (options.make_another) made.push_back(options.make_another());
   return made;
 }
 

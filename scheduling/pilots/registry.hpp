@@ -27,6 +27,8 @@ struct PilotOptions {
   Workers workers{1, 0};
   Asynchrony asynchrony = Asynchrony::free;
   OptionValues own{};  // of the options that pilots declare
+  // Makes a further pilot, which is in no registry; empty: none. It is called last.
+  std::function<std::unique_ptr<Pilot>()> make_another{};
 };
 
 struct PilotType {

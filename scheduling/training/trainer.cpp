@@ -325,14 +325,19 @@ Status Trainer::evaluate_in_passing() {
   return !evaluated && evaluated.error().kind == ErrorKind::interrupted ? Status() : evaluated;
 }
 
+Result<Tally> Trainer::evaluate(DataFeed& test, const UseOutputs& use) {
+  Net& net = groups_.evaluating_net();
+  net.read_masters(true);
+  Result<Tally> tally = omni::evaluate(net, test, state_.seed, use);
+  net.read_masters(false);
+  return tally;
+}
+
 Status Trainer::evaluate_now() {
   OMNI_CHECK(wait_for_tasks());
   state_.owes_evaluation = test_ != nullptr;
   if (test_ == nullptr) return {};
-  Net& net = groups_.evaluating_net();
-  net.read_masters(true);
-  Result<Tally> tally = evaluate(net, *test_, state_.seed);
-  net.read_masters(false);
+  Result<Tally> tally = evaluate(*test_);
   if (!tally) {
     some_rank_stops_ = true;
     if (tally.error().kind == ErrorKind::interrupted) OMNI_CHECK(save());

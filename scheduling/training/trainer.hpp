@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "scheduling/training/evaluator.hpp"
 #include "scheduling/training/stopwatch.hpp"
 #include "scheduling/training/training_loop.hpp"
 
@@ -74,6 +75,9 @@ class Trainer {
 
   // Pilots may call the following while no task is under way.
   ComputeGroups& groups() { return groups_; }
+  DataFeed* test() { return test_; }  // null: there is no test set
+  // Evaluates the model that the groups train, without a report.
+  Result<Tally> evaluate(DataFeed& test, const UseOutputs& use = {});
   DataFeed& feed() { return options_.feeds.empty() ? train_ : *options_.feeds.front(); }
   const TrainerOptions& options() const { return options_; }
   const SolverOptions& solver() const { return solver_; }  // without the pilots' Steering

@@ -57,6 +57,7 @@ class DataFeed {
   // Returns how many mini-batches have been decoded so far.
   std::uint64_t decoded() const { return decoded_slices_ / options_.slices.sizes.size(); }
 
+  const FeedOptions& options() const { return options_; }
   int batch() const { return options_.slices.images_of_all(); }
   int slots() const { return options_.slots; }
   const Dataset& dataset() const { return samples_.dataset(); }
