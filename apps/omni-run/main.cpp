@@ -51,10 +51,24 @@ std::optional<int> read_training(std::vector<std::string> words, SlurmArguments&
   return read_options(table_of(train), job.words, job.given);
 }
 
+// Repeats --sweep before each of its values, as CLI11 reads them.
+std::vector<std::string> one_by_one(const std::vector<std::string>& words) {
+  std::vector<std::string> all;
+  bool is_swept = false;  // the word before is a value of --sweep
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool is_value = i > 0 && words[i - 1] == "--sweep";
+    if (is_swept && !words[i].starts_with('-')) all.emplace_back("--sweep");
+    is_swept = is_value || (is_swept && !words[i].starts_with('-'));
+    all.push_back(words[i]);
+  }
+  return all;
+}
+
 // Reads the members of `omni-run ensemble`, and trains them.
 int run_ensemble(const std::vector<std::string>& words, EnsembleArguments& ensemble) {
   std::vector<std::string> own;  // options with a value
-  for (const char* option : {"--net", "--members", "--share", "--window", "--out"})
+  for (const char* option :
+       {"--net", "--members", "--sweep", "--stop", "--share", "--window", "--out"})
     own.emplace_back(option);
   ensemble.words = words_without(own, {words.begin() + 2, words.end()});
   std::erase_if(ensemble.words, [](const std::string& word) {
@@ -85,7 +99,8 @@ int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
 class Commands {
  public:
   explicit Commands(CLI::App& app) : app_(app) {
-    add("valid", "Loss and accuracy of weights, or of an ensemble, on the test set", valid_, valid_command);
+    add("valid", "Loss and accuracy of weights, or of an ensemble, on the test set", valid_,
+        valid_command);
     add("predict", "The likeliest classes of images", predict_, predict_command);
     add("time", "Time of every layer, on synthetic images, at learning rate 0", time_,
         time_command);
@@ -197,11 +212,14 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.footer(kFooter);  // set last: subcommands made later would inherit it
 
-  const std::vector<std::string> words(argv, argv + argc);
+  std::vector<std::string> words(argv, argv + argc);
   const bool writes_job = argc > 1 && words[1] == "slurm";
   const bool is_ensemble = argc > 1 && words[1] == "ensemble";
+  if (is_ensemble) words = one_by_one(words);
   const auto end = writes_job ? std::ranges::find(words, "--") : words.end();
-  if (const auto code = read_command_line(app, static_cast<int>(end - words.begin()), argv))
+  std::vector<const char*> read;
+  for (auto word = words.begin(); word != end; ++word) read.push_back(word->c_str());
+  if (const auto code = read_command_line(app, static_cast<int>(read.size()), read.data()))
     return *code;
   if (commands.lists_schedulers() || train.machine.session.scheduler == "help") {
     log::result("{}\n", fmt::join(Session::schedulers(&omni_policy()), "\n"));

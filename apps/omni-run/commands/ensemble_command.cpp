@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <sstream>
 #include <thread>
 
 #include "apps/omni-run/commands.hpp"
@@ -17,18 +18,49 @@
 #include "runtime/own_command.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/tasks/own_tasks.hpp"
+#include "scheduling/ensemble/sweep_judge.hpp"
 
 namespace omni {
 namespace {
 
 namespace fs = std::filesystem;
 
+// Reads --stop: "asha", "asha:100:3", "median:50". Without a number of iterations, it follows from
+// the length of the training; 0: no end.
+Result<RungOptions> rung_options(const std::string& text, std::uint64_t length) {
+  const auto refuse = [&] {
+    return Error{ErrorKind::usage, "--stop " + text, "is no rule",
+                 "asha, asha:100, asha:100:3, median or median:100"};
+  };
+  std::vector<std::string> parts;
+  std::istringstream words(text);
+  for (std::string part; std::getline(words, part, ':');) parts.push_back(part);
+  RungOptions options;
+  if (parts.empty() || (parts[0] != "asha" && parts[0] != "median")) return refuse();
+  options.rule = parts[0] == "asha" ? StopRule::asha : StopRule::median;
+  if (parts.size() > (options.rule == StopRule::asha ? 3 : 2)) return refuse();
+  if (parts.size() > 2) {
+    const auto eta = count_in(parts[2], 1000);
+    if (!eta || *eta < 2) return refuse();
+    options.eta = *eta;
+  }
+  const auto share = static_cast<std::uint64_t>(
+      options.rule == StopRule::asha ? options.eta * options.eta * options.eta : 10);
+  options.first = std::max<std::uint64_t>(10, length / share);
+  if (parts.size() > 1) {
+    const auto first = count_in(parts[1], 1 << 30);
+    if (!first) return refuse();
+    options.first = *first;
+  }
+  return options;
+}
+
 class Ensemble {
  public:
   Ensemble(const EnsembleArguments& arguments, std::vector<Member> members)
       : arguments_(arguments), members_(std::move(members)), ended_(members_.size()) {
     for (const Member& each : members_)
-      records_.push_back({.name = each.name, .net = net_of(each), .options = each.own_words});
+      records_.push_back({.name = each.name, .net = net_of(each), .options = each.words});
   }
 
   Status run() {
@@ -36,12 +68,19 @@ class Ensemble {
       named.error().kind = ErrorKind::usage;
       return named;
     }
+    if (!arguments_.stop.empty()) OMNI_CHECK(rung_options(arguments_.stop, 0));
+    if (!arguments_.stop.empty() || !arguments_.sweep.empty()) {
+      std::vector<std::string> names;
+      for (const Member& each : members_) names.push_back(each.name);
+      judge_.emplace(std::move(names));
+    }
     OMNI_CHECK(settle());
     OMNI_TRY(const Session session, start_session(members_.front().arguments.machine));
     const bool shares = arguments_.share == "all";
     SharedTrainings shared(session, shares ? std::size_t(arguments_.window) << 20 : 0);
     OMNI_CHECK(prepare(shared));
     if (members_.front().arguments.dry_run) return {};
+    if (judge_) OMNI_CHECK(start_judge());
     for (TrainCommand& each : trainings_) OMNI_CHECK(each.join_stream());
     OMNI_CHECK(write());
     stop_in_order();
@@ -89,13 +128,38 @@ class Ensemble {
                      "cannot make the run folder: " + failure.message(),
                      "name a writable one with --out"};
       const log::Name name(each.name);
-      Status prepared = trainings_.emplace_back(each.arguments, &shared).prepare();
+      std::function<std::unique_ptr<Pilot>()> pilot;
+      if (judge_)
+        pilot = [this, member = static_cast<int>(trainings_.size())] {
+          return judge_->pilot(member);
+        };
+      Status prepared =
+          trainings_.emplace_back(each.arguments, &shared, std::move(pilot)).prepare();
       if (!prepared) {
         prepared.error().where = each.name + ": " + prepared.error().where;
         return prepared;
       }
     }
     return {};
+  }
+
+  Status start_judge() {
+    std::uint64_t length = 0;
+    for (std::size_t i = 0; i < trainings_.size(); ++i) {
+      const auto* softmax =
+          std::get_if<SoftmaxOptions>(&trainings_[i].spec().layers.back().options);
+      if (softmax == nullptr || softmax->groups != 1)
+        return Error{ErrorKind::usage, members_[i].name, "the outputs are no probabilities",
+                     "a sweep compares nets that end with a softmax layer of one group"};
+      if (!trainings_[i].has_test())
+        return Error{ErrorKind::usage, members_[i].name, "there is no test set",
+                     "a sweep compares members on test images: --hold-out 0.1, say"};
+      length = std::max(length, trainings_[i].planned());
+    }
+    if (arguments_.stop.empty()) return {};
+    OMNI_TRY(const RungOptions options, rung_options(arguments_.stop, length));
+    return judge_->stop_by(options, folder() / "rungs.json",
+                           members_.front().arguments.resume == "auto");
   }
 
   void train(std::size_t i) {
@@ -118,7 +182,9 @@ class Ensemble {
         record.loss = last->tally.mean_loss();
         record.accuracy = last->tally.accuracy();
       }
-      record.state = ended_[i]                                          ? MemberState::finished
+      const bool loses = judge_ && judge_->has_stopped(static_cast<int>(i));
+      record.state = ended_[i] && loses                                 ? MemberState::dropped
+                     : ended_[i]                                        ? MemberState::finished
                      : ended_[i].error().kind == ErrorKind::interrupted ? MemberState::stopped
                      : ended_[i].error().kind == ErrorKind::diverged    ? MemberState::diverged
                                                                         : MemberState::dropped;
@@ -147,8 +213,20 @@ class Ensemble {
       if (!ended_[i]) line["error"] = ended_[i].error().message();
       all.push_back(std::move(line));
     }
+    nlohmann::ordered_json summary{{"members", all}};
+    if (const BestMember best = judge_ ? judge_->best() : BestMember(); best.best >= 0) {
+      table += fmt::format("best: {}", members_[best.best].name);
+      summary["best"] = members_[best.best].name;
+      if (best.next >= 0) {
+        table += fmt::format("; the loss of {} is {:.4f} +- {:.4f} higher on the same images",
+                             members_[best.next].name, best.ahead.mean, best.ahead.error);
+        summary["next"] = members_[best.next].name;
+        summary["ahead"] = {{"loss", best.ahead.mean}, {"error", best.ahead.error}};
+      }
+      table += '\n';
+    }
     if (arguments_.common.json)
-      log::result("{}\n", json_text(nlohmann::ordered_json{{"members", all}}));
+      log::result("{}\n", json_text(summary));
     else
       log::result("{}", table);
   }
@@ -182,6 +260,7 @@ class Ensemble {
   std::vector<Member> members_;
   std::vector<Status> ended_;  // by member: what its training returned
   std::vector<EnsembleMember> records_;
+  std::optional<SweepJudge> judge_;  // none: no member is compared
   std::deque<TrainCommand> trainings_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/omni-run/ensemble/ensemble_folder.hpp"
+#include "apps/omni-run/ensemble/sweep_spec.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
@@ -87,6 +88,25 @@ Status add_members_of_file(const std::string& path, std::vector<Wanted>& all) {
   return {};
 }
 
+// Replaces each member by one for each setting of the sweep.
+Status sweep(const EnsembleArguments& ensemble, std::uint64_t seed, std::vector<Wanted>& all) {
+  if (ensemble.sweep.empty()) return {};
+  TrainArguments any;
+  OMNI_TRY(const SweepSpec spec, parse_sweep(ensemble.sweep, table_of(any)));
+  OMNI_TRY(const std::vector<SweepMember> settings, sweep_members(spec, seed));
+  std::vector<Wanted> swept;
+  for (const Wanted& each : all)
+    for (const SweepMember& setting : settings) {
+      Wanted member = each;
+      member.name += "," + setting.name;
+      std::ranges::replace(member.name, ' ', ',');
+      member.words.insert(member.words.end(), setting.words.begin(), setting.words.end());
+      swept.push_back(std::move(member));
+    }
+  all = std::move(swept);
+  return {};
+}
+
 // Makes names unique by a number behind each name that several members have.
 void number_names(std::vector<Wanted>& all) {
   std::map<std::string, int> members, given;
@@ -120,6 +140,8 @@ std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<M
   if (wanted->empty())
     return refuse_members({ErrorKind::usage, "omni-run ensemble", "has no members",
                            "--net lenet:4, or --members FILE"});
+  if (const Status swept = sweep(ensemble, common.data.seed, *wanted); !swept)
+    return refuse_members(swept.error());
   number_names(*wanted);
 
   const fs::path folder = ensemble.out.empty() ? "omni-runs/ensemble" : ensemble.out;
@@ -145,12 +167,12 @@ std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<M
     words.insert(words.end(), each.words.begin(), each.words.end());
     if (!common.data.data_seed && !gives(given, "--data-seed"))
       words.insert(words.end(), {"--data-seed", std::to_string(common.data.seed)});
+    Member& member = members.emplace_back();
+    member.name = each.name;
+    member.words = words;
     const fs::path place = folder / each.name;
     words.insert(words.end(), {"--out", place.string(), "--metrics", place / "metrics.jsonl",
                                "--save-weights", place / "net.weights"});
-    Member& member = members.emplace_back();
-    member.name = each.name;
-    member.own_words = each.words;
     const log::Name name(each.where);
     GivenOptions together;
     if (const auto code = read_options(table_of(member.arguments), words, together)) return code;

@@ -15,6 +15,8 @@ struct EnsembleArguments {
   std::string share = "all";         // the samples: all, off
   int window = 64;                   // MiB
   std::string out;                   // run folder; "": by default
+  std::vector<std::string> sweep{};  // see sweep_spec.hpp; empty: there is no sweep
+  std::string stop{};                // "asha:100:3", "median:100"; "": no member is stopped
   std::vector<std::string> words{};  // of every training
 };
 
@@ -26,6 +28,13 @@ void describe(auto& add, EnsembleArguments& ensemble) {
       "repeated");
   add("--members FILE", &ensemble.members, {.check = not_empty},
       "File with a line for each member: options of its training, --name NAME, # comments");
+  add("--sweep KEY=VALUES", &ensemble.sweep, {.check = not_empty},
+      "Members with all combinations of values: learning_rate=log:1e-4..1e-1:8 momentum=0.5,0.9; "
+      "random:20 draws 20 of them");
+  add("--stop RULE", &ensemble.stop, {.check = not_empty},
+      "End members that surely lose: asha[:ITERATIONS[:ETA]] lets the best 1/ETA of those at a "
+      "rung "
+      "go on, median[:ITERATIONS] those at least as good as the median");
   add("--share all|off", &ensemble.share, {.words = {"all", "off"}, .shows_default = true},
       "Whether samples are prepared once for all members that take the same, or by each member");
   add("--window MIB", &ensemble.window, {.check = range(1, 1 << 20), .shows_default = true},
@@ -36,7 +45,7 @@ void describe(auto& add, EnsembleArguments& ensemble) {
 
 struct Member {
   std::string name;
-  std::vector<std::string> own_words;  // of its net, seed and line
+  std::vector<std::string> words;  // of its training, besides outputs
   TrainArguments arguments;
 };
 

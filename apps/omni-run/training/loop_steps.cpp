@@ -131,7 +131,8 @@ PilotOptions TrainCommand::pilot_options() {
           .least_groups = strategy_.type->least_groups,
           .workers = session_ ? workers_of(*session_) : Workers{1, 0},
           .asynchrony = machine_ ? Asynchrony::reproducible : asynchrony_,
-          .own = arguments_.pilots};
+          .own = arguments_.pilots,
+          .make_another = make_pilot_};
 }
 
 std::uint64_t TrainCommand::checkpoint_bytes() {

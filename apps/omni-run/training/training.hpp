@@ -29,9 +29,12 @@ class SharedTrainings;
 class TrainCommand {
  public:
   // `shared`: the training is one of several in this process; null: it is alone.
-  explicit TrainCommand(TrainArguments arguments, SharedTrainings* shared = nullptr)
+  // `make_pilot`: PilotOptions::make_another.
+  explicit TrainCommand(TrainArguments arguments, SharedTrainings* shared = nullptr,
+                        std::function<std::unique_ptr<Pilot>()> make_pilot = {})
       : arguments_(std::move(arguments)),
         shared_(shared),
+        make_pilot_(std::move(make_pilot)),
         progress_(arguments_.common.quiet, shared != nullptr) {}
   Status run();
   // The two halves of run(): all before the first mini-batch; all from there on. Trainings that
@@ -43,6 +46,9 @@ class TrainCommand {
 
   // What the training has done.
   const std::optional<EvaluationReport>& last_evaluation() const { return last_; }
+  const TrainableNet& spec() const { return spec_; }
+  bool has_test() const { return data_->test != nullptr; }
+  std::uint64_t planned() const { return iterations_; }  // 0: no end
   bool was_run() const { return trained_; }
   const TrainingState& state() const { return trained_ ? training_->trainer().state() : start_; }
 
@@ -104,6 +110,7 @@ class TrainCommand {
 
   TrainArguments arguments_;
   SharedTrainings* shared_;
+  std::function<std::unique_ptr<Pilot>()> make_pilot_;
   TrainableNet spec_;
   StrategyChoice strategy_;
   GroupsPlan shape_;

@@ -76,7 +76,7 @@ TEST(EnsembleFolder, refuses_members_that_it_cannot_hold) {
   members.front().options.push_back("a\tb");
   EXPECT_THAT(check_members(members, "here").error().message(), HasSubstr("control characters"));
   members.assign(kMostMembers + 1, some_members().front());
-  EXPECT_THAT(check_members(members, "here").error().message(), HasSubstr("1025 members"));
+  EXPECT_THAT(check_members(members, "here").error().message(), HasSubstr("1001 members"));
 }
 
 struct WrongFile {

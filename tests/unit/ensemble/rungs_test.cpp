@@ -118,16 +118,16 @@ TEST(Rungs, equal_members_all_go_on) {
 
 TEST(Rungs, noise_seldom_stops_a_member) {
   for (const StopRule rule : {StopRule::asha, StopRule::median}) {
-    constexpr int kCases = 200, kMembers = 9;
+    constexpr int kCases = 200, kAlike = 9;
     int wrong = 0;
     for (int number = 0; number < kCases; ++number) {
       Rungs rungs = rungs_of({.rule = rule});
-      for (int member = 0; member < kMembers; ++member)
+      for (int member = 0; member < kAlike; ++member)
         reach(rungs, member, 100, drawn_losses(number, member, 2));
       wrong += static_cast<int>(stopped(rungs).size());
     }
     RecordProperty(rule == StopRule::asha ? "asha" : "median", wrong);
-    EXPECT_LE(wrong, kCases * kMembers / 100);
+    EXPECT_LE(wrong, kCases * kAlike / 100);
   }
 }
 

@@ -1,0 +1,111 @@
+// omni-run ensemble --sweep: members for settings, and the end of those that surely lose.
+#include <gtest/gtest.h>
+
+#include "tests/support/net_text.hpp"
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+namespace fs = std::filesystem;
+using SweepWords = std::vector<std::string>;
+
+class SweepRuns : public testing::Test {
+ protected:
+  void SetUp() override {
+    put(folder_ / "small.cfg",
+        net(10, {8, 8, 1}, "learning_rate=0.05\n") + connected(3) + layer("softmax"));
+  }
+  SweepWords sweep(const char* out, SweepWords more) const {
+    SweepWords words{"ensemble",
+                     "--net",
+                     folder_ / "small.cfg",
+                     "--data",
+                     "synthetic:600:3",
+                     "--max-batches",
+                     "80",
+                     "--test-every",
+                     "0",
+                     "--deterministic",
+                     "--workers",
+                     "2",
+                     "--out",
+                     folder_ / out};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // By name: its state, and the iterations.
+  static std::map<std::string, std::pair<std::string, int>> members(const Finished& run) {
+    std::map<std::string, std::pair<std::string, int>> all;
+    const auto summary = nlohmann::json::parse(run.output);
+    for (const auto& each : summary["members"])
+      all[each["name"]] = {each["state"], each["iterations"]};
+    return all;
+  }
+
+  TemporaryDirectory folder_;
+};
+
+TEST_F(SweepRuns, ASweepMakesAMemberOfEachSetting) {
+  const Finished run =
+      omni_run(sweep("run", {"--sweep", "learning_rate=0.05,1e-6", "momentum=0,0.5", "--json"}));
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const auto all = members(run);
+  EXPECT_EQ(all.size(), 4u);
+  for (const auto& [name, ended] : all)
+    EXPECT_EQ(ended, std::pair(std::string("finished"), 80)) << name;
+  const auto summary = nlohmann::json::parse(run.output);
+  EXPECT_EQ(summary["best"].get<std::string>().find("small,learning_rate=0.05,"), 0u) << run.output;
+  EXPECT_GE(summary["ahead"]["error"], 0) << run.output;
+  const Finished joint = omni_run({"valid", "--ensemble", folder_ / "run", "--data",
+                                   "synthetic:600:3", "--json", "--workers", "1"});
+  EXPECT_EQ(joint.exit_code, 0) << joint.errors;
+}
+
+// The rate of 1e-6 learns nothing. After a stop by a signal, who was ended stays so.
+TEST_F(SweepRuns, MembersThatSurelyLoseAreEnded) {
+  const SweepWords more{"--sweep", "learning_rate=0.2,1e-6,1e-7", "--stop", "asha:30:2", "--json"};
+  const Finished run = omni_run(sweep("run", more));
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  auto all = members(run);
+  EXPECT_EQ(all["small,learning_rate=0.2"].first, "finished") << run.output;
+  for (const char* loser : {"small,learning_rate=1e-6", "small,learning_rate=1e-7"}) {
+    EXPECT_EQ(all[loser].first, "dropped") << run.output;
+    EXPECT_LT(all[loser].second, 80) << run.output;
+  }
+  EXPECT_NE(run.errors.find("stops: at iteration 30 it is number "), std::string::npos);
+
+  SweepWords again = sweep("run", more);
+  again.insert(again.end(), {"--resume", "auto"});
+  const Finished resumed = omni_run(again);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_EQ(members(resumed), all);
+}
+
+TEST_F(SweepRuns, WhatIsWrongIsSaid) {
+  const struct {
+    SweepWords words;
+    const char* text;
+  } kCases[] = {
+      {{"--sweep", "learning_rate=0.1,x"}, "--sweep"},
+      {{"--sweep", "no_such_key=1,2"}, "no_such_key"},
+      {{"--sweep", "workers=1,2"}, "--workers is no option of one member"},
+      {{"--sweep", "learning_rate=0.1", "learning_rate=0.2"}, "is there twice"},
+      {{"--sweep", "learning_rate=0.1", "--stop", "best"}, "--stop best: is no rule"},
+      {{"--sweep", "learning_rate=0.1", "--stop", "asha:10:1"}, "--stop asha:10:1: is no rule"},
+      {{"--sweep", "learning_rate=0.1", "--stop", "median:10:3"}, "is no rule"},
+      {{"--sweep", "learning_rate=0.1", "--no-test"}, "there is no test set"},
+  };
+  for (const auto& each : kCases) {
+    SweepWords words = sweep("out", each.words);
+    if (each.words.back() == "--no-test")
+      words.erase(std::ranges::find(words, "--test-every"),
+                  std::ranges::find(words, "--test-every") + 2);
+    const Finished run = omni_run(words);
+    EXPECT_EQ(run.exit_code, 2) << run.errors;
+    EXPECT_NE(run.errors.find(each.text), std::string::npos) << run.errors;
+  }
+}
+
+}  // namespace
+}  // namespace omni::test
