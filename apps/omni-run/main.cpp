@@ -68,7 +68,7 @@ std::vector<std::string> one_by_one(const std::vector<std::string>& words) {
 int run_ensemble(const std::vector<std::string>& words, EnsembleArguments& ensemble) {
   std::vector<std::string> own;  // options with a value
   for (const char* option :
-       {"--net", "--members", "--sweep", "--stop", "--share", "--window", "--out"})
+       {"--net", "--members", "--sweep", "--stop", "--part", "--share", "--window", "--out"})
     own.emplace_back(option);
   ensemble.words = words_without(own, {words.begin() + 2, words.end()});
   std::erase_if(ensemble.words, [](const std::string& word) {

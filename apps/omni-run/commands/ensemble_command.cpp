@@ -58,17 +58,22 @@ Result<RungOptions> rung_options(const std::string& text, std::uint64_t length) 
 class Ensemble {
  public:
   Ensemble(const EnsembleArguments& arguments, std::vector<Member> members)
-      : arguments_(arguments), members_(std::move(members)), ended_(members_.size()) {
+      : arguments_(arguments), members_(std::move(members)) {
     for (const Member& each : members_)
-      records_.push_back({.name = each.name, .net = net_of(each), .options = each.words});
+      all_.push_back({.name = each.name, .net = net_of(each), .options = each.words});
   }
 
   Status run() {
-    if (Status named = check_members(records_, "--members"); !named) {
+    if (Status named = check_members(all_, "--members"); !named) {
       named.error().kind = ErrorKind::usage;
       return named;
     }
     if (!arguments_.stop.empty()) OMNI_CHECK(rung_options(arguments_.stop, 0));
+    OMNI_CHECK(take_part());
+    if (members_.empty()) {
+      log::info("no member is in this part");
+      return {};
+    }
     if (!arguments_.stop.empty() || !arguments_.sweep.empty()) {
       std::vector<std::string> names;
       for (const Member& each : members_) names.push_back(each.name);
@@ -103,6 +108,25 @@ class Ensemble {
     const std::string& net = member.arguments.net.net;
     std::error_code ignored;
     return fs::exists(net, ignored) ? fs::absolute(net).string() : net;
+  }
+
+  // Leaves out the members of other processes.
+  Status take_part() {
+    OMNI_TRY(const MembersPart part, read_part(arguments_.part));
+    if (part.count > 1 && !arguments_.stop.empty())
+      return Error{ErrorKind::usage, "--stop " + arguments_.stop,
+                   "members of several processes cannot be compared while they train",
+                   "leave out --stop, or train all members in one process"};
+    std::vector<Member> own;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      are_own_.push_back(i % part.count == part.first);
+      if (!are_own_.back()) continue;
+      own.push_back(std::move(members_[i]));
+      records_.push_back(all_[i]);
+    }
+    members_ = std::move(own);
+    ended_.resize(members_.size());
+    return {};
   }
 
   Status settle() {
@@ -189,7 +213,9 @@ class Ensemble {
                      : ended_[i].error().kind == ErrorKind::diverged    ? MemberState::diverged
                                                                         : MemberState::dropped;
     }
-    return write_ensemble(folder(), records_);
+    for (std::size_t i = 0, own = 0; i < all_.size(); ++i)
+      if (are_own_[i]) all_[i] = records_[own++];
+    return update_ensemble(folder(), all_, are_own_);
   }
 
   void print() const {
@@ -260,6 +286,8 @@ class Ensemble {
   std::vector<Member> members_;
   std::vector<Status> ended_;  // by member: what its training returned
   std::vector<EnsembleMember> records_;
+  std::vector<EnsembleMember> all_;  // also the members of other processes
+  std::vector<bool> are_own_;        // by all_
   std::optional<SweepJudge> judge_;  // none: no member is compared
   std::deque<TrainCommand> trainings_;
 };

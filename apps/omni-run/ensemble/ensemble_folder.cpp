@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "runtime/files.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/shown_name.hpp"
+#include "scheduling/checkpoint/run_lock.hpp"
 
 namespace omni {
 namespace {
@@ -41,7 +44,8 @@ bool is_plain(const std::string& text, std::size_t longest) {
 }
 
 bool names_a_folder(const std::string& name) {
-  return is_plain(name, kLongestName) && name.front() != '.' && name != kEnsembleFile &&
+  const bool is_taken = name == kEnsembleFile || name == "rungs.json" || name == "lock";
+  return is_plain(name, kLongestName) && name.front() != '.' && !is_taken &&
          name.find('/') == name.npos;
 }
 
@@ -173,6 +177,27 @@ Result<std::vector<EnsembleMember>> read_ensemble(const fs::path& folder) {
   }
   OMNI_CHECK(check_members(members, where));
   return members;
+}
+
+Status update_ensemble(const fs::path& folder, const std::vector<EnsembleMember>& members,
+                       const std::vector<bool>& are_own) {
+  std::optional<RunLock> lock;
+  for (int tries = 0; !lock; ++tries) {
+    auto held = RunLock::acquire(folder);
+    if (held) {
+      lock.emplace(std::move(*held));
+    } else {
+      if (tries == 500) return held.error();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // others need less
+    }
+  }
+  std::vector<EnsembleMember> all = members;
+  if (const auto there = read_ensemble(folder);
+      there &&
+      std::ranges::equal(*there, members, {}, &EnsembleMember::name, &EnsembleMember::name))
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (!are_own[i]) all[i] = (*there)[i];
+  return write_ensemble(folder, all);
 }
 
 Status write_ensemble(const fs::path& folder, const std::vector<EnsembleMember>& members) {

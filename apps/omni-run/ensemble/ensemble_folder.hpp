@@ -47,6 +47,11 @@ Status check_members(const std::vector<EnsembleMember>& members, const std::stri
 // A folder that is not there, or has no ensemble.json, is ErrorKind::usage; a wrong file is
 // ErrorKind::data.
 Result<std::vector<EnsembleMember>> read_ensemble(const std::filesystem::path& folder);
+// Replaces those members in ensemble.json that `are_own` marks; the others stay as they are there.
+// Where there is no file of the same members, it writes all. Several processes may do so at once.
+Status update_ensemble(const std::filesystem::path& folder,
+                       const std::vector<EnsembleMember>& members,
+                       const std::vector<bool>& are_own);
 // Replaces ensemble.json as a whole. The folder must exist.
 Status write_ensemble(const std::filesystem::path& folder,
                       const std::vector<EnsembleMember>& members);

@@ -15,6 +15,7 @@
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/own_command.hpp"
+#include "runtime/slurm_job.hpp"
 
 namespace omni {
 namespace {
@@ -120,6 +121,31 @@ bool gives(const GivenOptions& given, const std::string& option) {
 }
 
 }  // namespace
+
+Result<MembersPart> read_part(const std::string& text) {
+  constexpr int kMostParts = 100'000;
+  std::string number = text, count;
+  std::string where = "--part " + text;
+  if (!text.empty()) {
+    const std::size_t slash = std::min(text.find('/'), text.size());
+    number = text.substr(0, slash);
+    count = text.substr(std::min(slash + 1, text.size()));
+  } else if (!slurm::array_task().empty() && !slurm::variable("SLURM_ARRAY_TASK_COUNT").empty()) {
+    const auto value = [](const char* name) { return number_in<int>(slurm::variable(name)); };
+    const auto task = value("SLURM_ARRAY_TASK_ID"), first = value("SLURM_ARRAY_TASK_MIN");
+    const int step = value("SLURM_ARRAY_TASK_STEP").value_or(1);
+    if (task && first && step > 0) number = std::to_string((*task - *first) / step + 1);
+    count = slurm::variable("SLURM_ARRAY_TASK_COUNT");
+    where = "SLURM_ARRAY_TASK_ID " + slurm::array_task();
+  } else {
+    return MembersPart{};
+  }
+  const auto parts = count_in(count, kMostParts);
+  const auto part = count_in(number, parts.value_or(kMostParts));
+  if (!parts || !part)
+    return Error{ErrorKind::usage, where, "names no part of the members", "--part 1/4, say"};
+  return MembersPart{static_cast<std::size_t>(*part) - 1, static_cast<std::size_t>(*parts)};
+}
 
 std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<Member>& members) {
   TrainArguments common;

@@ -15,6 +15,7 @@ struct EnsembleArguments {
   std::string share = "all";         // the samples: all, off
   int window = 64;                   // MiB
   std::string out;                   // run folder; "": by default
+  std::string part{};                // "1/4"; "": see read_part()
   std::vector<std::string> sweep{};  // see sweep_spec.hpp; empty: there is no sweep
   std::string stop{};                // "asha:100:3", "median:100"; "": no member is stopped
   std::vector<std::string> words{};  // of every training
@@ -39,15 +40,26 @@ void describe(auto& add, EnsembleArguments& ensemble) {
       "Whether samples are prepared once for all members that take the same, or by each member");
   add("--window MIB", &ensemble.window, {.check = range(1, 1 << 20), .shows_default = true},
       "Prepared samples that are kept for slower members");
+  add("--part NUMBER/COUNT", &ensemble.part, {.check = not_empty},
+      "Train only this part of the members, as in 1/4, where several processes share them; default "
+      "in a task of a Slurm array: its part");
   add("--out FOLDER", &ensemble.out, {.last_counts = true},
       "Run folder, with a folder for each member; default: omni-runs/ensemble");
 }
+
+// This process trains every count-th member, from the first one named.
+struct MembersPart {
+  std::size_t first = 0, count = 1;
+};
 
 struct Member {
   std::string name;
   std::vector<std::string> words;  // of its training, besides outputs
   TrainArguments arguments;
 };
+
+// Reads --part, or takes the part of the task in a Slurm array.
+Result<MembersPart> read_part(const std::string& text);
 
 // Reads the words of every training and of each member. What is wrong is printed; then the exit
 // code is returned.

@@ -119,6 +119,30 @@ TEST_F(EnsembleRuns, AMemberThatDivergesLeavesTheOthers) {
   EXPECT_EQ(omni_run(words("all")).exit_code, 6);
 }
 
+// As in a Slurm array, whose tasks share a run folder.
+TEST_F(EnsembleRuns, ProcessesShareTheMembers) {
+  const Finished first = omni_run(ensemble("parts") + Words{"--part", "1/3"});
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_TRUE(fs::exists(folder_ / "parts/small-1")) << "the first";
+  EXPECT_FALSE(fs::exists(folder_ / "parts/small-2")) << "of another part";
+  EXPECT_TRUE(fs::exists(folder_ / "parts/wide")) << "the fourth";
+  setenv("SLURM_ARRAY_TASK_ID", "6", 1);
+  setenv("SLURM_ARRAY_TASK_MIN", "4", 1);
+  setenv("SLURM_ARRAY_TASK_STEP", "2", 1);
+  setenv("SLURM_ARRAY_TASK_COUNT", "3", 1);
+  const Finished second = omni_run(ensemble("parts"));
+  for (const char* each : {"ID", "MIN", "STEP", "COUNT"})
+    unsetenv((std::string("SLURM_ARRAY_TASK_") + each).c_str());
+  ASSERT_EQ(second.exit_code, 0) << second.errors;
+  std::vector<std::string> states;
+  const auto record = nlohmann::json::parse(get(folder_ / "parts/ensemble.json"));
+  for (const auto& member : record["members"]) states.push_back(member["state"]);
+  EXPECT_EQ(states, (Words{"finished", "finished", "running", "finished"})) << "not yet the third";
+  const Finished empty = omni_run(ensemble("parts") + Words{"--part", "5/5"});
+  EXPECT_EQ(empty.exit_code, 0);
+  EXPECT_NE(empty.errors.find("no member is in this part"), std::string::npos) << empty.errors;
+}
+
 TEST_F(EnsembleRuns, RefusesWhatAMemberCannotHave) {
   const std::string net = "--net " + file("small.cfg");
   const struct {
@@ -136,6 +160,8 @@ TEST_F(EnsembleRuns, RefusesWhatAMemberCannotHave) {
       {net, {"--resume", "some-checkpoint"}, "each member has checkpoints of its own"},
       {net, {"--net", file("small.cfg") + ":0"}, "is no number of members"},
       {net, {"--share", "some"}, "--share"},
+      {net, {"--part", "3/2"}, "--part 3/2: names no part"},
+      {net, {"--part", "1/2", "--stop", "asha"}, "cannot be compared while they train"},
   };
   for (const auto& each : kCases) {
     put(folder_ / "members", each.line);
