@@ -24,12 +24,49 @@ std::string simulated(double seconds) {
   return perf::shown(seconds, perf::Format::seconds) + " simulated";
 }
 
-Progress::Progress(bool quiet, bool in_company)
-    : quiet_(quiet), terminal_(!in_company && isatty(STDERR_FILENO) != 0) {
+namespace {
+
+constexpr auto kBetweenDraws = std::chrono::milliseconds(100);
+
+int terminal_width() {
   winsize size{};
-  if (terminal_ && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    width_ = size.ws_col;
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
+
+void draw(const std::string& text, int width) {
+  fmt::print(stderr, "\r{}\x1b[K",
+             text.substr(0, static_cast<std::size_t>(std::max(1, width - 1))));
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+void CommonLine::show(const std::string& training, const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  auto own = std::ranges::find(texts_, training, &std::pair<std::string, std::string>::first);
+  if (own == texts_.end()) own = texts_.insert(own, {training, ""});
+  own->second = text;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - drawn_ < kBetweenDraws) return;
+  drawn_ = now;
+  std::string line;
+  for (const auto& [name, shown] : texts_)
+    line += fmt::format("{}{} {}", line.empty() ? "" : " | ", name, shown);
+  draw(line, terminal_width());
+  is_open_ = true;
+}
+
+void CommonLine::finish() {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(is_open_, false)) std::fputc('\n', stderr);
+}
+
+Progress::Progress(bool quiet, CommonLine* common, std::string name)
+    : quiet_(quiet),
+      terminal_(isatty(STDERR_FILENO) != 0),
+      common_(common),
+      name_(std::move(name)),
+      width_(terminal_ ? terminal_width() : 80) {}
 
 std::string Progress::bar(const StepReport& report) const {
   std::string facts = fmt::format("epoch {:.2f} loss {:.3f} acc {:.1f}% rate {:.2g} {:.0f} img/s",
@@ -50,21 +87,23 @@ std::string Progress::bar(const StepReport& report) const {
 }
 
 void Progress::iteration(const StepReport& report) {
-  if (!quiet_ && terminal_ && is_time(report.iteration == report.iterations)) redraw(bar(report));
+  if (quiet_ || !terminal_ || !is_time(report.iteration == report.iterations)) return;
+  if (common_ == nullptr) return redraw(bar(report));
+  const std::uint64_t all = report.iterations;
+  common_->show(name_, fmt::format("{}{} {:.3f}", report.iteration,
+                                   all > 0 ? fmt::format("/{}", all) : "", report.average_loss));
 }
 
 // Returns true a few times a second.
 bool Progress::is_time(bool last) {
   const auto now = std::chrono::steady_clock::now();
-  if (now - drawn_ < std::chrono::milliseconds(100) && !last) return false;
+  if (now - drawn_ < kBetweenDraws && !last) return false;
   drawn_ = now;
   return true;
 }
 
 void Progress::redraw(const std::string& text) {
-  fmt::print(stderr, "\r{}\x1b[K",
-             text.substr(0, static_cast<std::size_t>(std::max(1, width_ - 1))));
-  std::fflush(stderr);
+  draw(text, width_);
   open_line_ = true;
 }
 
@@ -114,6 +153,7 @@ std::string tested(const Tally& tally, int classes) {
 }
 
 void Progress::finish_line() {
+  if (common_ != nullptr) common_->finish();
   if (std::exchange(open_line_, false)) std::fputc('\n', stderr);
 }
 

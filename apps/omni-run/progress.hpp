@@ -3,16 +3,34 @@
 #pragma once
 
 #include <chrono>
+#include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "scheduling/training/step_report.hpp"
 
 namespace omni {
 
+// The line that shows on a terminal how far several trainings are, which run at the same time.
+class CommonLine {
+ public:
+  // Puts the text of a training into the line, and redraws it a few times a second.
+  void show(const std::string& training, const std::string& text);
+  void finish();  // so that other output starts on a line of its own
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<std::string, std::string>> texts_;  // by training
+  bool is_open_ = false;
+  std::chrono::steady_clock::time_point drawn_{};
+};
+
 class Progress {
  public:
-  // `in_company`: other trainings print at the same time, so no line is redrawn.
-  explicit Progress(bool quiet, bool in_company = false);
+  // `common`: the line of all trainings in this process, among which this one has the name; null:
+  // there is no other.
+  explicit Progress(bool quiet, CommonLine* common = nullptr, std::string name = "");
 
   void iteration(const StepReport& report);  // redraws the bar, a few times a second
   void step(const StepReport& report);       // prints a line on a pipe
@@ -30,7 +48,9 @@ class Progress {
   bool is_time(bool last);
   void redraw(const std::string& text);
   bool quiet_, terminal_;
-  int width_ = 80;  // columns of the terminal
+  CommonLine* common_;
+  std::string name_;
+  int width_;  // columns of the terminal
   bool open_line_ = false;
   std::size_t tenths_ = 0;  // number of tenths that are printed
   std::chrono::steady_clock::time_point drawn_{};

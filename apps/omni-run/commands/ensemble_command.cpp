@@ -94,6 +94,7 @@ class Ensemble {
       for (std::size_t i = 0; i < members_.size(); ++i)
         threads.emplace_back([this, i] { train(i); });
     }
+    shared.progress.finish();
     for (const SharedStream& stream : shared.streams())
       log::info("shared samples: {} prepared, {:.0f} MiB for the window", stream.prepared(),
                 static_cast<double>(stream.bytes()) / 0x1p20);
@@ -158,7 +159,7 @@ class Ensemble {
           return judge_->pilot(member);
         };
       Status prepared =
-          trainings_.emplace_back(each.arguments, &shared, std::move(pilot)).prepare();
+          trainings_.emplace_back(each.arguments, &shared, each.name, std::move(pilot)).prepare();
       if (!prepared) {
         prepared.error().where = each.name + ": " + prepared.error().where;
         return prepared;

@@ -202,7 +202,7 @@ std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<M
     const log::Name name(each.where);
     GivenOptions together;
     if (const auto code = read_options(table_of(member.arguments), words, together)) return code;
-    member.arguments.common = {};
+    member.arguments.common = {.quiet = ensemble.common.quiet};
   }
   return std::nullopt;
 }

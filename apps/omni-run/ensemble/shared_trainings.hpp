@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/omni-run/arguments.hpp"
+#include "apps/omni-run/progress.hpp"
 #include "layers/net.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/feed/shared_stream.hpp"
@@ -34,6 +35,7 @@ class SharedTrainings {
   bool takes_check_of(const DatasetPair& data);
 
   const Session& session;
+  CommonLine progress{};
   std::size_t planned_bytes = 0;  // main memory of the trainings so far
 
  private:

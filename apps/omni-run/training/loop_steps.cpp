@@ -185,6 +185,7 @@ Status TrainCommand::train() {
   log::info("memory: {:.0f} MiB at most", static_cast<double>(peak_resident_memory()) / 0x1p20);
   if (const auto seconds = trainer.simulated_seconds())
     log::info("virtual clock: {}", simulated(*seconds));
+  if (shared_ != nullptr) return {};  // all trainings have one table
   if (arguments_.common.json)
     print_summary();
   else if (arguments_.common.quiet && last_)

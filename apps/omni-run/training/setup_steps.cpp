@@ -42,6 +42,14 @@ bool is_weights_file(const std::filesystem::path& path) {
 
 }  // namespace
 
+TrainCommand::TrainCommand(TrainArguments arguments, SharedTrainings* shared,
+                           const std::string& name,
+                           std::function<std::unique_ptr<Pilot>()> make_pilot)
+    : arguments_(std::move(arguments)),
+      shared_(shared),
+      make_pilot_(std::move(make_pilot)),
+      progress_(arguments_.common.quiet, shared != nullptr ? &shared->progress : nullptr, name) {}
+
 Status TrainCommand::run() {
   OMNI_CHECK(prepare());
   return arguments_.dry_run ? Status() : train();

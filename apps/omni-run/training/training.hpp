@@ -28,14 +28,11 @@ class SharedTrainings;
 
 class TrainCommand {
  public:
-  // `shared`: the training is one of several in this process; null: it is alone.
+  // `shared`: the training is one of several in this process, of this name; null: it is alone.
   // `make_pilot`: PilotOptions::make_another.
   explicit TrainCommand(TrainArguments arguments, SharedTrainings* shared = nullptr,
-                        std::function<std::unique_ptr<Pilot>()> make_pilot = {})
-      : arguments_(std::move(arguments)),
-        shared_(shared),
-        make_pilot_(std::move(make_pilot)),
-        progress_(arguments_.common.quiet, shared != nullptr) {}
+                        const std::string& name = "",
+                        std::function<std::unique_ptr<Pilot>()> make_pilot = {});
   Status run();
   // The two halves of run(): all before the first mini-batch; all from there on. Trainings that
   // share samples join the stream in between, when all are prepared.
