@@ -241,7 +241,7 @@ Status Guard::end(Trainer& training) {
   if (best == &last) return {};
   training.warn(fmt::format("the loss rises at the end: the parameters are those of iteration {}",
                             best->state().iteration));
-  training.state().saved_at.reset();
+  training.changed_result();
   return {};
 }
 
