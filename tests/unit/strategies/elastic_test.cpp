@@ -65,6 +65,7 @@ TEST(BatchScaling, grows_by_a_step_for_each_update_ahead_within_its_bounds) {
   EXPECT_EQ(scaling.next(32, 3), 44);
   EXPECT_EQ(scaling.next(32, -3), 20);
   EXPECT_EQ(scaling.next(32, 0.6), 34) << "in units";
+  EXPECT_EQ(scaling.next(32, 0.8), 36) << "the nearest one";
   EXPECT_EQ(scaling.next(32, 20), 64);
   EXPECT_EQ(scaling.next(32, -20), 8);
 }
