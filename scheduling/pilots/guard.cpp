@@ -6,7 +6,9 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/communicator/ranks.hpp"
 #include "scheduling/groups/rank_sums.hpp"
+#include "scheduling/pilots/health/health_check.hpp"
 #include "scheduling/pilots/health/inspection.hpp"
 #include "scheduling/pilots/registry.hpp"
 #include "scheduling/pilots/saved_numbers.hpp"
@@ -15,8 +17,9 @@ namespace omni {
 namespace {
 
 constexpr int kKept = 2, kSnapshots = kKept + 1;
-// The first of the saved numbers. In checkpoints of older versions it is the share, at most 1.
-constexpr double kLayout = 2;
+// The first of the saved numbers. Checkpoints with kBefore lack the last number. In older ones the
+// first is the share, at most 1.
+constexpr double kLayout = 3, kBefore = 2;
 // A window of losses, which are judged together, covers at least so many samples and losses.
 constexpr std::uint64_t kSamples = 1024, kLosses = 16;
 // From one snapshot to the next there are so many windows, or 1 / kPart of the iterations done.
@@ -32,6 +35,12 @@ constexpr double kSmallestShare = 1e-4;
 std::size_t window_of(const ComputeGroups& groups) {
   const std::uint64_t batch = groups.net().options().batch;
   return std::max({kLosses, kSamples / batch, static_cast<std::uint64_t>(groups.count())});
+}
+
+// Nothing: no layer is dead, or there are several ranks, of which none sees all samples.
+Result<std::optional<Finding>> dead_layer(Trainer& training) {
+  if (ranks::several()) return std::optional<Finding>();
+  return find_dead_layer(training);
 }
 
 const PilotRegistration guard_registration(
@@ -66,8 +75,10 @@ Status Guard::watch(Trainer& training, std::span<const double> saved) {
   window_ = window_of(groups);
   watch_.emplace(window_, std::log(groups.net().classes()));
   share_ = first_share(groups.count());
-  if (!saved.empty() && saved.front() == kLayout) return go_on(training, saved);
+  if (!saved.empty() && saved.front() >= kBefore) return go_on(training, saved);
   if (!saved.empty()) OMNI_CHECK(go_on_from_older(saved));
+  OMNI_TRY(const std::optional<Finding> dead, dead_layer(training));
+  dead_at_start_ = dead.has_value();
   OMNI_CHECK(keep(training));
   sure_ = latest_;
   if (next_ <= training.state().iteration) rest_later(training.state().iteration);
@@ -92,6 +103,7 @@ Status Guard::go_on(const Trainer& training, std::span<const double> saved) {
     good->watch.restore(read.watch());
     good->level = read.mean();
   }
+  if (saved.front() != kBefore) dead_at_start_ = read.between(0, 1) != 0;
   return read.status(name());
 }
 
@@ -118,6 +130,7 @@ std::vector<double> Guard::numbers() const {
     append(all, good->watch.state());
     append(all, good->level);
   }
+  all.push_back(dead_at_start_ ? 1 : 0);
   return all;
 }
 
@@ -154,6 +167,14 @@ Status Guard::rested(Trainer& training) {
   const std::uint64_t iteration = training.state().iteration;
   if (!watch_) return begin(training, {});
   if (iteration < next_) return {};
+  if (watch_->near_chance() && !dead_at_start_) {
+    OMNI_TRY(const std::optional<Finding> dead, dead_layer(training));
+    if (dead) {
+      OMNI_TRY(const bool restored,
+               go_back(training, {ErrorKind::diverged, dead->where, dead->what, ""}));
+      if (restored) return {};
+    }
+  }
   if (watch_->good()) {
     sure_ = std::exchange(latest_, {});
     OMNI_CHECK(keep(training));
@@ -241,7 +262,7 @@ Status Guard::end(Trainer& training) {
   if (best == &last) return {};
   training.warn(fmt::format("the loss rises at the end: the parameters are those of iteration {}",
                             best->state().iteration));
-  training.state().saved_at.reset();
+  training.changed_result();
   return {};
 }
 

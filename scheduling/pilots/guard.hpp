@@ -3,7 +3,8 @@
 // (groups/momentum.hpp). Without staleness and with momentum 0.9 the bound is 38 over the
 // curvature. So a rate that suits one group can be far too large for several, and the curvature is
 // not known in advance. The training begins with a share of the rate, which doubles unless the loss
-// rises. When the loss rises, Guard restores the last good parameters and halves the share.
+// rises. When the loss rises, Guard restores the last good parameters and halves the share. It does
+// the same when, near the loss of guessing, the outputs of a layer are the same for all samples.
 #pragma once
 
 #include <memory>
@@ -72,6 +73,7 @@ class Guard : public Pilot {
   std::optional<LossWatch> watch_{};            // none: there was only one group so far
   std::optional<GoodState> sure_{}, latest_{};  // none: as for watch_; sure_ is the older one
   bool returned_ = false;                       // latest_ was restored since it was taken
+  bool dead_at_start_ = false;  // a layer's outputs were the same for all samples from the start on
 };
 
 }  // namespace omni

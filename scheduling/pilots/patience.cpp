@@ -1,6 +1,8 @@
 // The pilot of --patience-tests N ends a training when the test accuracy has not risen for N tests.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "scheduling/pilots/registry.hpp"
 #include "scheduling/pilots/saved_numbers.hpp"
 #include "scheduling/training/trainer.hpp"
@@ -33,8 +35,8 @@ class Patience : public Pilot {
   std::vector<double> numbers() const override { return {best_, static_cast<double>(in_vain_)}; }
 
  private:
-  Status end_if_due(Trainer& training) const {
-    if (in_vain_ < tests_) return {};
+  Status end_if_due(Trainer& training) {
+    if (in_vain_ < tests_ || std::exchange(ended_, true)) return {};
     training.say(
         fmt::format("patience: the test accuracy has not risen above {:.2f} % for {} tests",
                     100 * best_, in_vain_));
@@ -45,6 +47,7 @@ class Patience : public Pilot {
   std::uint64_t tests_;
   double best_ = -1;           // accuracy; -1: none yet
   std::uint64_t in_vain_ = 0;  // tests since the best one
+  bool ended_ = false;         // by this pilot
 };
 
 constexpr DeclaredOption kPatienceTests{

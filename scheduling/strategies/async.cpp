@@ -72,13 +72,16 @@ const StrategyRegistration sync_registration(
     {.name = "sync",
      .summary = "one group: all workers share each mini-batch",
      .most_groups = 1,
+     .usual_groups = 1,
      .saved_as = "async",
      .make = [](const StrategyOptions&) { return async(Asynchrony::reproducible); }});
 
 const StrategyRegistration async_registration(
     {.name = "async",
      .summary = "groups update one model as their gradients arrive, with compensated momentum",
-     .uses = {"--async", "--momentum-compensation", "--fc", "--cold-start", "--guard"},
+     .uses = {"--async", "--momentum-compensation", "--fc", "--cold-start", "--guard", "--auto",
+              "--groups auto"},
+     .usual_groups = 1,
      .make = [](const StrategyOptions& options) {
        return async(options.in_order ? Asynchrony::reproducible
                                      : options.asynchrony.value_or(Asynchrony::free),

@@ -55,16 +55,17 @@ void Averaging::contribute(int group, std::span<const std::size_t> numbers) {
 }
 
 // With SMA the average has already followed the models, unless they never met.
-void Averaging::conclude() {
+bool Averaging::conclude() {
   const bool open =
       std::ranges::any_of(progress_, [](const Progress& group) { return group.since_meeting > 0; });
-  if (!open || (options_.pulls && meetings_ > 0)) return;
+  if (!open || (options_.pulls && meetings_ > 0)) return false;
   std::vector<std::size_t> all(params(0).size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   for (int group = 0; group < count(); ++group)
     if (groups_.is_here(group) && may_begin(group))  // otherwise it has contributed already
       contribute(group, all);
   meet();
+  return true;
 }
 
 void Averaging::end(const GroupUpdate& update) {

@@ -37,7 +37,7 @@ class Averaging final : public Strategy {
     if (!options_.pulls && meets(update)) contribute(update.batch.group, stepped);
   }
   void end(const GroupUpdate& update) override;
-  void conclude() override;
+  bool conclude() override;
   std::vector<StrategyFigure> figures(int) const override { return {{"meetings", meetings_}}; }
 
  protected:

@@ -90,9 +90,11 @@ void Elastic::meet_at_rest() {
   ++meetings_;
 }
 
-void Elastic::conclude() {
-  if (std::ranges::any_of(members_, [](const Member& member) { return member.updates > 0; }))
-    meet_at_rest();
+bool Elastic::conclude() {
+  const bool open =
+      std::ranges::any_of(members_, [](const Member& member) { return member.updates > 0; });
+  if (open) meet_at_rest();
+  return open;
 }
 
 std::vector<double> Elastic::numbers() const {

@@ -42,7 +42,7 @@ class Elastic final : public Strategy {
     return (samples / options_.mega_batch + 1) * options_.mega_batch;
   }
   void meet_at_rest() override;
-  void conclude() override;
+  bool conclude() override;
   std::vector<StrategyFigure> figures(int) const override { return {{"meetings", meetings_}}; }
 
  protected:

@@ -64,4 +64,9 @@ const OptionUse* find_use(const StrategyType& type, std::string_view option) {
   return found == type.options.end() ? nullptr : &*found;
 }
 
+bool uses(const StrategyType& type, std::string_view option) {
+  return find_use(type, option) != nullptr ||
+         std::ranges::find(type.uses, option) != type.uses.end();
+}
+
 }  // namespace omni

@@ -47,11 +47,14 @@ struct GroupSizes {
 
 struct StrategyType {
   std::string_view name, summary;
-  std::vector<OptionUse> options{};      // its own
-  std::vector<std::string_view> uses{};  // options of omni-run for groups: "--async"
+  std::vector<OptionUse> options{};  // its own
+  // Options of omni-run for groups: "--async". With "--momentum-compensation" the momentum is
+  // compensated by default, and with "--guard" the pilot of this name steers the training.
+  std::vector<std::string_view> uses{};
   GroupModels models = GroupModels::one;
   int least_groups = 1;  // fewer groups train as `sync` does
   int most_groups = kMostGroups;
+  int usual_groups = 0;         // by default; 0: as many as workers that compute
   Meetings meetings{};          // by default
   bool grows = false;           // --groups auto finds the number of groups while training
   std::string_view saved_as{};  // name in checkpoints; "": `name`
@@ -75,5 +78,7 @@ MakeStrategy make_strategy(const StrategyType& type, StrategyOptions options);
 // Returns the options of all strategies, each once: those of the last strategy first.
 std::vector<const DeclaredOption*> strategy_options();
 const OptionUse* find_use(const StrategyType& type, std::string_view option);  // null: none
+// True: the option is one of the strategy's `options` or `uses`.
+bool uses(const StrategyType& type, std::string_view option);
 
 }  // namespace omni

@@ -90,8 +90,8 @@ class Strategy {
   virtual std::uint64_t next_rest(std::uint64_t /*samples*/) const { return UINT64_MAX; }
   virtual void meet_at_rest() {}
   // Called after the last checkpoint: merges the groups' changes since the last meeting into the
-  // model that is tested.
-  virtual void conclude() {}
+  // model that is tested. True: there were any.
+  virtual bool conclude() { return false; }
 
   StrategyState state() const { return {name(), numbers()}; }
   // Ignores the state if it is of another strategy or another number of groups.

@@ -74,9 +74,11 @@ Status Trainer::run() {
   if (!complete) return stopped_after(state_.iteration);
   OMNI_CHECK(Status(ended));
   start_loop();
-  Status concluded = loop_->conclude();
+  const Result<bool> changed = loop_->conclude();
   loop_.reset();
-  return concluded;
+  if (!changed) return changed.error();
+  evaluated_ = evaluated_ && !*changed;
+  return {};
 }
 
 // Pilots see the made-up evaluation after their state is restored.
@@ -106,6 +108,7 @@ Status Trainer::train() {
   if (rest_is_due()) OMNI_CHECK(ask_pilots([this](Pilot& pilot) { return pilot.rested(*this); }));
   while (!finished() && !must_stop()) {
     start_loop();
+    evaluated_ = false;
     training_time_.start();
     Status trained = loop_->train_until(next_stop());
     training_time_.pause();
@@ -121,7 +124,7 @@ Status Trainer::train() {
       return every != 0 && state_.samples % samples_of(every) == 0;
     };
     // A checkpoint that is saved before an evaluation records that the evaluation is due. The
-    // caller does the last evaluation.
+    // caller does the last evaluation, unless a pilot ends the training with this one.
     const bool at_end = state_.samples == samples_of(options_.iterations);
     state_.owes_evaluation = test_ != nullptr && (due(options_.evaluate_every) || at_end);
     if (due(options_.checkpoint_every) && !at_end) save_in_passing();
@@ -196,7 +199,9 @@ Status Trainer::ask_pilots(const std::function<Status(Pilot&)>& what) {
       if (done.error().kind == ErrorKind::interrupted) OMNI_CHECK(save());
       return done;
     }
-  return state_.iteration != before ? catch_up(before) : Status();
+  if (state_.iteration == before) return {};
+  evaluated_ = false;
+  return catch_up(before);
 }
 
 // Saves and evaluates once if that was due after `before`: in iterations that a pilot trained, or
@@ -335,6 +340,7 @@ Result<Tally> Trainer::evaluate(DataFeed& test, const UseOutputs& use) {
 
 Status Trainer::evaluate_now() {
   OMNI_CHECK(wait_for_tasks());
+  if (evaluated_) return {};
   state_.owes_evaluation = test_ != nullptr;
   if (test_ == nullptr) return {};
   Result<Tally> tally = evaluate(*test_);
@@ -344,6 +350,7 @@ Status Trainer::evaluate_now() {
     return std::move(tally.error());
   }
   state_.owes_evaluation = false;
+  evaluated_ = true;
   evaluation_ = EvaluationReport{report_, *tally};
   if (events_.on_evaluation) events_.on_evaluation(*evaluation_);
   for (Pilot* pilot : std::span(pilots_).first(begun_))

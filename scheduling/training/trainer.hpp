@@ -64,7 +64,8 @@ class Trainer {
 
   // Trains to the end. After a stop request it finishes the iterations under way, saves, and
   // returns ErrorKind::interrupted. It also finishes them when the training diverges. To evaluate
-  // the result, the caller calls evaluate_now().
+  // the result, the caller calls evaluate_now(). It does nothing if a pilot ended the training with
+  // an evaluation and the parameters are still the same.
   Status run();
   Status evaluate_now();
 
@@ -94,6 +95,11 @@ class Trainer {
   }
   Status keep_as_best();             // saves a checkpoint first
   void end_here() { ends_ = true; }  // the training is complete
+  // Says that a pilot has changed the parameters of a complete training.
+  void changed_result() {
+    state_.saved_at.reset();
+    evaluated_ = false;
+  }
   void add_seconds(double seconds) { seconds_before_ += seconds; }
 
  private:
@@ -138,6 +144,7 @@ class Trainer {
   bool ends_ = false;                 // a pilot said that the training is complete
   bool pilot_asked_ = false;          // a pilot advised Advice::rest
   bool some_rank_stops_ = false;
+  bool evaluated_ = false;    // the present parameters are evaluated
   std::uint64_t started_at_;  // iteration
   StepReport report_;
   std::optional<EvaluationReport> evaluation_;  // the last one

@@ -92,9 +92,10 @@ void TrainingLoop::note() {
   state_.arrivals->machine = options_.clock->machine();
 }
 
-Status TrainingLoop::conclude() {
-  strategy_->conclude();
-  return wait_for_tasks();
+Result<bool> TrainingLoop::conclude() {
+  const bool changed = strategy_->conclude();
+  OMNI_CHECK(wait_for_tasks());
+  return changed;
 }
 
 Status TrainingLoop::train_to(std::uint64_t sample) {

@@ -51,7 +51,7 @@ class TrainingLoop {
   Status train_to(std::uint64_t sample);
   // Copies the state of the strategy and of the virtual clock to the training's state.
   void note();
-  Status conclude();  // see Strategy::conclude()
+  Result<bool> conclude();  // see Strategy::conclude()
 
   const Strategy& strategy() const { return *strategy_; }
   const SolverOptions& solver() const { return options_.solver; }

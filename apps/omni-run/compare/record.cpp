@@ -42,7 +42,7 @@ Result<NamedStrategy> parse_strategy(std::string_view text) {
   if (given && type->most_groups == 1)
     return refused_strategy(text, "has no groups to count", std::string(name));
   // Other strategies use as many groups as there are workers.
-  if (!given && type->most_groups > 1 && type->models == GroupModels::one)
+  if (!given && type->most_groups > 1 && type->usual_groups == 1)
     return refused_strategy(text, "lacks its number of groups", fmt::format("{}:4", name));
   if (!given) return NamedStrategy{std::string(name), words_of(name, {})};
   const auto groups = count_in(text.substr(colon + 1), kMostGroups);

@@ -55,7 +55,8 @@ Status check_adam(const GroupArguments& groups, const StrategyType& strategy,
        {groups.planned, "--groups auto",
         "it needs a momentum that can be compensated, which Adam does not have",
         "give a number, or --set adam=0"},
-       {groups.count.value_or(1) > 1 && groups.strategy_options.compensation != Compensation::off,
+       {groups.count.value_or(1) > 1 && uses(strategy, "--momentum-compensation") &&
+            groups.strategy_options.compensation != Compensation::off,
         "--groups", "Adam has no momentum that could be compensated for the groups' asynchrony",
         "--momentum-compensation off lets it be, --set adam=0 trains with momentum"}});
 }
@@ -174,8 +175,13 @@ std::vector<std::string_view> given_for_groups(const GroupArguments& arguments) 
   return given;
 }
 
+bool is_guarded(const StrategyType& strategy, const GroupArguments& arguments) {
+  return uses(strategy, "--guard") && arguments.guard.value_or(true);
+}
+
 void warn_about_groups(const ComputeGroups& groups, const GroupArguments& arguments,
-                       const SolverOptions& solver, std::uint64_t iterations) {
+                       const StrategyType& strategy, const SolverOptions& solver,
+                       std::uint64_t iterations) {
   if (arguments.automatic) return;
   if (groups.count() == 1) {
     if (arguments.planned) return;  // the options were meant for several groups
@@ -184,17 +190,19 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
       log::warn("{}: no effect with one compute group (--groups 2, say)", fmt::join(useless, ", "));
     return;
   }
-  warn_about_momentum(groups, arguments, static_cast<double>(solver.momentum));
-  if (arguments.guard.value_or(true))
+  if (uses(strategy, "--momentum-compensation"))
+    warn_about_momentum(groups, arguments, static_cast<double>(solver.momentum));
+  if (is_guarded(strategy, arguments))
     log::info(
         "guard: starts with {:.2g} of the learning rate, doubles it up to the given one, halves it "
         "when the loss rises (--guard off: always the given one)",
         Guard::first_share(groups.count()));
-  if (!groups.has_replicated_phase())
+  if (uses(strategy, "--fc") && !groups.has_replicated_phase())
     log::warn(
         "all layers are fully connected and merged: groups take turns and gain nothing "
         "(--fc replicated gives each group a copy)");
-  if (arguments.strategy_options.asynchrony == Asynchrony::free &&
+  if (strategy.models == GroupModels::one &&
+      arguments.strategy_options.asynchrony == Asynchrony::free &&
       groups.net().options().subdivisions > 1)
     log::warn("--async free: with subdivisions groups still take turns");
   if (arguments.cold_start > 0 && iterations > 0 && arguments.cold_start >= iterations)

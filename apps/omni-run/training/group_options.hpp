@@ -50,9 +50,13 @@ Status require_group_scheduler(const std::string& scheduler);
 // Returns the given options that a strategy may use and does not declare, like "--async".
 std::vector<std::string_view> given_for_groups(const GroupArguments& arguments);
 
+// True: the pilot `guard` steers the training of several groups.
+bool is_guarded(const StrategyType& strategy, const GroupArguments& arguments);
+
 // Warns of options that cannot be satisfied or have no effect.
 void warn_about_groups(const ComputeGroups& groups, const GroupArguments& arguments,
-                       const SolverOptions& solver, std::uint64_t iterations);
+                       const StrategyType& strategy, const SolverOptions& solver,
+                       std::uint64_t iterations);
 
 // Assigns workers to every group and prints them.
 Status assign_workers(ComputeGroups& groups, const GroupArguments& arguments, GroupModels models,

@@ -123,7 +123,7 @@ PilotOptions TrainCommand::pilot_options() {
   const GroupArguments& groups = arguments_.groups;
   return {.automatic = groups.automatic,
           .grows = strategy_.grows,
-          .guard = strategy_.type->models == GroupModels::one && groups.guard.value_or(true),
+          .guard = is_guarded(*strategy_.type, groups),
           .strict = arguments_.net.strict,
           .health = !ranks::several(),
           .cold_start = groups.cold_start,

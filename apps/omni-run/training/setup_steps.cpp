@@ -244,16 +244,14 @@ Status TrainCommand::settle_groups() {
   OMNI_CHECK(strategy_.grows
                  ? require_group_scheduler(session_->scheduler())
                  : assign_workers(this->groups(), groups, strategy_.type->models, *session_));
-  if (strategy_.type->models == GroupModels::one)
-    warn_about_groups(this->groups(), groups, spec_.solver, iterations_);
-  else
-    log::info("strategy: {}", strategy_.type->name);
+  const StrategyType& type = *strategy_.type;
+  if (&type != &usual_strategy(true) && &type != &usual_strategy(false))
+    log::info("strategy: {}", type.name);
+  warn_about_groups(this->groups(), groups, type, spec_.solver, iterations_);
   return {};
 }
 
 void TrainCommand::make_training() {
-  StrategyChoice choice = strategy_;
-  if (choice.type->models == GroupModels::one) choice.options.asynchrony = asynchrony_;
   SharedStream* const stream = shared_ == nullptr
                                    ? nullptr
                                    : shared_->stream(*data_, {.seed = data_seed_.value_or(seed_),
@@ -265,7 +263,7 @@ void TrainCommand::make_training() {
                                  .seed = seed_,
                                  .data_seed = data_seed_,
                                  .stream = stream,
-                                 .strategy = choice.make(),
+                                 .strategy = strategy_.make(),
                                  .pilots = pilot_options(),
                                  .length = lengths(),
                                  .events = events()},

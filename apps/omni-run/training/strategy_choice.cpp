@@ -17,10 +17,6 @@ Error refusal(std::string_view option, std::string what, std::string todo) {
 
 // Refuses options that belong to other strategies.
 Status check_options(const StrategyType& type, const GroupArguments& groups) {
-  const auto uses = [](const StrategyType& any, std::string_view option) {
-    return find_use(any, option) != nullptr ||
-           std::ranges::find(any.uses, option) != any.uses.end();
-  };
   std::vector<std::string_view> given = given_for_groups(groups);
   for (const auto& [name, value] : groups.strategy_options.own.by_name)
     if (value.given()) given.push_back(name);
@@ -38,16 +34,15 @@ Status check_options(const StrategyType& type, const GroupArguments& groups) {
 Status check_combination(const StrategyType& type, const TrainArguments& arguments) {
   const GroupArguments& groups = arguments.groups;
   const std::string name = fmt::format("--strategy {}", type.name);
-  const bool several = type.models != GroupModels::one;
   const std::string most = fmt::format("has {} group at most", type.most_groups);
-  return first_of({{several && groups.automatic, name,
-                    "--auto searches for asynchronous groups only", "leave one of them out"},
-                   {several && !type.grows && groups.planned, name,
-                    "--groups auto is for async and sma only", "give a number"},
-                   {groups.count.value_or(1) > type.most_groups, name, most.c_str(),
+  return first_of({{groups.count.value_or(1) > type.most_groups, name, most.c_str(),
                     "leave out --groups, or name another strategy"},
                    {type.most_groups == 1 && (groups.automatic || groups.planned), name,
-                    "its number of groups is 1", "leave it out"}});
+                    "its number of groups is 1", "leave it out"},
+                   {groups.automatic && !uses(type, "--auto"), name,
+                    "--auto searches for asynchronous groups only", "leave one of them out"},
+                   {groups.planned && !type.grows && !uses(type, "--groups auto"), name,
+                    "--groups auto is for async and sma only", "give a number"}});
 }
 
 }  // namespace
@@ -88,7 +83,7 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
     groups.planned = false;
     groups.count = std::clamp(kMostPerDevice * workers, choice.type->least_groups, kMostGroups);
   }
-  if (chosen && choice.type->models != GroupModels::one && !groups.count)
+  if (chosen && choice.type->usual_groups == 0 && !groups.count)
     groups.count = std::clamp(workers, choice.type->least_groups, kMostGroups);
   if (groups.count.value_or(1) < choice.type->least_groups) {
     log::info("--strategy {} with one group is plain training: sync", choice.type->name);

@@ -36,13 +36,6 @@ double fastest(std::span<const double> ends, std::size_t part) {
 // Returns the iterations of a part, in which every group has at least one turn.
 std::size_t part_for(int groups) { return std::max(8, groups); }
 
-// True: the last losses are surely, and by more than 5 %, above `others` on the same mini-batches.
-bool surely_above(std::span<const double> losses, std::span<const double> others) {
-  LossMean gap;
-  for (std::size_t i = 0; i < losses.size(); ++i) gap.add(losses[i] - others[i]);
-  return gap.mean > 0.05 * mean_of(others).mean && gap.mean > 4 * gap.error();
-}
-
 nlohmann::ordered_json line_of(const Trial& trial, std::uint64_t iteration) {
   nlohmann::ordered_json line{{"iteration", iteration},
                               {"trial", trial.number},
@@ -63,6 +56,17 @@ nlohmann::ordered_json line_of(const Trial& trial, std::uint64_t iteration) {
 }
 
 }  // namespace
+
+bool may_be_behind(double step, double champion, double failing_step) {
+  return 2 * step < champion && champion < failing_step / kEdge;
+}
+
+bool is_behind(std::span<const double> losses, std::span<const double> champion, double chance) {
+  const double level = mean_of(champion).mean;
+  LossMean gap;
+  for (std::size_t i = 0; i < losses.size(); ++i) gap.add(losses[i] - champion[i]);
+  return level <= 0.9 * chance && gap.mean > 0.05 * level && gap.mean > 4 * gap.error();
+}
 
 Result<Found> Trials::search(const Setting& given, SearchPlan plan, const Budget& budget) {
   ComputeGroups& groups = training_.groups();
@@ -213,9 +217,8 @@ Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
   std::vector<double>& losses = run.losses;
   const std::size_t before = losses.size();
   losses.resize(before + iterations - run.iterations);
-  const double champions = step_of(champion_.setting);
   const bool smaller = &run == &challenger_ && setting.groups == champion_.setting.groups &&
-                       2 * step_of(setting) < champions && champions < failing_step_ / kEdge;
+                       may_be_behind(step_of(setting), step_of(champion_.setting), failing_step_);
   TrialEnd end = TrialEnd::diverged;
   const auto is_lost = [&](std::uint64_t done) {
     const auto last = [&](const std::vector<double>& all, std::size_t count) {
@@ -225,9 +228,7 @@ Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
     if (mean_of(last(losses, kLast)).mean > kExplodes * std::max(chance_, loss_at_start_))
       return true;
     if (!smaller || done % kPaired != 0 || before + done > champion_.losses.size()) return false;
-    const auto others = last(champion_.losses, kPaired);
-    if (mean_of(others).mean > 0.9 * chance_ || !surely_above(last(losses, kPaired), others))
-      return false;
+    if (!is_behind(last(losses, kPaired), last(champion_.losses, kPaired), chance_)) return false;
     end = TrialEnd::behind;
     return true;
   };

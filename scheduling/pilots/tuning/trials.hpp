@@ -16,6 +16,13 @@
 
 namespace omni {
 
+// True: a challenger with this step is given up once its loss is surely higher. Its step is less
+// than half of the champion's, which is not near the failing one.
+bool may_be_behind(double step, double champion, double failing_step);
+// True: the losses are surely, and by more than 5 %, above the champion's on the same mini-batches,
+// and the champion's are clearly below chance.
+bool is_behind(std::span<const double> losses, std::span<const double> champion, double chance);
+
 // A setting in a search, with the state of its training.
 struct TrialRun {
   Setting setting{};

@@ -27,15 +27,8 @@ constexpr double kEpochSeconds = 3600;        // the longest time between two se
 // large step only shows after a cooldown, so small steps would always win without one.
 constexpr std::uint64_t kCooldown = 4;  // the cooldown takes 1 / this of the training
 constexpr int kMostReturns = 12;        // how often earlier parameters are restored at most
-// A return divides the step by kSmaller, or by kMuchSmaller if nothing was learned since the
-// search.
-constexpr double kSmaller = 2, kMuchSmaller = 3.1622776601683795;
-// The step is raised to 1 / kSmall of the failing one after kPart of the iterations without
-// learning.
-constexpr double kSmall = 100, kTiny = 1000;
-constexpr double kWorthEarly = 0.2;  // see SearchPlan::worth_smaller
-constexpr double kBack = 0.98;       // a loss above this share of chance is back there
-constexpr std::uint64_t kPart = 10;
+constexpr double kSmaller = 2;          // a return divides the step by this, or by kMuchSmaller
+constexpr double kWorthEarly = 0.2;     // see SearchPlan::worth_smaller
 
 const PilotRegistration tuned_registration(
     {.name = "tuned",
@@ -140,38 +133,27 @@ Status Tuned::rested(Trainer& /*training*/) {
   return go_on();
 }
 
-// With steps that are far too small the loss stays above chance, as it is at first.
 Result<std::optional<Error>> Tuned::find_failure() {
   const LossMean recent = watch_->recent();
   const bool known = recent.count >= static_cast<double>(window()) &&
                      iteration() >= tuning_.changed + 2 * window();
-  const bool above = !tuning_.warm && tuning_.failing_step > 0 &&
-                     step_of(setting()) > tuning_.failing_step / kTiny &&
-                     surely_above_chance(recent, chance_);
-  const bool back = tuning_.warm && recent.mean > kBack * chance_;
-  if (known && (above || back))
-    return std::optional(Error{ErrorKind::diverged, "",
-                               fmt::format("the loss is {:.4g}, {} that of guessing, {:.4g}",
-                                           recent.mean, above ? "above" : "back near", chance_),
-                               ""});
+  if (const auto why = tuning_.failure(recent, step_of(setting()), chance_); known && why)
+    return std::optional(Error{ErrorKind::diverged, "", *why, ""});
   OMNI_TRY(const std::optional<Finding> finding, find_dead_layer(*training_));
   if (!finding) return std::optional<Error>();
   return std::optional(Error{ErrorKind::diverged, finding->where, finding->what, ""});
 }
 
 void Tuned::raise_step() {
-  const double step = step_of(setting()), small = tuning_.failing_step / kSmall;
-  if (!(2 * step < small) || iteration() < tuning_.changed + horizon() / kPart) return;
-  const Setting larger = with_step(setting(), std::min(10 * step, small));
-  if (const auto failed = tuning_.failed.find(training_->groups().count());
-      failed != tuning_.failed.end() && step_of(larger) > failed->second / kMuchSmaller)
-    return;
-  tuning_.learning_rate = larger.learning_rate;
+  const std::optional<double> larger =
+      tuning_.raised(step_of(setting()), training_->groups().count(), iteration(), horizon());
+  if (!larger) return;
+  tuning_.learning_rate = with_step(setting(), *larger).learning_rate;
   tuning_.changed = iteration();
   training_->say(
       fmt::format("auto: nothing is learned yet, and the step is far below {:.2g}, where "
                   "a training diverges: rate {:.3g}",
-                  tuning_.failing_step, larger.learning_rate));
+                  tuning_.failing_step, tuning_.learning_rate));
 }
 
 Status Tuned::go_on() {

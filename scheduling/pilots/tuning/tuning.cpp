@@ -1,9 +1,12 @@
 #include "scheduling/pilots/tuning/tuning.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "scheduling/groups/compute_groups.hpp"
 #include "scheduling/groups/group_layout.hpp"
+#include "scheduling/pilots/tuning/step_range.hpp"
 
 namespace omni {
 namespace {
@@ -11,7 +14,33 @@ namespace {
 // The first number in checkpoints; older ones begin with the momentum.
 constexpr double kLayout = 2;
 
+// The step is raised to 1 / kSmall of the failing one after kPart of the iterations without
+// learning.
+constexpr double kSmall = 100, kTiny = 1000;
+constexpr std::uint64_t kPart = 10;
+constexpr double kBack = 0.98;  // a loss above this share of chance is back there
+
 }  // namespace
+
+// With steps that are far too small the loss stays above chance, as it is at first.
+std::optional<std::string> Tuning::failure(const LossMean& recent, double step,
+                                           double chance) const {
+  const bool above = !warm && failing_step > 0 && step > failing_step / kTiny &&
+                     surely_above_chance(recent, chance);
+  const bool back = warm && recent.mean > kBack * chance;
+  if (!above && !back) return {};
+  return fmt::format("the loss is {:.4g}, {} that of guessing, {:.4g}", recent.mean,
+                     above ? "above" : "back near", chance);
+}
+
+std::optional<double> Tuning::raised(double step, int groups, std::uint64_t iteration,
+                                     std::uint64_t most) const {
+  const double small = failing_step / kSmall, larger = std::min(10 * step, small);
+  if (!(2 * step < small) || iteration < changed + most / kPart) return {};
+  const auto known = failed.find(groups);
+  if (known != failed.end() && larger > known->second / kMuchSmaller) return {};
+  return larger;
+}
 
 void Tuning::note_failed(int groups, double step) {
   const auto [known, added] = failed.emplace(groups, step);

@@ -3,12 +3,18 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "scheduling/pilots/loss_mean.hpp"
 #include "scheduling/pilots/saved_numbers.hpp"
 
 namespace omni {
+
+// A return divides the step by this number if nothing was learned since the search.
+inline constexpr double kMuchSmaller = 3.1622776601683795;
 
 // The settings found, which replace the solver's, and when the next search is due.
 struct Tuning {
@@ -21,6 +27,16 @@ struct Tuning {
   bool unproven = false;           // a return since the last good state was saved
   double failing_step = 0;         // at which the sweep diverged, or its last one; 0: not known
   std::map<int, double> failed{};  // by groups: with this step or larger ones a training diverged
+
+  // Returns why the net cannot learn any more at this loss: before it has learned anything the loss
+  // is above that of guessing, and the step is not far below the failing one; or later the loss is
+  // back near that of guessing. Nothing: it can, as far as the loss tells.
+  std::optional<std::string> failure(const LossMean& recent, double step, double chance) const;
+  // Returns the larger step with which a training goes on that has not learned anything yet,
+  // although its step is far below the failing one. Nothing: the step stays. `most`: iterations
+  // of the training.
+  std::optional<double> raised(double step, int groups, std::uint64_t iteration,
+                               std::uint64_t most) const;
 
   // Records that a training with this step, or a larger one, and this number of groups diverged.
   void note_failed(int groups, double step);

@@ -30,6 +30,11 @@ TEST_F(PilotOptionsTest, PatienceEndsATrainingInOrder) {
   const Finished first = train(words);
   EXPECT_EQ(first.exit_code, 0) << first.errors;
   EXPECT_NE(first.errors.find("for 2 tests"), std::string::npos) << first.errors;
+  std::size_t tests = 0;
+  for (std::size_t at = 0; (at = first.errors.find(", test accuracy ", at)) != std::string::npos;
+       ++at)
+    ++tests;
+  EXPECT_EQ(tests, 3u) << first.errors;
   const auto saved = load_latest_checkpoint(run_);
   ASSERT_TRUE(saved && *saved);
   EXPECT_EQ((*saved)->step, 6u);

@@ -111,6 +111,7 @@ class AutoTraining : public testing::Test {
   }
 
   void note_trial(const nlohmann::ordered_json& line) {
+    if (line.contains("returned_to")) returned_to_.push_back(line["returned_to"]);
     if (!line.contains("trial")) return;
     trials_.push_back({.number = line["trial"],
                        .setting = {line["groups"], line["momentum"], line["learning_rate"]},
@@ -172,7 +173,8 @@ class AutoTraining : public testing::Test {
   std::vector<StepReport> reports_, drawn_;  // of steps, and of every iteration
   std::vector<std::string> said_;
   std::vector<Trial> trials_;
-  std::vector<std::uint64_t> began_;  // by trial
+  std::vector<std::uint64_t> began_;        // by trial
+  std::vector<std::uint64_t> returned_to_;  // iterations of the states, by return
   TrainingState state_;
   std::vector<TrainingState> saved_;
   std::function<void(const TrainingState&)> on_save_{};

@@ -72,6 +72,49 @@ TEST_F(Guarded, a_snapshot_that_is_worse_than_the_one_before_is_left) {
       << said;
 }
 
+// Its rate is so small that it learns nothing.
+class DyingLayer : public test::DeterministicSession {
+ protected:
+  // After `iteration` the biases of a relu layer are so low that its outputs are 0.
+  static std::string warnings(std::uint64_t iteration) {
+    test::GroupTraining run(test::net(12, {8, 8, 1}, "learning_rate=1e-6\nmomentum=0.5\n") +
+                                test::connected(8, "relu") + test::connected(3) +
+                                test::layer("softmax"),
+                            2, FullyConnected::replicated);
+    const auto kill = [&] {
+      Param& bias = *run.groups.net().layers()[0]->params()[0];
+      EXPECT_NE(bias.name.find("bias"), std::string::npos);
+      test::set(*bias.master, std::vector<float>(8, -1000));
+      run.groups.refresh_replicas();
+    };
+    if (iteration == 0) kill();
+    std::string warnings;
+    Guard guard;
+    Trainer trainer(run.groups, *run.feed, nullptr, run.state,
+                    {.iterations = kSnapshot + 1, .strategy = async(Asynchrony::reproducible)},
+                    {.on_iteration =
+                         [&](const StepReport& at) {
+                           if (at.iteration == iteration) kill();
+                         },
+                     .warn = [&](const std::string& text) { warnings += text; }},
+                    {&guard});
+    const Status trained = trainer.run();
+    EXPECT_TRUE(trained) << trained.error().message();
+    return warnings;
+  }
+};
+
+TEST_F(DyingLayer, is_left_although_the_loss_does_not_rise) {
+  const std::string said = warnings(kWindow);
+  EXPECT_NE(said.find("layer 0 [connected]"), said.npos) << said;
+  EXPECT_NE(said.find("back to the parameters of iteration 0, with 0.25 of"), said.npos) << said;
+}
+
+TEST_F(DyingLayer, that_was_dead_at_the_start_is_no_reason_to_go_back) {
+  EXPECT_EQ(warnings(0), "");
+  EXPECT_EQ(warnings(2 * kSnapshot), "") << "nothing died";
+}
+
 // A window is 17 losses, and the rate so high that the training goes back several times.
 class GuardResumes : public test::DeterministicSession {
  protected:
@@ -179,6 +222,7 @@ TEST_F(GuardResumes, not_from_damaged_states) {
   EXPECT_FALSE(begins(numbers.substr(0, numbers.rfind(' ')), true));
   EXPECT_FALSE(begins("2 1 1 1 34 0 0 0 0 0 1e11", true)) << "a list that is not there";
   EXPECT_TRUE(begins("0.5 1 1 34 2 0 2 2", false)) << "of an older version";
+  EXPECT_TRUE(begins("2" + numbers.substr(1, numbers.rfind(' ') - 1), true)) << "of a later one";
 }
 
 }  // namespace

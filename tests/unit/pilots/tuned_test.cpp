@@ -221,6 +221,34 @@ TEST_F(AutoTraining, from_every_checkpoint_a_training_ends_as_if_it_had_not_stop
   }
 }
 
+// The first return after a resume goes to the older of the good states in the checkpoint, the next
+// to the state from before the search.
+TEST_F(AutoTraining, a_resumed_training_returns_twice_as_the_undisturbed_one) {
+  const std::string solver = "learning_rate=0.05\nmomentum=0.9\n";
+  checkpoint_every_ = 500;
+  make(1, solver);
+  ASSERT_TRUE(train(700));
+  ASSERT_FALSE(saved_.empty());
+  TrainingState state = saved_.front();
+  make(1, solver);
+  Tuning tuning{.momentum = 0.9, .learning_rate = 1e6, .warm = true, .next_search = UINT64_MAX};
+  std::vector<double>& numbers = state.pilots.at("tuned");
+  const std::vector<double> own = tuning.numbers(0);
+  ASSERT_GT(numbers.size(), own.size());
+  const auto failed = static_cast<std::ptrdiff_t>(2 * numbers[own.size() - 1]);
+  numbers.erase(numbers.begin(), numbers.begin() + std::ssize(own) + failed);
+  numbers.insert(numbers.begin(), own.begin(), own.end());
+  for (const std::uint64_t iteration : {10u, 20u, 30u}) {
+    auto snapshot = std::make_shared<TrainingSnapshot>();
+    snapshot->take(*groups_, {.seed = 1, .iteration = iteration}, false);
+    state.kept["tuned"].push_back(std::move(snapshot));
+  }
+  (void)train(1500, state);  // may end as diverged
+  ASSERT_GE(returned_to_.size(), 2u);
+  EXPECT_EQ(returned_to_[0], 10u) << "the older good state";
+  EXPECT_EQ(returned_to_[1], 30u) << "the one before the search";
+}
+
 // Else a run that is stopped in every search would lose as much again in each.
 TEST_F(AutoTraining, what_a_stopped_search_lost_is_saved) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a stop is asked for once in a process

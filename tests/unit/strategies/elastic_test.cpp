@@ -60,6 +60,25 @@ TEST(BatchScaling, A1_equal_speeds_leave_batches_alone) {
   EXPECT_EQ(BatchScaling({.least = 8, .most = 64, .step = 4, .unit = 2}).next(32, 0), 32);
 }
 
+TEST(BatchScaling, grows_by_a_step_for_each_update_ahead_within_its_bounds) {
+  const BatchScaling scaling{.least = 8, .most = 64, .step = 4, .unit = 2};
+  EXPECT_EQ(scaling.next(32, 3), 44);
+  EXPECT_EQ(scaling.next(32, -3), 20);
+  EXPECT_EQ(scaling.next(32, 0.6), 34) << "in units";
+  EXPECT_EQ(scaling.next(32, 0.8), 36) << "the nearest one";
+  EXPECT_EQ(scaling.next(32, 20), 64);
+  EXPECT_EQ(scaling.next(32, -20), 8);
+}
+
+TEST(ElasticPass, is_a_sixteenth_or_the_next_smaller_size_that_divides) {
+  const auto pass = [](int batch) {
+    return (*find_strategy("elastic"))->sizes({}, batch, {true, false})->images_per_pass;
+  };
+  EXPECT_EQ(pass(64), (std::vector<int>{4, 4}));
+  EXPECT_EQ(pass(100), (std::vector<int>{5, 5}));
+  EXPECT_EQ(pass(8), (std::vector<int>{1, 1}));
+}
+
 // ---- trainings ----
 
 constexpr int kElasticBatch = 32, kElasticPass = 2;

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training_arguments.hpp"
+#include "runtime/log.hpp"
 #include "scheduling/strategies/shared_options.hpp"
 
 namespace omni {
@@ -48,6 +51,48 @@ TEST(OptionsOfStrategies, have_their_usual_values_unless_the_user_gives_others) 
   options.own.by_name["--sync-every"].number = 5;
   (void)make_strategy(type, options);
   EXPECT_EQ(seen, 5);
+}
+
+// Groups of one model that meet in another way than those of async.
+class OneModel : public testing::Test {
+ protected:
+  OneModel() {
+    net_.net = OMNI_SOURCE_DIR "/apps/nets/cifar10-quick.cfg";
+    solver_.momentum = 0.9f;
+  }
+  std::string said(const StrategyType& type) {
+    const auto groups = open_groups(*read_net(net_), net_, arguments_);
+    EXPECT_TRUE(groups);
+    const log::Capture captured;
+    warn_about_groups(*groups, arguments_, type, solver_, 100);
+    return captured.text();
+  }
+  NetArguments net_;
+  GroupArguments arguments_{.count = 16};
+  SolverOptions solver_{};
+};
+
+TEST_F(OneModel, has_what_it_names_of_async_and_no_more) {
+  StrategyType type{.name = "mine", .summary = ""};
+  ASSERT_EQ(type.models, GroupModels::one);
+  SolverOptions adam;
+  adam.adam = true;
+  EXPECT_EQ(said(type), "");
+  EXPECT_FALSE(is_guarded(type, arguments_));
+  EXPECT_TRUE(check_adam(arguments_, type, adam));
+
+  type.uses = {"--guard"};
+  EXPECT_THAT(said(type), testing::StartsWith("guard: starts with"));
+  EXPECT_TRUE(is_guarded(type, arguments_));
+  EXPECT_TRUE(check_adam(arguments_, type, adam));
+
+  type.uses = {"--momentum-compensation"};
+  EXPECT_THAT(said(type), testing::HasSubstr("the asynchrony of 16 groups adds more momentum"));
+  EXPECT_FALSE(is_guarded(type, arguments_));
+  EXPECT_FALSE(check_adam(arguments_, type, adam));
+
+  arguments_.guard = false;
+  EXPECT_FALSE(is_guarded(**find_strategy("async"), arguments_));
 }
 
 }  // namespace

@@ -82,6 +82,49 @@ TEST_F(Trainings, groups_have_the_models_of_the_strategy) {
   EXPECT_TRUE((*training)->run());
 }
 
+// Tests every 4 iterations of a net that learns nothing: the second one is the last.
+class PatientTraining : public Trainings {
+ protected:
+  // Returns the iterations after which the model is tested.
+  std::vector<std::uint64_t> tested(const std::string& strategy, int groups) {
+    const auto net = parse_darknet_cfg(kSmallNet, "net.cfg");
+    auto data = open_dataset({.source = "synthetic:60:3",
+                              .net_input = {8, 8, 1},
+                              .classes = 3,
+                              .seed = 5,
+                              .test = true});
+    EXPECT_TRUE(net && data);
+    const StrategyType& type = **find_strategy(strategy);
+    TrainingPlan plan{
+        .net = *net, .groups = {.count = groups, .models = type.models}, .data = &*data};
+    plan.net.solver.learning_rate = 1e-30f;
+    plan.strategy = make_strategy(type, {});
+    plan.length = {.iterations = 40, .evaluate_every = 4};
+    plan.pilots.own.by_name["--patience-tests"].number = 1;
+    std::vector<std::uint64_t> iterations;
+    messages_ = 0;
+    plan.events.on_evaluation = [&](const EvaluationReport& report) {
+      iterations.push_back(report.at.iteration);
+    };
+    plan.events.say = [this](const std::string&) { ++messages_; };
+    const auto training = Training::make(std::move(plan), session());
+    EXPECT_TRUE(training && (*training)->run() && (*training)->evaluate());
+    return iterations;
+  }
+  int messages_ = 0;
+};
+
+TEST_F(PatientTraining, is_tested_once_where_a_pilot_ends_it) {
+  EXPECT_EQ(tested("sync", 1), (std::vector<std::uint64_t>{4, 8}));
+  EXPECT_EQ(messages_, 1);
+}
+
+// The groups' models are merged after the last test.
+TEST_F(PatientTraining, is_tested_again_where_the_result_is_another_model) {
+  EXPECT_EQ(tested("local", 2), (std::vector<std::uint64_t>{4, 8, 8}));
+  EXPECT_EQ(messages_, 1);
+}
+
 // Two that are under way at once, and one after them.
 TEST_F(Trainings, several_in_one_process_train_as_each_alone) {
   const auto net = parse_darknet_cfg(kSmallNet, "net.cfg");
