@@ -3,6 +3,7 @@
 #include <concepts>
 #include <new>
 
+#include "runtime/tasks/slices.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {

@@ -35,7 +35,9 @@ SharedStream::~SharedStream() = default;
 std::uint64_t SharedStream::blocks() const {
   const std::size_t block = samples_per_block_ * samples_.values_per_sample() * bytes_of(type_);
   constexpr std::uint64_t kBatches = 6;  // of the largest mini-batches, some of which are under way
-  return std::max({wanted_bytes_ / block, kBatches * most_batch_ / samples_per_block_ + 1,
+  constexpr std::uint64_t kMost = 1024;  // StarPU takes about 12 KiB for each
+  return std::max({std::min(wanted_bytes_ / block, kMost),
+                   kBatches * most_batch_ / samples_per_block_ + 1,
                    std::uint64_t{UnpackArgs::kMostParts} + 1});
 }
 

@@ -101,6 +101,19 @@ TEST_F(SharedStreams, GiveEachFeedItsOwnSamples) {
   }
 }
 
+// StarPU takes more memory for a block than a small sample does.
+TEST_F(SharedStreams, AWindowOfSmallSamplesHasFewBlocks) {
+  const Source source{"", "synthetic:40:5", {12, 12, 1}};
+  const auto data =
+      open_dataset({.source = source.data, .net_input = source.net, .classes = 5, .seed = 1});
+  ASSERT_TRUE(data) << data.error().message();
+  SharedStream stream(*data->train, samples(source), 64 << 20);
+  const DataFeed feed_of_one(*data->train, feed(source, 1, 1, &stream));
+  EXPECT_EQ(stream.bytes(), 1024 * source.net.count());
+  const DataFeed feed_of_many(*data->train, feed(source, 1000, 1000, &stream));
+  EXPECT_GE(stream.bytes(), 6000 * source.net.count()) << "less than the mini-batches under way";
+}
+
 // E5: a feed that is ahead waits, so no sample is prepared twice, and a window bounds the memory.
 TEST_F(SharedStreams, TheFasterFeedWaitsForTheSlower) {
   const Source source{"", "synthetic:40:5", {12, 12, 1}};
