@@ -70,9 +70,11 @@ int run_ensemble(const std::vector<std::string>& words, EnsembleArguments& ensem
   for (const char* option :
        {"--net", "--members", "--sweep", "--stop", "--part", "--share", "--window", "--out"})
     own.emplace_back(option);
+  // The machine of a plan is not that of a member's virtual clock.
+  if (ensemble.plan) own.insert(own.end(), {"--machine", "--arrivals"});
   ensemble.words = words_without(own, {words.begin() + 2, words.end()});
   std::erase_if(ensemble.words, [](const std::string& word) {
-    return word == "-q" || word == "--quiet" || word == "--json";
+    return word == "-q" || word == "--quiet" || word == "--json" || word == "--plan";
   });
   apply(ensemble.common);
   std::vector<Member> members;

@@ -11,10 +11,12 @@ namespace omni {
 struct NetCosts {
   struct Connected {
     int inputs, outputs;
+    bool operator==(const Connected&) const = default;
   };
   struct Parameters {
     std::vector<double> parts{};         // bytes
     std::vector<Connected> connected{};  // connected layers, which devices can divide if large
+    bool operator==(const Parameters&) const = default;
   };
   int images = 1, passes = 1;  // of a mini-batch
   double flops = 0;            // of an image, forward and backward
@@ -25,6 +27,8 @@ struct NetCosts {
   // which devices that share a mini-batch exchange.
   std::vector<double> statistics{};
   std::vector<double> scales{};  // bytes of parameters that only travel between groups
+
+  bool operator==(const NetCosts&) const = default;
 };
 
 // `net` must be built for several groups, as a net of one group has no merged layers.

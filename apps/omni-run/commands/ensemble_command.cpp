@@ -10,6 +10,7 @@
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/ensemble/ensemble_folder.hpp"
+#include "apps/omni-run/ensemble/ensemble_plan.hpp"
 #include "apps/omni-run/ensemble/shared_trainings.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/training.hpp"
@@ -69,6 +70,7 @@ class Ensemble {
       return named;
     }
     if (!arguments_.stop.empty()) OMNI_CHECK(rung_options(arguments_.stop, 0));
+    if (arguments_.plan) return plan_ensemble(arguments_, members_);
     OMNI_CHECK(take_part());
     if (members_.empty()) {
       log::info("no member is in this part");

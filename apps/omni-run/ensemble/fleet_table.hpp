@@ -1,6 +1,8 @@
-// The table of `omni-run ensemble --plan`: flotillas with their members, devices, rates and times.
+// The result of `omni-run ensemble --plan`: flotillas with their members, devices, rates and times,
+// and how long the two usual ways would take.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
@@ -8,8 +10,10 @@
 
 namespace omni {
 
-// `names`: of the members. The last lines compare the plan with the two usual ways.
+// `names`: of the members.
 Result<std::string> fleet_table(const Fleet& fleet, const FleetPlan& plan,
                                 std::span<const std::string> names);
+Result<nlohmann::ordered_json> fleet_json(const Fleet& fleet, const FleetPlan& plan,
+                                          std::span<const std::string> names);
 
 }  // namespace omni

@@ -18,6 +18,8 @@ struct EnsembleArguments {
   std::string part{};                // "1/4"; "": see read_part()
   std::vector<std::string> sweep{};  // see sweep_spec.hpp; empty: there is no sweep
   std::string stop{};                // "asha:100:3", "median:100"; "": no member is stopped
+  bool plan = false;                 // print how devices could be shared out; nothing trains
+  std::string machine{};             // file or name, of the plan or of --arrivals virtual
   std::vector<std::string> words{};  // of every training
 };
 
@@ -36,6 +38,11 @@ void describe(auto& add, EnsembleArguments& ensemble) {
       "End members that surely lose: asha[:ITERATIONS[:ETA]] lets the best 1/ETA of those at a "
       "rung "
       "go on, median[:ITERATIONS] those at least as good as the median");
+  add("--plan", &ensemble.plan,
+      "Print which members would train together on the machine of --machine, on how many devices, "
+      "and how long; train nothing");
+  add("--machine FILE", &ensemble.machine, {.check = not_empty},
+      "Machine of --plan, or of --arrivals virtual: a machine file, or the name of a shipped one");
   add("--share all|off", &ensemble.share, {.words = {"all", "off"}, .shows_default = true},
       "Whether samples are prepared once for all members that take the same, or by each member");
   add("--window MIB", &ensemble.window, {.check = range(1, 1 << 20), .shows_default = true},

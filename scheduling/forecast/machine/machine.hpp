@@ -22,6 +22,7 @@ struct Machine {
   struct Roofline {
     std::array<double, 3> products{};  // flops per second of matrix products, by Precision
     double bytes_per_second = 0, seconds_per_task = 0;
+    bool operator==(const Roofline&) const = default;
   };
 
   struct Device {
@@ -42,6 +43,7 @@ struct Machine {
 
     // Returns a random factor with the mean 1, by the device's law.
     double variation(const Philox::Block& bits) const;
+    bool operator==(const Device&) const = default;
   };
   // A node and a GPU have a link of their own, with both directions at once. Cores share a memory.
   struct Link {  // by default sending takes no time

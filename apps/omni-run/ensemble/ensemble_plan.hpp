@@ -1,0 +1,14 @@
+// omni-run ensemble --plan: which members would train together on a machine of a machine file.
+#pragma once
+
+#include <vector>
+
+#include "apps/omni-run/ensemble/member_list.hpp"
+#include "runtime/result.hpp"
+
+namespace omni {
+
+// Prints the plan. Trains nothing, and writes no file.
+Status plan_ensemble(const EnsembleArguments& arguments, const std::vector<Member>& members);
+
+}  // namespace omni
