@@ -46,7 +46,7 @@ const std::vector<std::vector<Probabilities>> kMembers{
     {{0.8f, 0.1f, 0.1f}, {0.1f, 0.5f, 0.4f}, {0.7f, 0.2f, 0.1f}, {1, 0, 0}},
     {{0.6f, 0.3f, 0.1f}, {0.1f, 0.5f, 0.4f}, {0.3f, 0.4f, 0.3f}, {1, 0, 0}},
     {{0.7f, 0.2f, 0.1f}, {0.1f, 0.0f, 0.9f}, {0.2f, 0.3f, 0.5f}, {1, 0, 0}}};
-constexpr std::size_t kLabels[]{0, 1, 0, 0};
+constexpr std::size_t kTrueClasses[]{0, 1, 0, 0};
 
 JointPrediction joint_of(std::size_t members) {
   JointPrediction joint(4, 3, members);
@@ -55,7 +55,7 @@ JointPrediction joint_of(std::size_t members) {
       if (member == 0 && image == 3)
         joint.leave_out(image);
       else
-        joint.add(member, image, kLabels[image], kMembers[member][image]);
+        joint.add(member, image, kTrueClasses[image], kMembers[member][image]);
   return joint;
 }
 

@@ -80,11 +80,11 @@ TEST(MachineFile, groups_gain_on_one_device) {
   EXPECT_TRUE(machine.devices[2].serves_merged);
 }
 
-struct Refusal {
+struct RefusedCase {
   std::string text, message;  // or how it begins, where the JSON library ends it
 };
 
-class Refused : public testing::TestWithParam<Refusal> {};
+class Refused : public testing::TestWithParam<RefusedCase> {};
 
 TEST_P(Refused, names_the_line) {
   const auto machine = parse_machine(GetParam().text, "m.json");
@@ -95,29 +95,29 @@ TEST_P(Refused, names_the_line) {
 }
 
 // A device on line 3, with so many lines of its own.
-Refusal device(const std::string& text, const std::string& message) {
+RefusedCase device(const std::string& text, const std::string& message) {
   return {"{\"name\": \"m\",\n \"devices\": [\n" + text + "]}", message};
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, Refused,
     testing::Values(
-        Refusal{"", "1: is not JSON: "},
-        Refusal{"{\"name\":\n\n}", "3: is not JSON: unexpected '}'"},
-        Refusal{"{\"name\": \"m\"\n\"link\": {}}",
-                "2: is not JSON: unexpected string literal; expected '}'"},
-        Refusal{"{\"name\": 1e999}", "1: is not JSON: number overflow parsing '1e999'"},
-        Refusal{std::string("{}\0{", 4), "1: is not JSON: holds a zero byte"},
-        Refusal{std::string(100000, '['), "1: deeper than 8 levels"},
-        Refusal{"{\"name\": \"m\",\n\"name\": \"n\"}", "2: 'name' appears twice"},
-        Refusal{"[]", "1: the file is to be an object ({\"name\": ...})"},
-        Refusal{"\n\n{\"devices\": []}",
-                "3: \"name\" is to be a text (\"name\": \"two GPUs\", say)"},
-        Refusal{"{\"name\": \"m\",\n\"device\": []}",
-                "2: unknown key 'device' of the file (did you mean \"devices\"?)"},
-        Refusal{"{\"name\": \"m\",\n\"devices\": []}",
-                "2: \"devices\" is to be a list of devices (\"devices\": [{\"kind\": \"gpu\", "
-                "\"count\": 2, \"flops_per_second\": 5e12}], say)"},
+        RefusedCase{"", "1: is not JSON: "},
+        RefusedCase{"{\"name\":\n\n}", "3: is not JSON: unexpected '}'"},
+        RefusedCase{"{\"name\": \"m\"\n\"link\": {}}",
+                    "2: is not JSON: unexpected string literal; expected '}'"},
+        RefusedCase{"{\"name\": 1e999}", "1: is not JSON: number overflow parsing '1e999'"},
+        RefusedCase{std::string("{}\0{", 4), "1: is not JSON: holds a zero byte"},
+        RefusedCase{std::string(100000, '['), "1: deeper than 8 levels"},
+        RefusedCase{"{\"name\": \"m\",\n\"name\": \"n\"}", "2: 'name' appears twice"},
+        RefusedCase{"[]", "1: the file is to be an object ({\"name\": ...})"},
+        RefusedCase{"\n\n{\"devices\": []}",
+                    "3: \"name\" is to be a text (\"name\": \"two GPUs\", say)"},
+        RefusedCase{"{\"name\": \"m\",\n\"device\": []}",
+                    "2: unknown key 'device' of the file (did you mean \"devices\"?)"},
+        RefusedCase{"{\"name\": \"m\",\n\"devices\": []}",
+                    "2: \"devices\" is to be a list of devices (\"devices\": [{\"kind\": \"gpu\", "
+                    "\"count\": 2, \"flops_per_second\": 5e12}], say)"},
         device("{\n\"kind\": \"gpuu\",\n\"flops_per_second\": 1}",
                "4: 'gpuu' is no \"kind\" (did you mean \"gpu\"?)"),
         device("{\"kind\": \"gpu\",\n\"flops_per_seconds\": 1}",
@@ -163,9 +163,10 @@ INSTANTIATE_TEST_SUITE_P(
                "{\"lognormal\": 0.1})"),
         device("{\"kind\": \"gpu\", \"flops_per_second\": 1,\n\"spread\": {\"lognormal\": 3}}",
                "4: \"lognormal\" is out of range (a number from 0 to 2)"),
-        Refusal{"{\"name\": \"m\", \"devices\": [{\"kind\": \"gpu\", \"flops_per_second\": 1}],\n"
-                "\"link\": {\"seconds\": 1}}",
-                "2: \"bytes_per_second\" is missing (a number from 1 to 1e+30)"}));
+        RefusedCase{
+            "{\"name\": \"m\", \"devices\": [{\"kind\": \"gpu\", \"flops_per_second\": 1}],\n"
+            "\"link\": {\"seconds\": 1}}",
+            "2: \"bytes_per_second\" is missing (a number from 1 to 1e+30)"}));
 
 TEST(MachineFile, is_a_regular_file_of_a_bounded_size) {
   const test::TemporaryDirectory folder;
