@@ -14,7 +14,7 @@ from source_tree import is_cpp, run
 # shared stream, 480 for devices by speed, 450 for sweeps and joint predictions, 1,560 for commands and their files. What
 # a strategy names of async, and dead layers under the guard, took 50.
 LINES = {"runtime": 7_845, "codelets": 7_590, "layers": 3_900, "scheduling": 9_865, "apps": 7_945, "perf": 3_150}
-IN_ALL = 40_300
+IN_ALL = 40_290
 
 LITERAL = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'')
 COMMENT = re.compile(r"//[^\n]*|/\*(?:.|\n)*?\*/")
