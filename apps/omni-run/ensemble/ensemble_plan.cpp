@@ -19,6 +19,8 @@
 namespace omni {
 namespace {
 
+constexpr std::size_t kMostDevices = 256;  // each number of devices is simulated
+
 // Finds what a plan must know of each member: its rates and its length.
 class PlannedMembers {
  public:
@@ -104,6 +106,11 @@ Status plan_ensemble(const EnsembleArguments& arguments, const std::vector<Membe
                  "leave out --resume, or --plan"};
   OMNI_TRY(const Machine machine, read_machine(arguments.machine));
   const Machine alike = devices_like_first(machine);
+  if (alike.devices.size() > kMostDevices)
+    return Error{ErrorKind::usage, "--machine " + arguments.machine,
+                 fmt::format("has {} devices of its first kind, a plan is for at most {}",
+                             alike.devices.size(), kMostDevices),
+                 "lower their \"count\""};
   PlannedMembers planned(alike);
   for (const Member& each : members) {
     Status added = planned.add(each);

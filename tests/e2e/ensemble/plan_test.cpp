@@ -113,6 +113,8 @@ TEST_F(PlanOfEnsemble, WhatIsNotPlannedIsSaid) {
 TEST_F(PlanOfEnsemble, WhatCannotBePlannedIsRefused) {
   put(folder_ / "table.json",
       R"({"name": "t", "devices": [{"kind": "gpu", "seconds": {"16": 0.1}}]})");
+  put(folder_ / "many.json", R"({"name": "m", "devices": [{"kind": "gpu", "count": 257,
+      "flops_per_second": 1e12}]})");
   put(folder_ / "endless.cfg",
       net(16, {12, 12, 1}, "learning_rate=1e-6\n") + connected(4) + layer("softmax"));
   const struct {
@@ -123,6 +125,8 @@ TEST_F(PlanOfEnsemble, WhatCannotBePlannedIsRefused) {
       {{"--machine", "9-gpus"}, "--machine 9-gpus: no such machine"},
       {{"--machine", "8-gpus", "--resume", "auto"}, "a plan is of whole trainings"},
       {{"--machine", file("table.json")}, "are those of one net, the members have several"},
+      {{"--machine", file("many.json")},
+       "has 257 devices of its first kind, a plan is for at most 256"},
       {{"--machine", "8-gpus", "--net", file("endless.cfg")}, "the training has no end"},
       {{"--machine", "8-gpus", "--net", "no-such-net"}, "no-such-net"},
   };
