@@ -79,8 +79,7 @@ class SweepJudge::MemberPilot : public Pilot {
     // The training outlives its pilots.
     images_.emplace(std::shared_ptr<Dataset>(const_cast<Dataset*>(&all), [](Dataset*) {}),
                     std::move(indices), "some of them", false);
-    FeedOptions options = training.test()->options();
-    feed_ = std::make_unique<DataFeed>(*images_, std::move(options));
+    feed_ = std::make_unique<DataFeed>(*images_, training.test()->options());
     return feed_->allocate();
   }
 
@@ -116,6 +115,9 @@ Status SweepJudge::stop_by(const RungOptions& options, std::filesystem::path fil
   }
   OMNI_TRY(const std::string text, read_file(file_, kLargestState));
   const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_object() && json.value("members", nlohmann::json()) != nlohmann::json(members_))
+    return Error{ErrorKind::usage, file_.string(), "compares other members",
+                 "resume with the same members, or name another --out"};
   OMNI_TRY(rungs_, Rungs::from_json(json, options));
   for (std::size_t i = 0; i < members_.size(); ++i)
     stopped_[i] = rungs_->has_left(static_cast<int>(i));
@@ -138,7 +140,8 @@ Status SweepJudge::reach(int member, std::uint64_t iteration, std::vector<float>
   const std::lock_guard lock(mutex_);
   OMNI_CHECK(rungs_->reach(member, iteration, std::move(losses)));
   for (const RungVerdict& each : rungs_->verdicts()) {
-    if (!each.stops || stopped_[each.member]) continue;
+    const bool has_ended = !final_[each.member].empty();  // and keeps its result
+    if (!each.stops || has_ended || stopped_[each.member]) continue;
     rungs_->leave(each.member);
     reasons_[each.member] = fmt::format(
         "stops: at iteration {} it is number {} of {}, with a loss {:.4f} +- {:.4f} above {}",
@@ -146,7 +149,9 @@ Status SweepJudge::reach(int member, std::uint64_t iteration, std::vector<float>
         members_[each.rival]);
     stopped_[each.member] = true;
   }
-  return write_file_atomically(file_, json_text(rungs_->to_json()));
+  nlohmann::json json = rungs_->to_json();
+  json["members"] = members_;
+  return write_file_atomically(file_, json_text(json));
 }
 
 std::string SweepJudge::reason(int member) const {
@@ -169,7 +174,6 @@ BestMember SweepJudge::best() const {
   BestMember found;
   if (order.empty()) return found;
   found.best = order[0];
-  found.loss = mean_of(final_[order[0]]);
   if (order.size() == 1) return found;
   found.next = order[1];
   found.ahead = loss_excess(final_[order[1]], final_[order[0]]);

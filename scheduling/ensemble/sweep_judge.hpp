@@ -20,7 +20,6 @@ namespace omni {
 // The best member at the end, and how surely it is better than the next.
 struct BestMember {
   int best = -1, next = -1;  // members; -1: none has ended well
-  double loss = 0;           // mean of the best one's images
   LossExcess ahead{};        // the excess of the next one's losses
 };
 

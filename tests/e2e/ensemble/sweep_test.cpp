@@ -80,6 +80,12 @@ TEST_F(SweepRuns, MembersThatSurelyLoseAreEnded) {
   const Finished resumed = omni_run(again);
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
   EXPECT_EQ(members(resumed), all);
+
+  std::ranges::replace(again, std::string("learning_rate=0.2,1e-6,1e-7"),
+                       std::string("learning_rate=0.2,1e-6,1e-5"));
+  const Finished others = omni_run(again);
+  EXPECT_EQ(others.exit_code, 2) << others.errors;
+  EXPECT_NE(others.errors.find("compares other members"), std::string::npos) << others.errors;
 }
 
 TEST_F(SweepRuns, WhatIsWrongIsSaid) {
