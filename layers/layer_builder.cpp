@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
@@ -204,8 +205,11 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
   param.load = described_.load;
   if (const auto said = described_.params.find(param.role); said != described_.params.end()) {
     param.rate = said->second.rate;
-    param.decay *= said->second.decay;
+    param.decay = said->second.decay.value_or(param.decay);
     param.filler = said->second.filler.value_or(param.filler);
+    if (param.filler.by_inputs)
+      param.filler.scale /=
+          std::sqrt(static_cast<float>(count) / static_cast<float>(param.shape[0]));
     if (!said->second.shared_as.empty())
       refuse("", fmt::format("{} is shared as {}", param.name, shown_name(said->second.shared_as)),
              "layers do not share parameters: give each its own");

@@ -25,12 +25,14 @@ enum class ParamRole { weights, bias, scale, mean, variance };
 
 struct Filler {
   enum class Kind { constant, uniform, normal } kind = Kind::constant;
-  float scale = 0;  // the constant, the half width, the standard deviation
+  float scale = 0;         // the constant, the half width, the standard deviation
+  bool by_inputs = false;  // scale is divided by the root of how many inputs an output has
 };
 
 struct ParamDescription {
   std::optional<Filler> filler{};  // else the layer's own
-  float rate = 1, decay = 1;       // multiply the solver's
+  float rate = 1;                  // multiplies the solver's
+  std::optional<float> decay{};    // likewise; else the layer's own: 1 for weights, 0 for others
   std::string shared_as{};         // by all parameters of this name; "": not shared
 };
 
@@ -51,7 +53,9 @@ inline constexpr int kMaxWindow = 255;  // squared, below kNoCell<std::uint16_t>
 struct WindowOptions {
   bool whole_image = false;
   int size = 1, stride_h = 1, stride_w = 1;
-  int padding = 0;  // of both sides together
+  int padding = 0;         // of both sides together
+  bool rounds_up = false;  // one window more, if it begins in the image, where some is left over
+  bool counts_padding = false;  // a mean is over the cells of the padding, too
 };
 struct CropOptions {
   int height = 1, width = 1;
@@ -78,6 +82,7 @@ struct LocalResponseOptions {
 struct SumOptions {
   float alpha = 1, beta = 1;  // factors of the two inputs
   Activation activation{};
+  bool of_equals = false;  // inputs of another size are refused
 };
 struct SoftmaxOptions {
   int groups = 1;

@@ -8,9 +8,9 @@
 
 namespace omni {
 
-enum class RatePolicy : int { constant, step, steps, exp, poly, sigmoid, random, sgdr };
-inline constexpr std::array<std::string_view, 8> kRatePolicyNames{
-    "constant", "step", "steps", "exp", "poly", "sigmoid", "random", "sgdr"};
+enum class RatePolicy : int { constant, step, steps, exp, poly, sigmoid, random, sgdr, inv };
+inline constexpr std::array<std::string_view, 9> kRatePolicyNames{
+    "constant", "step", "steps", "exp", "poly", "sigmoid", "random", "sgdr", "inv"};
 
 struct SolverOptions {
   float learning_rate = 0.001f;
@@ -19,6 +19,7 @@ struct SolverOptions {
   bool adam = false;
   float square_memory = 0.999f, epsilon = 1e-7f;  // of Adam: B2, eps
   RatePolicy policy = RatePolicy::constant;
+  int first = 1;  // number of the first update in the policies' formulas
   int burn_in = 0;
   float power = 4, gamma = 1, scale = 1;
   int step = 1;

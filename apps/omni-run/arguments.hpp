@@ -20,7 +20,7 @@ struct CommonArguments {
 };
 
 struct NetArguments : ReadOptions {
-  std::string net;
+  std::string net, solver;
   int slice = 0;
   int gpus = 0, cores = 0;          // that will compute; they decide how mini-batches are cut
   bool fixed_sums = false;          // see BuildOptions
@@ -74,7 +74,9 @@ void describe_settings(OptionTable& add, NetArguments& net);  // adds the option
 
 void describe(auto& add, NetArguments& net) {
   add.group("Net and solver");
-  add("--net FILE", &net.net, "Net: a .cfg file, or the name of a shipped net");
+  add("--net FILE", &net.net, "Net: a .cfg or .prototxt file, or the name of a shipped net");
+  add("--solver FILE", &net.solver,
+      "Solver of a .prototxt net, also a .prototxt file; it names the net, unless --net does");
   add("--strict", &net.strict,
       "Unknown keys in the net are errors; a training that does not learn ends with exit code 6");
   add("--slice IMAGES", &net.slice, {.check = range(0, 1 << 30)},

@@ -15,6 +15,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/omni-run/class_names.hpp"
+#include "layers/formats/caffe/caffe.hpp"
 #include "layers/formats/darknet/darknet.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
@@ -36,6 +37,8 @@ std::vector<fs::path> folders_of(const ShippedKind& kind) {
   folders.push_back(program.parent_path().parent_path() / "share/omnivore" / kind.folder);
   return folders;
 }
+
+bool is_caffe(const fs::path& net) { return net.extension() == ".prototxt"; }
 
 // Sets `names` to the class names that are stored in the file.
 Status load(Net& net, const std::filesystem::path& file, const std::string& held_out_of,
@@ -117,9 +120,26 @@ Result<Machine> read_machine(const std::string& file_or_name) {
   return read_machine_file(path);
 }
 
+Result<fs::path> find_net(const NetArguments& arguments) {
+  if (arguments.net.empty() && !arguments.solver.empty()) {
+    OMNI_TRY(const fs::path solver, find_shipped(kShippedSolvers, arguments.solver));
+    return net_of_caffe_solver(solver);
+  }
+  return find_shipped(is_caffe(arguments.net) ? kShippedCaffeNets : kShippedNets, arguments.net);
+}
+
 Result<TrainableNet> read_net(const NetArguments& arguments) {
-  OMNI_TRY(const std::filesystem::path path, find_shipped(kShippedNets, arguments.net));
+  OMNI_TRY(const fs::path path, find_net(arguments));
   OMNI_CHECK(arguments.refused);
+  fs::path solver;
+  if (!arguments.solver.empty()) {
+    OMNI_TRY(solver, find_shipped(kShippedSolvers, arguments.solver));
+  }
+  if (is_caffe(path)) return read_caffe_net(path, solver, arguments);
+  if (!solver.empty())
+    return Error{ErrorKind::usage, "--solver " + arguments.solver,
+                 fmt::format("{} is no .prototxt", shown_name(path.string())),
+                 "the solver of a .cfg is in its [net]"};
   return read_darknet_cfg(path, arguments);
 }
 

@@ -30,6 +30,10 @@ struct ShippedKind {
 };
 
 inline constexpr ShippedKind kShippedNets{"net", "--net", ".cfg", "nets", "OMNIVORE_NETS"};
+inline constexpr ShippedKind kShippedCaffeNets{"net", "--net", ".prototxt", "nets/caffe",
+                                               "OMNIVORE_NETS"};
+inline constexpr ShippedKind kShippedSolvers{"solver", "--solver", ".prototxt", "nets/caffe",
+                                             "OMNIVORE_NETS"};
 inline constexpr ShippedKind kShippedMachines{"machine", "--machine", ".json", "machines",
                                               "OMNIVORE_MACHINES"};
 inline constexpr ShippedKind kShippedJobs{"job script", "--template", ".sbatch", "slurm",
@@ -61,6 +65,8 @@ Status settle_workers(MachineArguments& machine, NetArguments* net);
 Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
 
+// The file of --net, or the one that --solver names.
+Result<std::filesystem::path> find_net(const NetArguments& arguments);
 Result<TrainableNet> read_net(const NetArguments& arguments);  // with the command line's values
 Result<std::unique_ptr<Net>> build_net(const TrainableNet& net, const NetArguments& arguments,
                                        bool training);

@@ -96,7 +96,7 @@ constexpr auto average_forward = []<class T>(T, const PoolShape& shape, const Bu
                              int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
     if (prefetch) prefetch_below(shape, src, image, rows, columns);
     const T* corner = src + pixel_at(image, rows.first, columns.first, shape.h, shape.w) * c;
-    const float share = 1.0f / static_cast<float>(std::max(1, rows.count() * columns.count()));
+    const float share = 1.0f / static_cast<float>(averaged_cells(shape, rows, columns));
     for_each_chunk(c, [&](auto lanes, auto packs, int k) {
       typename Pack<float, lanes>::Type sum[packs] = {};
       for (int row = 0; row < rows.count(); ++row)
@@ -212,7 +212,7 @@ constexpr auto average_backward = []<class T>(T, const PoolShape& shape, const B
   scatter_windows(
       shape, SummedImages(shape, buffers.get<T>(1), context),
       [&, c = shape.c](std::int64_t pixel, PoolSpan rows, PoolSpan columns, float* corner) {
-        const float share = 1.0f / static_cast<float>(std::max(1, rows.count() * columns.count()));
+        const float share = 1.0f / static_cast<float>(averaged_cells(shape, rows, columns));
         for_each_chunk(c, [&](auto lanes, auto packs, int k) {
           typename Pack<float, lanes>::Type part[packs];
           for (int p = 0; p < packs; ++p)

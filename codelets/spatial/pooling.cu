@@ -224,8 +224,8 @@ struct MaxBackward {
   }
 };
 
-__device__ float share_of(PoolSpan rows, PoolSpan columns) {
-  return 1.0f / static_cast<float>(std::max(1, rows.count() * columns.count()));
+__device__ float share_of(const PoolShape& shape, PoolSpan rows, PoolSpan columns) {
+  return 1.0f / static_cast<float>(averaged_cells(shape, rows, columns));
 }
 
 template <int lanes, class T>
@@ -244,7 +244,7 @@ struct AverageForward {
         const Lanes<lanes> value = load<lanes>(src, pool.in_src(image, row, in_row, k));
         for (int i = 0; i < lanes; ++i) sum.at[i] += value.at[i];
       }
-    for (int i = 0; i < lanes; ++i) sum.at[i] *= share_of(rows, columns);
+    for (int i = 0; i < lanes; ++i) sum.at[i] *= share_of(pool.shape, rows, columns);
     store(dst, pool.in_dst(image, y, x, k), sum);
   }
 };
@@ -260,7 +260,7 @@ struct AverageBackward {
     Lanes<lanes> sum{};
     pool.for_each_window_over(y, x, [&](int out_y, int out_x, PoolSpan rows, PoolSpan columns) {
       const Lanes<lanes> diff = load<lanes>(diff_dst, pool.in_dst(image, out_y, out_x, k));
-      for (int i = 0; i < lanes; ++i) sum.at[i] += diff.at[i] * share_of(rows, columns);
+      for (int i = 0; i < lanes; ++i) sum.at[i] += diff.at[i] * share_of(pool.shape, rows, columns);
     });
     store(diff_src, pool.in_src(image, y, x, k), sum);
   }

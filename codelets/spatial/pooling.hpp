@@ -2,9 +2,10 @@
 // pooling the kernel has the size of the image.
 //
 // Max: cells outside of the image count as -infinity. Of equal values the first is taken, row by
-// row. Average: divides by the number of cells inside the image; Caffe also counts the padding. A
-// window without a cell of the image gives 0 and passes no gradient. Only a padding of more than
-// kernel - 1 cells on one side makes such windows; layers refuse it.
+// row. Average: divides by the number of cells inside the image, or with counts_padding also by
+// those in the padding, as Caffe does. A window without a cell of the image gives 0 and passes no
+// gradient. Only a padding of more than kernel - 1 cells on one side makes such windows; layers
+// refuse it.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +28,8 @@ struct PoolShape {
   // Of max pooling: src is the output of a relu, and backward includes the relu's gradient. So no
   // cell of a window wins if its largest value is not positive.
   bool after_relu = false;
+  // Of average pooling. The padding is `offset` cells on every side; a window may reach beyond.
+  bool counts_padding = false;
 };
 
 // For each output, max pooling stores which cell of the window won, as row * kernel_w + column. The
@@ -51,12 +54,21 @@ inline std::size_t pool_index_bytes(const PoolShape& shape) {
 struct PoolSpan {
   int start;  // where the window starts; negative in the padding
   int first, last;
+  int padded_end;  // where it ends, but for what is beyond the padding
   constexpr PoolSpan(int out, int stride, int offset, int kernel, int size)
       : start(out * stride - offset),
         first(std::max(start, 0)),
-        last(std::max(first, std::min(start + kernel, size))) {}
+        last(std::max(first, std::min(start + kernel, size))),
+        padded_end(std::min(start + kernel, size + offset)) {}
   constexpr int count() const { return last - first; }
 };
+
+// The number of cells that a mean is over.
+constexpr int averaged_cells(const PoolShape& shape, const PoolSpan& rows,
+                             const PoolSpan& columns) {
+  if (!shape.counts_padding) return std::max(1, rows.count() * columns.count());
+  return std::max(1, (rows.padded_end - rows.start) * (columns.padded_end - columns.start));
+}
 
 // The windows [first, last) over a cell of the image, along one dimension.
 struct PoolCover {
@@ -79,7 +91,7 @@ void for_each_window(const PoolShape& shape, auto visit) {
 namespace reference {
 
 // Calls visit(index in dst, index in src, cell, cells) for all values. `cell` is the number of the
-// cell in its window; `cells` is how many cells of the window are inside the image. The cells of a
+// cell in its window; `cells` is how many cells a mean of the window is over. The cells of a
 // window come in order.
 void for_each_cell(const PoolShape& shape, auto visit) {
   for_each_window(shape, [&](int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {
@@ -89,7 +101,7 @@ void for_each_cell(const PoolShape& shape, auto visit) {
           visit(pixel * shape.c + k,
                 ((std::int64_t{image} * shape.h + row) * shape.w + column) * shape.c + k,
                 (row - rows.start) * shape.kernel_w + column - columns.start,
-                rows.count() * columns.count());
+                averaged_cells(shape, rows, columns));
   });
 }
 

@@ -92,6 +92,11 @@ class ShortcutLayer final : public Layer {
     args_.beta = options.beta;
     args_.a = builder.input(0).extent();
     args_.b = builder.input(1).extent();
+    if (options.of_equals && args_.a != args_.b)
+      builder.refuse("inputs",
+                     fmt::format("its inputs are {}x{}x{} and {}x{}x{}", args_.a.w, args_.a.h,
+                                 args_.a.c, args_.b.w, args_.b.h, args_.b.c),
+                     "only blobs of equal size are added");
     if (args_.a.h != args_.b.h || args_.a.w != args_.b.w)
       builder.warn("inputs",
                    "names a layer of another width or height: every few pixels are added");

@@ -41,8 +41,18 @@ PoolShape window_shape(LayerBuilder& builder) {
     pool.out_h = pool.out_w = 1;
     return pool;
   }
-  pool.out_h = (src.h + padding - size) / pool.stride_h + 1;
-  pool.out_w = (src.w + padding - size) / pool.stride_w + 1;
+  pool.counts_padding = options.counts_padding;
+  const auto outputs = [&](int side, int stride) {
+    const int room = side + padding - size, most = room / stride + 1;
+    if (!options.rounds_up || room % stride == 0) return most;
+    const bool begins_inside = most * stride - padding / 2 < side;
+    if (!begins_inside && padding == 0)
+      builder.refuse("stride", "the last window would have no pixel",
+                     "choose a smaller stride, or a size that is not smaller than it");
+    return begins_inside ? most + 1 : most;
+  };
+  pool.out_h = outputs(src.h, pool.stride_h);
+  pool.out_w = outputs(src.w, pool.stride_w);
   return pool;
 }
 

@@ -219,6 +219,20 @@ Pixels convert_channels(Pixels src, Extent& image, int channels,
   return scratch;
 }
 
+// Makes of values in [0, 1] what the net is to read. In planes a channel's values are together.
+void take_byte_values(const ByteValues& values, Extent extent, bool planes, float* dst) {
+  const std::size_t pixels = static_cast<std::size_t>(extent.h) * extent.w, channels = extent.c;
+  const std::size_t of_pixel = planes ? 1 : channels, of_channel = planes ? pixels : 1;
+  for (std::size_t i = 0; i < pixels; ++i) {
+    float* const pixel = dst + i * of_pixel;
+    if (values.blue_first && channels == 3) std::swap(pixel[0], pixel[2 * of_channel]);
+    for (std::size_t c = 0; c < channels; ++c) {
+      float& value = pixel[c * of_channel];
+      value = (255 * value - (c < 3 ? values.mean[c] : 0)) * values.scale;
+    }
+  }
+}
+
 // ---- colours ----
 
 float lower(float a, float b) { return a < b ? a : b; }
@@ -282,6 +296,7 @@ LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uin
 }
 
 bool keeps_bytes(const AugmentOptions& options, Extent image, bool training, Extent net_input) {
+  if (options.byte_values) return false;
   if (options.flat) return true;
   const bool draws_windows = training && !options.center;
   if (draws_windows && (options.angle != 0 || options.aspect != 1)) return false;
@@ -294,7 +309,11 @@ bool keeps_bytes(const AugmentOptions& options, Extent image, bool training, Ext
 void prepare_image(Pixels image_pixels, Extent image, const AugmentOptions& options,
                    std::uint64_t seed, std::uint64_t sample, bool training, Extent net_input,
                    float* dst) {
-  if (options.flat) return copy_planes(image_pixels, image, dst);
+  if (options.flat) {
+    copy_planes(image_pixels, image, dst);
+    if (options.byte_values) take_byte_values(*options.byte_values, image, true, dst);
+    return;
+  }
   thread_local std::vector<std::uint8_t> scratch;
   const Pixels src = convert_channels(image_pixels, image, net_input.c, scratch);
   const Variation variation = choose_variation(options, seed, sample, training);
@@ -317,6 +336,7 @@ void prepare_image(Pixels image_pixels, Extent image, const AugmentOptions& opti
   }
   if (variation.mirror) mirror_rows(dst, net_input);
   shift_colours({dst, net_input.count()}, net_input.c, variation.colours);
+  if (options.byte_values) take_byte_values(*options.byte_values, net_input, false, dst);
 }
 
 void shift_colours(std::span<float> pixels, int channels, const ColourShift& shift) {

@@ -3,7 +3,9 @@
 // its centre.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -12,6 +14,14 @@
 #include "runtime/result.hpp"
 
 namespace omni {
+
+// The net reads (byte - mean of the channel) * scale, in place of byte / 255.
+struct ByteValues {
+  std::array<float, 3> mean{};  // by channel of the net
+  float scale = 1;
+  bool blue_first = false;  // colours come as blue, green and red
+  bool operator==(const ByteValues&) const = default;
+};
 
 // These are Darknet's keys, with Darknet's meanings. Two defaults differ: Darknet always mirrors
 // and zooms by up to 2. Here images stay as they are by default, because a mirrored digit is
@@ -32,8 +42,9 @@ struct AugmentOptions {
   float hue = 0;      // share of the colour circle; the shift is drawn from [-hue, hue]
   bool flip = false;  // true: an image is mirrored by a chance of one half
   // True: the net takes vectors, {1, 1, values}. They have an image's values in Darknet's order,
-  // channel by channel. The other options have no effect then.
+  // channel by channel. Only byte_values has an effect then.
   bool flat = false;
+  std::optional<ByteValues> byte_values{};  // samples that are stored as floats stay as they are
   bool operator==(const AugmentOptions&) const = default;
 };
 
@@ -49,7 +60,7 @@ LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uin
                      bool training, Extent net_input);
 
 // Whether prepare_image() only cuts, mirrors and converts channels of images of this extent,
-// whatever is drawn. Then all its values are bytes / 255.
+// whatever is drawn, and all its values are bytes / 255.
 bool keeps_bytes(const AugmentOptions& options, Extent image, bool training, Extent net_input);
 
 // `image_pixels` holds image.count() values, `dst` receives net_input.count(). What training draws

@@ -31,9 +31,10 @@ double cosine_with_restarts(const SolverOptions& solver, double batch) {
 
 float learning_rate(const SolverOptions& solver, std::uint64_t seed, std::uint64_t iteration) {
   const double base = solver.learning_rate;
-  const auto batch = static_cast<double>(iteration);
   if (iteration < static_cast<std::uint64_t>(solver.burn_in))
-    return static_cast<float>(base * std::pow(batch / solver.burn_in, solver.power));
+    return static_cast<float>(
+        base * std::pow(static_cast<double>(iteration) / solver.burn_in, solver.power));
+  const double batch = static_cast<double>(iteration) + (solver.first - 1);
 
   double rate = base;
   switch (solver.policy) {
@@ -41,7 +42,8 @@ float learning_rate(const SolverOptions& solver, std::uint64_t seed, std::uint64
     case RatePolicy::step: rate *= std::pow(solver.scale, std::floor(batch / solver.step)); break;
     case RatePolicy::steps:
       for (std::size_t i = 0; i < solver.steps.size(); ++i)
-        if (static_cast<std::uint64_t>(solver.steps[i]) <= iteration) rate *= solver.scales[i];
+        if (static_cast<std::uint64_t>(solver.steps[i]) <= static_cast<std::uint64_t>(batch))
+          rate *= solver.scales[i];
       break;
     case RatePolicy::exp: rate *= std::pow(solver.gamma, batch); break;
     case RatePolicy::poly:
@@ -53,6 +55,7 @@ float learning_rate(const SolverOptions& solver, std::uint64_t seed, std::uint64
       rate *= std::pow(Draws(Philox(seed, RandomStream::rate), iteration).uniform(), solver.power);
       break;
     case RatePolicy::sgdr: return static_cast<float>(cosine_with_restarts(solver, batch));
+    case RatePolicy::inv: rate *= std::pow(1 + solver.gamma * batch, -solver.power); break;
   }
   return static_cast<float>(rate);
 }
@@ -71,7 +74,8 @@ bool follows_length(const SolverOptions& solver) {
 std::optional<std::uint64_t> vanishes_at(const SolverOptions& solver, std::uint64_t seed,
                                          std::uint64_t iterations, float least) {
   const bool may_fall = solver.policy == RatePolicy::step || solver.policy == RatePolicy::steps ||
-                        solver.policy == RatePolicy::exp || solver.policy == RatePolicy::sigmoid;
+                        solver.policy == RatePolicy::exp || solver.policy == RatePolicy::sigmoid ||
+                        solver.policy == RatePolicy::inv;
   std::uint64_t low = std::max(1, solver.burn_in),
                 high = iterations - std::min(iterations, std::uint64_t{1});
   const auto vanished = [&](std::uint64_t at) { return learning_rate(solver, seed, at) < least; };

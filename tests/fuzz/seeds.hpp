@@ -92,6 +92,11 @@ inline std::map<std::string, std::vector<std::string>> seeds(const std::string& 
   const string new_weights("\0\0\0\0\2\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0", 20);
   string manifest = manifest_text({7, "0123456789abcdef", "omnivore 0.1", 4096, 17});
   return {
+      {"prototxt",
+       {get(nets + "/caffe/lenet_train_test.prototxt") + "\n---\n" +
+            get(nets + "/caffe/lenet_solver.prototxt"),
+        get(nets + "/caffe/cifar10_quick_train_test.prototxt") + "\n---\n" +
+            get(nets + "/caffe/cifar10_quick_solver.prototxt")}},
       {"cfg", {get(nets + "/lenet.cfg"), get(nets + "/mlp.cfg"), get(nets + "/cifar10-quick.cfg")}},
       {"weights", {old_weights + string(16, 'w'), new_weights + string(32, 'w')}},
       {"safetensors", {safetensors_seed()}},

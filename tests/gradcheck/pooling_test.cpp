@@ -34,6 +34,20 @@ std::size_t dst_count(const PoolShape& shape) {
   return static_cast<std::size_t>(shape.n * shape.out_h * shape.out_w * shape.c);
 }
 
+// As Caffe has it: the last window reaches beyond the padding, which counts.
+PoolShape caffe_pool(int n, int h, int w, int c, Window window) {
+  PoolShape shape = pool_of(n, h, w, c, window);
+  shape.counts_padding = true;
+  const auto out = [&](int size) {
+    const int room = size + window.padding - window.kernel;
+    const int last = (room + window.stride - 1) / window.stride;
+    return last * window.stride - window.padding / 2 < size ? last + 1 : last;
+  };
+  shape.out_h = out(h);
+  shape.out_w = out(w);
+  return shape;
+}
+
 const PoolShape kOblong{.n = 2,
                         .h = 6,
                         .w = 9,
@@ -69,6 +83,9 @@ const std::vector<Case<PoolShape>> kPoolingCases{
     {"window > image, one output", pool_of(1, 2, 2, 4, {6, 4, 5})},
     {"all widths of vectors", pool_of(1, 4, 4, 64 + 32 + 4 + 3, {2, 1, 0})},
     {"oblong", kOblong},
+    {"3/2 beyond the edge", caffe_pool(2, 8, 6, 20, {3, 2, 0})},
+    {"3/2 beyond the padding", caffe_pool(2, 7, 8, 9, {3, 2, 2})},
+    {"5/3 beyond the padding", caffe_pool(1, 9, 11, 17, {5, 3, 4})},
     {"global", pool_of(2, 7, 7, 40, {7, 1, 0})},
     {"as many cells as a byte tells apart from none", kMostOfAByte},
     {"one more", pool_of(2, 20, 19, 24, {16, 2, 1})},
@@ -280,6 +297,14 @@ TEST(AveragePool, divides_by_the_cells_inside) {
   EXPECT_EQ(dst[0], 3);
   reference::average_pool_forward(pool_of(1, 2, 2, 1, {3, 2, 2}), src.data(), dst.data());
   EXPECT_EQ(dst[0], 3) << "four cells inside, five in the padding";
+  PoolShape padded = pool_of(1, 2, 2, 1, {3, 2, 2});
+  padded.counts_padding = true;
+  reference::average_pool_forward(padded, src.data(), dst.data());
+  EXPECT_NEAR(dst[0], 12.0 / 9, 1e-12) << "and Caffe's counts them";
+  dst.resize(4);
+  padded.out_h = padded.out_w = 2;
+  reference::average_pool_forward(padded, src.data(), dst.data());
+  EXPECT_NEAR(dst[3], 6.0 / 4, 1e-12) << "but not what is beyond the padding";
   dst.resize(9);
   reference::average_pool_forward(pool_of(1, 2, 2, 1, {2, 1, 2}), src.data(), dst.data());
   EXPECT_EQ(dst, (std::vector<double>{1, 1.5, 2, 2, 3, 4, 3, 4.5, 6}));

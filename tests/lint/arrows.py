@@ -27,6 +27,7 @@ OUTSIDE = [
     (r"cu(dnn|blas|da_runtime).*", r"codelets/.*\.cuh?$|runtime/cuda/|tests/",
      "codelets/*.cu and runtime/cuda"),
     (r"CLI/.*", r"apps/", "apps"),
+    (r"google/protobuf/.*|.*\.pb\.h", r"layers/formats/caffe/", "layers/formats/caffe"),
 ]
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
@@ -103,6 +104,7 @@ run(check,
         (one("codelets/a.cpp", "<cudnn.h>"), "only for codelets/*.cu"),
         (one("layers/a.cu", "<cublas_v2.h>"), "only for codelets/*.cu"),
         (one("scheduling/a.cpp", "<CLI/CLI.hpp>"), "only for apps"),
+        (one("layers/a.cpp", "<google/protobuf/message.h>"), "only for layers/formats/caffe"),
         (one("utils/a.cpp", "<set>"), "'utils' is no room"),
     ],
     good=one("runtime/tasks/a.cpp", "<starpu.h>", '"runtime/b.hpp"')

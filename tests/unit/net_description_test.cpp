@@ -63,10 +63,13 @@ TEST(NetDescription, parameters_are_told_by_role) {
   for (const Param* param : (*net)->layers()[4]->params()) {
     const bool weights = param->role == ParamRole::weights;
     EXPECT_EQ(param->rate, weights ? 2 : 4);
-    EXPECT_EQ(param->decay, weights ? 3 : 0) << "biases do not decay";
+    EXPECT_EQ(param->decay, weights ? 3 : 5);
     EXPECT_EQ(param->filler.scale, weights ? 7 : 0);
   }
-  for (const Param* param : (*net)->layers()[0]->params()) EXPECT_EQ(param->rate, 1);
+  for (const Param* param : (*net)->layers()[0]->params()) {
+    EXPECT_EQ(param->rate, 1);
+    EXPECT_EQ(param->decay, param->role == ParamRole::weights ? 1 : 0) << "biases do not decay";
+  }
 }
 
 TEST(NetDescription, is_refused_with_the_reason) {

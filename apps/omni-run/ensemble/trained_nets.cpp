@@ -23,11 +23,6 @@ Result<TrainedNet> trained_member(const fs::path& folder, const EnsembleMember& 
                                   const NetArguments& command) {
   const std::string file = folder / kEnsembleFile, shown = shown_name(member.name);
   TrainedNet trained{.member = member.name, .arguments = command};
-  if (const auto net = find_shipped(kShippedNets, member.net); !net)
-    return Error{
-        ErrorKind::data, file,
-        fmt::format("{} has the net {}: {}", shown, shown_name(member.net), net.error().what),
-        net.error().hint};
   TrainArguments training;
   GivenOptions given;
   if (read_options(table_of(training), member.options, given))
@@ -38,6 +33,12 @@ Result<TrainedNet> trained_member(const fs::path& folder, const EnsembleMember& 
   NetArguments& own = trained.arguments;
   static_cast<ReadOptions&>(own) = training.net;
   own.net = member.net;
+  own.solver = training.net.solver;
+  if (const auto net = find_net(own); !net)
+    return Error{
+        ErrorKind::data, file,
+        fmt::format("{} has the net {}: {}", shown, shown_name(member.net), net.error().what),
+        net.error().hint};
   own.strict = command.strict;
   own.refused = training.net.refused;
   own.named.batch = command.named.batch;

@@ -158,13 +158,14 @@ Status TrainCommand::try_places() {
   // Darknet's shipped cfgs have batch=1 for testing, and users forget to switch.
   if (net().options().batch == 1) log::warn("training with batch=1; set --batch (128, say)");
   if (!arguments_.save_weights.empty()) {  // an error now is better than after hours of training
-    OMNI_CHECK(check_output({.option = "--save-weights",
-                             .path = arguments_.save_weights,
-                             .read = {arguments_.net.net, arguments_.data.source},
-                             .written = {arguments_.metrics, arguments_.out, arguments_.trace},
-                             .replaceable = is_weights_file,
-                             .foreign = "holds no Darknet weights"},
-                            net().parameter_count() * sizeof(float)));
+    OMNI_CHECK(
+        check_output({.option = "--save-weights",
+                      .path = arguments_.save_weights,
+                      .read = {arguments_.net.net, arguments_.net.solver, arguments_.data.source},
+                      .written = {arguments_.metrics, arguments_.out, arguments_.trace},
+                      .replaceable = is_weights_file,
+                      .foreign = "holds no Darknet weights"},
+                     net().parameter_count() * sizeof(float)));
     OMNI_CHECK(check_names_beside(arguments_.save_weights));
   }
   if (!arguments_.metrics.empty() && ranks::first())

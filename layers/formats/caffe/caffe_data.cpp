@@ -1,0 +1,168 @@
+// Caffe's layers of data. The images are those of --data; what the layers say of the mini-batch,
+// the input's size and the values of pixels is taken from them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "layers/formats/caffe/caffe_layers.hpp"
+#include "runtime/number_in.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+constexpr int kLongestSide = 1 << 16, kMostChannels = 1 << 12, kMostVectorValues = 1 << 24;
+
+// transform_param has what old files have in the parameter of the data.
+CaffeFields holder_of(const CaffeLayer& layer, std::string_view field) {
+  CaffeFields transform = layer.fields.nested("transform_param");
+  return !transform.has(field) && layer.own.has(field) ? layer.own : transform;
+}
+
+void read_transform(CaffeLayer& layer) {
+  CaffeFields transform = layer.fields.nested("transform_param");
+  AugmentOptions& augment = layer.to.net.augment;
+  Extent& input = layer.to.net.options.input;
+  CaffeFields crop = holder_of(layer, "crop_size");
+  if (const int side = crop.whole("crop_size", 0, kLongestSide); side > 0) input.h = input.w = side;
+  augment.flip = holder_of(layer, "mirror").flag("mirror");
+  ByteValues values{.scale = holder_of(layer, "scale").real("scale"), .blue_first = true};
+
+  const bool grey = transform.flag("force_gray"), colour = transform.flag("force_color");
+  if (grey && colour)
+    transform.refuse("force_gray", "force_gray with force_color", "remove one of them");
+  const int means = transform.count("mean_value");
+  if (grey || colour || means == 3) {
+    layer.to.knows_channels = true;
+    input.c = grey ? 1 : 3;
+  }
+  if (means != 0 && means != 1 && means != input.c)
+    transform.refuse("mean_value", fmt::format("{} values of mean_value", means),
+                     "give one, or one of each channel", 0);
+  for (int c = 0; means > 0 && c < 3; ++c)
+    values.mean[static_cast<std::size_t>(c)] =
+        transform.real("mean_value", -1e6f, 1e6f, std::min(c, means - 1));
+  augment.byte_values = values;
+}
+
+// A field that every image or every blob has.
+int of_first(CaffeFields& fields, std::string_view name, int high) {
+  const bool repeated = fields.is_repeated(name);
+  if (!fields.has(name)) {
+    fields.refuse("", fmt::format("has no {}", name), "add it to the layer's parameters");
+    return 1;
+  }
+  return fields.whole(name, 1, high, repeated ? 0 : -1);
+}
+
+void read_extent(CaffeLayer& layer) {
+  Extent& input = layer.to.net.options.input;
+  input = {.h = of_first(layer.own, "height", kLongestSide),
+           .w = of_first(layer.own, "width", kLongestSide),
+           .c = of_first(layer.own, "channels", kMostChannels)};
+  layer.to.knows_channels = true;
+}
+
+}  // namespace
+
+void set_caffe_input(CaffeNet& to, CaffeFields& shape, std::string_view field, int count) {
+  if (count != 2 && count != 4) {
+    shape.refuse(field, fmt::format("an input of {} dimensions", count),
+                 "4 are for images: number, channels, height and width; 2 for vectors", 0);
+    return;
+  }
+  Extent& input = to.net.options.input;
+  to.net.options.batch = shape.whole(field, 1, kMostImages, 0);
+  input.c = shape.whole(field, 1, count == 2 ? kMostVectorValues : kMostChannels, 1);
+  input.h = count == 2 ? 1 : shape.whole(field, 1, kLongestSide, 2);
+  input.w = count == 2 ? 1 : shape.whole(field, 1, kLongestSide, 3);
+  to.knows_channels = true;
+  to.net.augment.byte_values = ByteValues{.blue_first = true};
+}
+
+void read_caffe_data(CaffeLayer& layer) {
+  CaffeFields &fields = layer.fields, &own = layer.own;
+  CaffeNet& to = layer.to;
+  const bool is_input = fields.text_of_type() == "Input";
+  const int tops = fields.count("top");
+  int first = 0;
+  if (to.image.empty() && tops > 0) {
+    to.image = fields.text("top", first++);
+    to.image_place = fields.where();
+    to.net.inputs = {to.image};
+  } else if (!is_input) {
+    fields.refuse("", tops == 0 ? "has no top" : "is a second layer of data in training",
+                  "a net has one, with images and labels");
+    return;
+  }
+  if (!is_input && tops > 2)
+    fields.refuse("top", "more tops than images and labels", "they are the first two", 2);
+  for (int top = first; top < tops; ++top) to.labels.insert(fields.text("top", top));
+  if (first == 0) return;
+
+  NetOptions& options = to.net.options;
+  options.input = {0, 0, 3};
+  if (is_input || own.count("shape") > 0) {
+    if (own.count("shape") == 0)
+      return own.refuse("", "has no shape", "as in input_param { shape { dim: 64 dim: 1 ... } }");
+    CaffeFields shape = own.nested("shape", 0);
+    set_caffe_input(to, shape, "dim", shape.count("dim"));
+  } else {
+    const bool is_dummy = own.has_field("num");
+    options.batch = of_first(own, is_dummy ? "num" : "batch_size", kMostImages);
+    if (own.has_field("channels")) read_extent(layer);
+  }
+  if (own.has_field("is_color")) {
+    options.input.c = own.flag("is_color") ? 3 : 1;
+    to.knows_channels = true;
+  }
+  if (!fields.failed()) read_transform(layer);
+  if (own.has("source"))
+    layer.description.remarks.push_back(fmt::format("{}: the data are those of --data, not of {}",
+                                                    fields.where(),
+                                                    shown_name(own.text("source"))));
+}
+
+Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings) {
+  TrainableNet& net = to.net;
+  Extent& input = net.options.input;
+  std::vector<std::string> others;
+  for (const std::string& setting : settings) {
+    const std::size_t equals = std::min(setting.find('='), setting.size());
+    const std::string_view key = std::string_view(setting).substr(0, equals);
+    int* const side = key == "height"     ? &input.h
+                      : key == "width"    ? &input.w
+                      : key == "channels" ? &input.c
+                                          : nullptr;
+    if (side == nullptr) {
+      others.push_back(setting);
+      continue;
+    }
+    const int most = key == "channels" ? kMostVectorValues : kLongestSide;
+    const auto value =
+        number_in<int>(std::string_view(setting).substr(std::min(equals + 1, setting.size())));
+    if (!value || *value < 1 || *value > most)
+      return Error{ErrorKind::usage, "--set " + setting, "is out of range",
+                   fmt::format("expected a whole number from 1 to {}", most)};
+    *side = *value;
+    if (key == "channels") to.knows_channels = true;
+  }
+  settings = std::move(others);
+  if (input.h == 0 || input.w == 0)
+    return Error{ErrorKind::usage, to.image_place, "the size of the images is not known",
+                 "give crop_size in transform_param, or --set height=28 --set width=28"};
+  if (!input.countable())
+    return Error{
+        ErrorKind::usage, to.image_place,
+        fmt::format("images of {}x{}x{} have too many elements", input.w, input.h, input.c),
+        "make them smaller: 2147483647 elements are the most"};
+  net.augment.flat = input.h == 1 && input.w == 1;
+  if (!to.knows_channels)
+    net.layers.front().remarks.push_back(
+        fmt::format("{}: does not say how many channels images have: 3 are taken (--set channels=1 "
+                    "for grey ones)",
+                    to.image_place));
+  return {};
+}
+
+}  // namespace omni

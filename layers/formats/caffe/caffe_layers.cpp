@@ -1,0 +1,137 @@
+#include "layers/formats/caffe/caffe_layers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "runtime/nearest.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+// Caffe's other layers, and why they are refused.
+struct MissingType {
+  std::string_view name, old_name, why;
+};
+constexpr std::string_view kNoSuchLayer = "docs/caffe.md lists what is read";
+constexpr std::string_view kOneLabel = "nets have one label and end with SoftmaxWithLoss";
+constexpr std::array kMissing{
+    MissingType{"AbsVal", "ABSVAL", kNoSuchLayer},
+    MissingType{"ArgMax", "ARGMAX", "omni-run predict prints the best classes"},
+    MissingType{"BatchNorm", "", "running averages are kept in another way here"},
+    MissingType{"BatchReindex", "", kNoSuchLayer},
+    MissingType{"Bias", "", kNoSuchLayer},
+    MissingType{"BNLL", "BNLL", kNoSuchLayer},
+    MissingType{"Clip", "", kNoSuchLayer},
+    MissingType{"ContrastiveLoss", "CONTRASTIVE_LOSS", kOneLabel},
+    MissingType{"Crop", "", kNoSuchLayer},
+    MissingType{"Deconvolution", "DECONVOLUTION", kNoSuchLayer},
+    MissingType{"Embed", "", kNoSuchLayer},
+    MissingType{"EuclideanLoss", "EUCLIDEAN_LOSS", kOneLabel},
+    MissingType{"Exp", "EXP", kNoSuchLayer},
+    MissingType{"Filter", "", kNoSuchLayer},
+    MissingType{"HDF5Output", "HDF5_OUTPUT", kNoSuchLayer},
+    MissingType{"HingeLoss", "HINGE_LOSS", kOneLabel},
+    MissingType{"Im2col", "IM2COL", kNoSuchLayer},
+    MissingType{"InfogainLoss", "INFOGAIN_LOSS", kOneLabel},
+    MissingType{"Log", "", kNoSuchLayer},
+    MissingType{"LSTM", "", "it is recurrent"},
+    MissingType{"MultinomialLogisticLoss", "MULTINOMIAL_LOGISTIC_LOSS", kOneLabel},
+    MissingType{"MVN", "MVN", kNoSuchLayer},
+    MissingType{"Parameter", "", kNoSuchLayer},
+    MissingType{"Power", "POWER", kNoSuchLayer},
+    MissingType{"PReLU", "", "slopes are not learned"},
+    MissingType{"Python", "", "no code of users is run"},
+    MissingType{"Recurrent", "", "it is recurrent"},
+    MissingType{"Reduction", "", kNoSuchLayer},
+    MissingType{"Reshape", "", kNoSuchLayer},
+    MissingType{"RNN", "", "it is recurrent"},
+    MissingType{"Scale", "", "it is for BatchNorm, whose averages are kept in another way here"},
+    MissingType{"SigmoidCrossEntropyLoss", "SIGMOID_CROSS_ENTROPY_LOSS", kOneLabel},
+    MissingType{"Slice", "SLICE", kNoSuchLayer},
+    MissingType{"Split", "SPLIT", "several layers may read a blob without it"},
+    MissingType{"SPP", "", kNoSuchLayer},
+    MissingType{"Swish", "", kNoSuchLayer},
+    MissingType{"Threshold", "THRESHOLD", kNoSuchLayer},
+    MissingType{"Tile", "", kNoSuchLayer},
+    MissingType{"WindowData", "WINDOW_DATA", kNoSuchLayer},
+};
+
+}  // namespace
+
+bool CaffeLayer::is_old() const { return fields.is_old_layer(); }
+
+void CaffeLayer::name(std::string_view option, std::string_view field) {
+  if (own.has(field))
+    description.places[std::string(option)] = {own.where(field, 0), std::string(field)};
+}
+
+void CaffeLayer::emit(std::string_view type, LayerOptions options) {
+  description.type = type;
+  description.options = std::move(options);
+  to.net.layers.push_back(std::move(description));
+}
+
+const std::vector<CaffeType>& caffe_types() {
+  static const std::vector<CaffeType> types = [] {
+    std::vector<CaffeType> all = caffe_weighted_types();
+    std::ranges::move(caffe_other_types(), std::back_inserter(all));
+    return all;
+  }();
+  return types;
+}
+
+Result<const CaffeType*> find_caffe_type(const CaffeFields& layer) {
+  const bool old = layer.is_old_layer();
+  const auto refusal = [&](std::string what, std::string hint) {
+    return Error{ErrorKind::usage, layer.where("type"), std::move(what), std::move(hint)};
+  };
+  if (!layer.has("type")) return refusal("has no type", R"(as in type: "Convolution")");
+  const std::string type = layer.text_of_type();
+  std::vector<std::string_view> names;
+  for (const CaffeType& each : caffe_types()) {
+    if ((old ? each.old_name : each.name) == type) return &each;
+    names.push_back(each.name);
+  }
+  for (const MissingType& each : kMissing)
+    if ((old ? each.old_name : each.name) == type)
+      return refusal(fmt::format("{} layers are not supported", type), std::string(each.why));
+  const std::string_view near = nearest(type, names);
+  return refusal(
+      fmt::format("unknown type {}", shown_name(type)),
+      near.empty() ? std::string(kNoSuchLayer) : fmt::format("did you mean '{}'?", near));
+}
+
+Sides read_sides(CaffeFields& fields, const SideNames& names, int fallback, int low, int high) {
+  const bool by_side = fields.has(names.h) || fields.has(names.w);
+  const int given = fields.count(names.both);
+  if (by_side && given > 0)
+    fields.refuse(names.both, fmt::format("{} beside {} or {}", names.both, names.h, names.w),
+                  "give either", 0);
+  if (by_side && fields.has(names.h) != fields.has(names.w))
+    fields.refuse(fields.has(names.h) ? names.h : names.w,
+                  fmt::format("{} and {} come together", names.h, names.w), "give both");
+  if (given > 2)
+    fields.refuse(names.both, fmt::format("{} of {} dimensions", names.both, given),
+                  "images have height and width", 2);
+  if (!by_side && given == 0 && fallback < 0)
+    fields.refuse("", fmt::format("has no {}", names.both), "add it to the layer's parameters");
+  if (fields.failed()) return {low, low};
+  if (by_side) return {fields.whole(names.h, low, high), fields.whole(names.w, low, high)};
+  if (given == 0) return {fallback, fallback};
+  return {fields.whole(names.both, low, high, 0), fields.whole(names.both, low, high, given - 1)};
+}
+
+int read_square(CaffeFields& fields, const SideNames& names, int fallback, int low, int high) {
+  const Sides sides = read_sides(fields, names, fallback, low, high);
+  if (sides.h != sides.w)
+    fields.refuse(fields.has(names.h) ? names.h : names.both,
+                  fmt::format("{} of {} and {} is not supported", names.both, sides.h, sides.w),
+                  "height and width have to be equal", 0);
+  return sides.h;
+}
+
+}  // namespace omni

@@ -1,0 +1,88 @@
+// The types of Caffe's layers, and how a layer becomes a description.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layers/formats/caffe/caffe_fields.hpp"
+#include "layers/net_description.hpp"
+
+namespace omni {
+
+// What is known of a net while its layers are read, in the order of the file.
+struct CaffeNet {
+  TrainableNet& net;
+  std::string image{};                          // the blob of the images; "": none yet
+  std::string image_place{};                    // where it is described
+  bool knows_channels = false;                  // false: those of the data are guessed
+  std::set<std::string, std::less<>> made{};    // all blobs
+  std::set<std::string, std::less<>> labels{};  // blobs of labels
+  std::set<std::string, std::less<>> flat{};    // blobs that are vectors
+  std::set<std::string, std::less<>> shared{};  // names of parameters
+  std::optional<LayerDescription> loss{};
+  std::string loss_input{};
+  std::optional<LayerDescription> probabilities{};  // of a Softmax without loss
+  std::vector<std::string> remarks{};               // for who trains the net
+};
+
+// A layer being read. What it becomes is added to the net by emit().
+struct CaffeLayer {
+  CaffeFields fields;  // of the whole layer
+  CaffeFields own;     // of its parameter, as convolution_param
+  CaffeNet& to;
+  LayerDescription description;
+
+  bool is_old() const;  // V1
+  std::string bottom(int index = 0) const { return fields.text("bottom", index); }
+  void emit(std::string_view type, LayerOptions options);
+  void name(std::string_view option, std::string_view field);  // where an option is written
+};
+
+struct CaffeType {
+  std::string_view name{}, old_name{};  // old: of V1's enum; "": it has none
+  std::string_view param{};             // field with its options; "": none
+  enum class Role { layer, data, loss, measure } role = Role::layer;
+  int bottoms = 1, most_bottoms = 1;  // of a layer; the output is one top
+  bool takes_vectors = false;         // a flattened blob
+  void (*read)(CaffeLayer&) = nullptr;
+};
+
+const std::vector<CaffeType>& caffe_types();
+// The type of a layer; an error with "did you mean", or "not supported" and why.
+Result<const CaffeType*> find_caffe_type(const CaffeFields& layer);
+
+// The parts of the list.
+std::vector<CaffeType> caffe_weighted_types();
+std::vector<CaffeType> caffe_other_types();
+
+// Layers of data: the input, the mini-batch and how images become values.
+void read_caffe_data(CaffeLayer& layer);
+// The input from its first dimensions: images, channels, height and width; or images and values.
+void set_caffe_input(CaffeNet& to, CaffeFields& shape, std::string_view field, int count);
+// Checks what is known of the input when all layers are read. Takes height=28 and the like out of
+// the settings of the command line.
+Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings);
+
+// Two sides, as kernel_size or as kernel_h and kernel_w. A value that is not given is `fallback`;
+// below 0 it has to be given.
+struct Sides {
+  int h = 1, w = 1;
+};
+struct SideNames {
+  std::string_view both, h, w;
+};
+Sides read_sides(CaffeFields& fields, const SideNames& names, int fallback, int low, int high);
+// The same where only squares are known.
+int read_square(CaffeFields& fields, const SideNames& names, int fallback, int low, int high);
+
+// The solver's options and its length, and how many mini-batches an update has. The options of the
+// net are those of one mini-batch before. `fields`: null for no file.
+Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableNet& net);
+// Sets fields of a solver as the command line says: base_lr=0.1, stepvalue=100,200.
+Status set_caffe_solver(CaffeText& solver, const std::vector<std::string>& settings);
+
+}  // namespace omni

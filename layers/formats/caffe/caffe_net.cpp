@@ -1,0 +1,314 @@
+// From the messages of a net and a solver to descriptions: which layers are in which phase, and
+// what they read.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "layers/formats/caffe/caffe.hpp"
+#include "layers/formats/caffe/caffe.pb.h"
+#include "layers/formats/caffe/caffe_layers.hpp"
+#include "runtime/files.hpp"
+#include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+constexpr int kMostCaffeLayers = 10'000;
+using Role = CaffeType::Role;
+
+struct FoundLayer {
+  CaffeFields fields;
+  const CaffeType* type;
+  bool trains = true, tests = true;  // is in the phase
+};
+
+// Whether a rule of include or exclude speaks of the phase.
+bool speaks_of(const CaffeFields& layer, std::string_view list, std::string_view phase) {
+  for (int i = 0; i < layer.count(list); ++i) {
+    const CaffeFields rule = layer.nested(list, i);
+    if (!rule.has("phase") || rule.word("phase") == phase) return true;
+  }
+  return false;
+}
+
+bool is_in(const CaffeFields& layer, std::string_view phase) {
+  if (layer.has("include")) return speaks_of(layer, "include", phase);
+  return !speaks_of(layer, "exclude", phase);
+}
+
+Result<std::vector<FoundLayer>> find_layers(CaffeFields& net) {
+  if (net.has("layer") && net.has("layers")) {
+    net.refuse("layers", "layers beside layer", "write all of them as layer", 0);
+    return Error{};
+  }
+  const char* list = net.has("layers") ? "layers" : "layer";
+  const int count = net.count(list);
+  if (count == 0)
+    net.refuse("", "no layers", "is this the prototxt of a net?");
+  else if (count > kMostCaffeLayers)
+    net.refuse(list, fmt::format("more than {} layers", kMostCaffeLayers),
+               "is this the prototxt of a net?", kMostCaffeLayers);
+  if (net.failed()) return Error{};
+  std::vector<FoundLayer> layers;
+  for (int i = 0; i < count; ++i) {
+    const CaffeFields fields = net.nested(list, i);
+    OMNI_TRY(const CaffeType* type, find_caffe_type(fields));
+    layers.push_back({fields, type, is_in(fields, "TRAIN"), is_in(fields, "TEST")});
+  }
+  return layers;
+}
+
+// Both phases have to be the same net but for data, losses and what does nothing in tests.
+void check_phases(FoundLayer& layer) {
+  if (layer.fields.has("include") && layer.fields.has("exclude"))
+    layer.fields.refuse("exclude", "include and exclude", "give one of them", 0);
+  if (layer.trains == layer.tests || layer.type->role != Role::layer) return;
+  if (layer.trains && layer.type->name == "Dropout") return;
+  layer.fields.refuse(layer.fields.has("include") ? "include" : "exclude",
+                      fmt::format("is only in the {} phase", layer.trains ? "TRAIN" : "TEST"),
+                      "a net is the same in training and in tests but for data and losses", 0);
+}
+
+// `input`, with `input_dim` or `input_shape`: the images, then the labels.
+void read_inputs(CaffeFields& net, CaffeNet& to) {
+  const int inputs = net.count("input");
+  if (inputs == 0) return;
+  to.image = net.text("input", 0);
+  to.image_place = net.where("input", 0);
+  to.net.inputs = {to.image};
+  for (int i = 1; i < inputs; ++i) to.labels.insert(net.text("input", i));
+  if (net.has("input_shape")) {
+    CaffeFields shape = net.nested("input_shape", 0);
+    set_caffe_input(to, shape, "dim", shape.count("dim"));
+  } else if (net.count("input_dim") == 4 * inputs) {
+    set_caffe_input(to, net, "input_dim", 4);
+  } else {
+    net.refuse("input",
+               fmt::format("{} inputs with {} values of input_dim", inputs, net.count("input_dim")),
+               "each has 4: number, channels, height and width", 0);
+  }
+}
+
+void check_blobs(const FoundLayer& found, CaffeNet& to) {
+  CaffeFields fields = found.fields;
+  const CaffeType& type = *found.type;
+  const int bottoms = fields.count("bottom"), tops = fields.count("top");
+  const bool reads = type.role != Role::data;
+  if (reads && (bottoms < type.bottoms || bottoms > type.most_bottoms))
+    fields.refuse("bottom", fmt::format("has {} bottom{}", bottoms, bottoms == 1 ? "" : "s"),
+                  type.bottoms == type.most_bottoms
+                      ? fmt::format("{} has {}", type.name, type.bottoms)
+                      : fmt::format("{} has {} or more", type.name, type.bottoms),
+                  0);
+  if (!reads && bottoms > 0) fields.refuse("bottom", "has a bottom", "data have none", 0);
+  if (type.role == Role::layer && tops != 1)
+    fields.refuse("top", fmt::format("has {} top{}", tops, tops == 1 ? "" : "s"),
+                  fmt::format("{} has 1", type.name), 0);
+  for (const std::string_view list : {"bottom", "top"})
+    for (int i = 0; i < fields.count(list); ++i)
+      if (const std::string name = fields.text(list, i);
+          name.empty() || name.find('\n') != std::string::npos)
+        fields.refuse(list, fmt::format("{} is no name of a blob", shown_name(name)),
+                      "names are words", i);
+  if (fields.failed()) return;
+  for (int i = 0; i < bottoms && type.role != Role::measure; ++i) {
+    const std::string name = fields.text("bottom", i);
+    const bool is_label = to.labels.contains(name);
+    if (!to.made.contains(name) && !is_label && name != to.image)
+      fields.refuse("bottom", fmt::format("no layer above makes {}", shown_name(name)), "", i);
+    if (is_label && (type.role == Role::layer || i == 0))
+      fields.refuse("bottom", fmt::format("reads the labels {}", shown_name(name)),
+                    "they are for losses alone", i);
+    if (to.flat.contains(name) && !type.takes_vectors)
+      fields.refuse("bottom", fmt::format("reads {}, which was flattened", shown_name(name)),
+                    "only InnerProduct, activations, Dropout and Softmax do", i);
+  }
+  for (int i = 0; i < tops && type.role == Role::layer; ++i) {
+    const std::string name = fields.text("top", i);
+    const bool in_place = bottoms > 0 && fields.text("bottom", 0) == name;
+    if (!in_place && (!to.made.insert(name).second || name == to.image || to.labels.contains(name)))
+      fields.refuse("top", fmt::format("a layer above makes {}, too", shown_name(name)),
+                    "give it another name", i);
+    to.made.insert(name);
+  }
+  if (fields.count("propagate_down") > 0)
+    for (int i = 0; i < fields.count("propagate_down"); ++i)
+      if (!fields.flag("propagate_down", i))
+        fields.refuse("propagate_down", "propagate_down: false is not supported",
+                      "set lr_mult: 0 in the layers below", i);
+  if (type.name != "SoftmaxWithLoss" && fields.has("loss_weight"))
+    fields.refuse("loss_weight", "a loss_weight is not supported here",
+                  "SoftmaxWithLoss is the only loss", 0);
+}
+
+void read_layer(const FoundLayer& found, CaffeNet& to) {
+  const CaffeType& type = *found.type;
+  check_blobs(found, to);
+  if (found.fields.failed()) return;
+  CaffeFields fields = found.fields;
+  std::vector<std::string_view> known{type.param, "transform_param", "softmax_param"};
+  if (const std::string other = fields.other_field("_param", known); !other.empty())
+    log::warn_once("{}: {} has no effect in a {} layer", fields.where(other), other, type.name);
+  if (type.role != Role::data && fields.has("transform_param"))
+    log::warn_once("{}: transform_param has no effect in a {} layer",
+                   fields.where("transform_param"), type.name);
+  CaffeLayer layer{.fields = fields,
+                   .own = type.param.empty() ? fields : fields.nested(type.param),
+                   .to = to,
+                   .description = {}};
+  LayerDescription& description = layer.description;
+  description.name = fields.text("name");
+  description.where = fields.where();
+  for (int i = 0; i < fields.count("bottom"); ++i)
+    description.inputs.push_back(fields.text("bottom", i));
+  if (fields.count("top") > 0) description.outputs = {fields.text("top", 0)};
+  if (fields.has("bottom")) description.places["inputs"] = {fields.where("bottom", 0), "bottom"};
+  const bool was_flat = fields.count("bottom") > 0 && to.flat.contains(fields.text("bottom", 0));
+  type.read(layer);
+  if (type.role == Role::data) to.remarks = std::move(description.remarks);
+  if (type.role != Role::layer || fields.failed()) return;
+  const std::string top = fields.text("top", 0);
+  if (type.name == "InnerProduct") to.flat.erase(top);
+  if (was_flat && type.name != "InnerProduct") to.flat.insert(top);
+}
+
+// The loss is the last layer, wherever the file has it; without one the net ends with Softmax, or
+// with a layer.
+Status end_net(CaffeFields& fields, CaffeNet& to) {
+  auto& layers = to.net.layers;
+  if (to.probabilities && to.loss && to.probabilities->inputs.front() != to.loss_input)
+    return Error{ErrorKind::usage, to.probabilities->where, "reads another blob than the loss",
+                 "a net has one output"};
+  if (to.loss)
+    layers.push_back(*std::move(to.loss));
+  else if (to.probabilities)
+    layers.push_back(*std::move(to.probabilities));
+  if (to.image.empty())
+    return Error{ErrorKind::usage, fields.where(), "no layer of data, and no input",
+                 "add a layer of type Data or Input"};
+  if (layers.empty())
+    return Error{ErrorKind::usage, fields.where(), "no layer but data",
+                 "docs/caffe.md lists what is read"};
+  return {};
+}
+
+// Another number of classes: the outputs of the InnerProduct that the loss reads.
+Status set_caffe_classes(TrainableNet& net, int classes) {
+  LayerDescription& last = net.layers.back();
+  const auto scores = std::ranges::find_if(net.layers, [&](const LayerDescription& each) {
+    return each.type == "connected" && each.outputs == last.inputs;
+  });
+  if (last.type != "softmax" || scores == net.layers.end())
+    return Error{ErrorKind::usage, last.where, "--classes: this layer decides no number of outputs",
+                 "the loss has to read an InnerProduct"};
+  std::get<ConnectedOptions>(scores->options).outputs = classes;
+  net.statements += fmt::format("classes {};", classes);
+  return {};
+}
+
+Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
+                                        const ReadOptions& how) {
+  Status status;
+  CaffeFields fields(text, status);
+  TrainableNet net;
+  net.name = std::filesystem::path(text.file).stem().string();
+  net.where = fmt::format("{}:1", text.file);
+  CaffeNet to{.net = net};
+  auto found = find_layers(fields);
+  OMNI_CHECK(status);
+  if (!found) return std::move(found.error());
+  OMNI_CHECK(text.unknown);
+  fields.check();
+  std::string data;
+  read_inputs(fields, to);
+  for (FoundLayer& layer : *found) {
+    check_phases(layer);
+    if (fields.failed()) break;
+    if (!layer.trains) continue;
+    read_layer(layer, to);
+    const bool is_part = layer.type->role == Role::layer || layer.type->role == Role::loss;
+    if (layer.type->role != Role::measure)
+      (is_part ? net.statements : data) += layer.fields.normalised({"include", "exclude"}) + ";";
+  }
+  OMNI_CHECK(status);
+  OMNI_CHECK(end_net(fields, to));
+  std::vector<std::string> settings = how.settings;
+  OMNI_CHECK(finish_caffe_input(to, settings));
+  std::optional<CaffeFields> solver_fields;
+  if (solver != nullptr) {
+    OMNI_CHECK(solver->unknown);
+    OMNI_CHECK(set_caffe_solver(*solver, settings));
+    solver_fields.emplace(*solver, status);
+    solver_fields->check();
+  } else if (!settings.empty()) {
+    return Error{ErrorKind::usage, "--set " + settings.front(), "is not known without a solver",
+                 "give --solver, or one of height, width and channels"};
+  }
+  OMNI_CHECK(read_caffe_solver(solver_fields ? &*solver_fields : nullptr, how, net));
+  OMNI_CHECK(status);
+  if (how.classes > 0) OMNI_CHECK(set_caffe_classes(net, how.classes));
+  if (solver == nullptr)
+    to.remarks.push_back(fmt::format(
+        "{}: is trained with the learning rate {}, momentum {} and decay {} (--solver FILE has "
+        "others)",
+        text.file, net.solver.learning_rate, net.solver.momentum, net.solver.decay));
+  auto& remarks = net.layers.front().remarks;
+  remarks.insert(remarks.end(), to.remarks.begin(), to.remarks.end());
+  text.tell_in_vain();
+  if (solver != nullptr) solver->tell_in_vain();
+  net.text = net.statements + data + (solver_fields ? solver_fields->normalised({"net"}) : "");
+  return net;
+}
+
+Result<std::string> read_text(const std::filesystem::path& path) {
+  auto text = read_file(path, kMostTextBytes);
+  if (!text) text.error().kind = ErrorKind::usage;  // as of a net that cannot be read
+  return text;
+}
+
+}  // namespace
+
+Result<TrainableNet> parse_caffe_net(CaffeFile net, CaffeFile solver, const ReadOptions& how) {
+  OMNI_TRY(CaffeText text,
+           parse_caffe_text(net.text, net.name, std::make_unique<caffe::NetParameter>()));
+  if (solver.name.empty()) return describe_caffe_net(text, nullptr, how);
+  OMNI_TRY(CaffeText options,
+           parse_caffe_text(solver.text, solver.name, std::make_unique<caffe::SolverParameter>()));
+  return describe_caffe_net(text, &options, how);
+}
+
+Result<TrainableNet> read_caffe_net(const std::filesystem::path& net,
+                                    const std::filesystem::path& solver, const ReadOptions& how) {
+  OMNI_TRY(const std::string text, read_text(net));
+  std::string solver_text;
+  if (!solver.empty()) {
+    OMNI_TRY(solver_text, read_text(solver));
+  }
+  return parse_caffe_net({text, net.string()}, {solver_text, solver.string()}, how);
+}
+
+Result<std::filesystem::path> net_of_caffe_solver(const std::filesystem::path& solver) {
+  OMNI_TRY(const std::string text, read_text(solver));
+  OMNI_TRY(CaffeText options,
+           parse_caffe_text(text, solver.string(), std::make_unique<caffe::SolverParameter>()));
+  Status status;
+  CaffeFields fields(options, status);
+  if (!fields.has("net")) fields.check();  // which may say more
+  OMNI_CHECK(status);
+  const std::filesystem::path net = fields.text("net");
+  if (net.empty())
+    return Error{ErrorKind::usage, fields.where("net"), "names no net",
+                 "add net: \"FILE\" to the solver, or give --net"};
+  std::error_code ignored;
+  for (const std::filesystem::path& path : {net, solver.parent_path() / net})
+    if (std::filesystem::is_regular_file(path, ignored)) return path;
+  return Error{ErrorKind::usage, fields.where("net"),
+               fmt::format("no such net: {}", shown_name(net.string())),
+               "its path is relative to the working directory, or to the solver's folder"};
+}
+
+}  // namespace omni

@@ -1,0 +1,202 @@
+// Caffe's solver. Its iterations count from 0.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "layers/formats/caffe/caffe_layers.hpp"
+#include "runtime/nearest.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+constexpr std::array<std::string_view, 6> kSolverTypes{"SGD",     "Nesterov", "AdaGrad",
+                                                       "RMSProp", "AdaDelta", "Adam"};
+constexpr std::array<std::string_view, 6> kOldSolverTypes{"SGD",     "NESTEROV", "ADAGRAD",
+                                                          "RMSPROP", "ADADELTA", "ADAM"};
+struct PolicyName {
+  std::string_view name;
+  RatePolicy policy;
+};
+constexpr std::array kPolicies{
+    PolicyName{"fixed", RatePolicy::constant},  PolicyName{"step", RatePolicy::step},
+    PolicyName{"exp", RatePolicy::exp},         PolicyName{"inv", RatePolicy::inv},
+    PolicyName{"multistep", RatePolicy::steps}, PolicyName{"poly", RatePolicy::poly},
+    PolicyName{"sigmoid", RatePolicy::sigmoid}};
+constexpr int kAnyWhole = std::numeric_limits<int>::max();
+
+// A hint: the nearest of the words, else all of them.
+std::string one_of(std::string_view word, std::span<const std::string_view> words) {
+  const std::string_view near = nearest(word, words);
+  return near.empty() ? fmt::format("known: {}", fmt::join(words, " "))
+                      : fmt::format("did you mean '{}'?", near);
+}
+
+void read_solver_type(CaffeFields& fields, SolverOptions& solver) {
+  std::string type = fields.text("type");
+  if (!fields.has("type") && fields.has("solver_type"))
+    type = kSolverTypes[static_cast<std::size_t>(
+        std::ranges::find(kOldSolverTypes, fields.word("solver_type")) - kOldSolverTypes.begin())];
+  const std::string_view field = fields.has("type") ? "type" : "solver_type";
+  solver.adam = type == "Adam";
+  if (solver.adam || type == "SGD") return;
+  if (std::ranges::find(kSolverTypes, type) != kSolverTypes.end())
+    fields.refuse(field, fmt::format("the solver {} is not supported", type), "known: SGD Adam");
+  else
+    fields.refuse(field, fmt::format("unknown solver {}", shown_name(type)),
+                  one_of(type, kSolverTypes));
+}
+
+void read_policy(CaffeFields& fields, bool overridden, SolverOptions& solver) {
+  const float gamma = fields.real("gamma"), power = fields.real("power");
+  if (fields.has("gamma")) solver.gamma = solver.scale = gamma;
+  if (fields.has("power")) solver.power = power;
+  if (fields.has("stepsize")) solver.step = fields.whole("stepsize", 1, kAnyWhole);
+  for (int i = 0; i < fields.count("stepvalue"); ++i) {
+    solver.steps.push_back(fields.whole("stepvalue", 0, kAnyWhole, i));
+    solver.scales.push_back(gamma);
+  }
+  if (overridden) return;
+  std::vector<std::string_view> names;
+  for (const PolicyName& each : kPolicies) names.push_back(each.name);
+  if (!fields.has("lr_policy"))
+    return fields.refuse("", "has no lr_policy", fmt::format("known: {}", fmt::join(names, " ")));
+  const std::string name = fields.text("lr_policy");
+  const auto found = std::ranges::find(kPolicies, name, &PolicyName::name);
+  if (found == kPolicies.end())
+    return fields.refuse("lr_policy", fmt::format("unknown lr_policy {}", shown_name(name)),
+                         one_of(name, names));
+  solver.policy = found->policy;
+  const auto needs = [&](std::string_view field) {
+    if (!fields.has(field))
+      fields.refuse("lr_policy", fmt::format("lr_policy {} without {}", name, field),
+                    fmt::format("add {}", field));
+  };
+  if (name == "step" || name == "sigmoid") needs("stepsize");
+  if (name == "multistep") needs("stepvalue");
+  if (name != "fixed" && name != "poly") needs("gamma");
+  if (name == "inv" || name == "poly") needs("power");
+  if (name == "step" && gamma < 0)
+    fields.refuse("gamma", fmt::format("gamma: {} is out of range", gamma),
+                  "expected a number of at least 0");
+  if (name == "sigmoid") solver.gamma = -gamma;  // Caffe's rises with the iterations
+}
+
+void read_solver_fields(CaffeFields& fields, const NamedOptions& named, TrainableNet& net) {
+  SolverOptions& solver = net.solver;
+  const float below_one = std::nextafter(1.0f, 0.0f);
+  solver.first = 0;
+  read_solver_type(fields, solver);
+  if (const std::string type = fields.text("regularization_type"); type != "L2")
+    fields.refuse("regularization_type",
+                  fmt::format("regularization_type {} is not supported", shown_name(type)),
+                  "known: L2");
+  if (!fields.has("base_lr") && !named.learning_rate)
+    fields.refuse("", "has no base_lr", "add it, or give --learning-rate");
+  solver.learning_rate = fields.real("base_lr", 0);
+  solver.momentum = fields.real("momentum", 0, below_one);
+  solver.decay = fields.real("weight_decay", 0);
+  if (solver.adam) {
+    solver.square_memory = fields.real("momentum2", 0, below_one);
+    solver.epsilon = fields.real("delta", 1e-20f);
+  }
+  read_policy(fields, named.policy.has_value(), solver);
+  solver.max_batches = fields.whole("max_iter", 0, kAnyWhole);
+  net.designed_length = static_cast<std::uint64_t>(solver.max_batches);
+  net.options.subdivisions = fields.whole("iter_size", 1, kMostImages);
+  constexpr std::array<std::array<std::string_view, 2>, 8> kPlaces{{{"policy", "lr_policy"},
+                                                                    {"max_batches", "max_iter"},
+                                                                    {"learning_rate", "base_lr"},
+                                                                    {"momentum", "momentum"},
+                                                                    {"decay", "weight_decay"},
+                                                                    {"step", "stepsize"},
+                                                                    {"steps", "stepvalue"},
+                                                                    {"subdivisions", "iter_size"}}};
+  for (const auto& [option, field] : kPlaces) net.places.emplace(option, fields.where(field));
+}
+
+Status check_policy(const TrainableNet& net) {
+  const SolverOptions& solver = net.solver;
+  const auto refusal = [&](std::string what, std::string hint) {
+    return Error{ErrorKind::usage, net.place_of("policy"), std::move(what), std::move(hint)};
+  };
+  if (solver.policy == RatePolicy::steps && solver.steps.empty())
+    return refusal("the policy steps needs steps", "add stepvalue to the solver");
+  if (solver.max_batches > 0) return {};
+  if (solver.policy == RatePolicy::poly)
+    return refusal("the policy poly needs a length",
+                   "add max_iter to the solver, or --max-batches");
+  if (solver.policy == RatePolicy::sgdr)
+    return refusal("the policy sgdr needs a length",
+                   "add max_iter to the solver, or --max-batches");
+  return {};
+}
+
+}  // namespace
+
+Status set_caffe_solver(CaffeText& solver, const std::vector<std::string>& settings) {
+  google::protobuf::Message& message = *solver.message;
+  for (const std::string& setting : settings) {
+    const std::string place = "--set " + setting;
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return Error{ErrorKind::usage, place, "expected KEY=VALUE", "--set momentum=0.8"};
+    const std::string key = setting.substr(0, equals), value = setting.substr(equals + 1);
+    const auto* field = message.GetDescriptor()->FindFieldByName(key);
+    if (field == nullptr || field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE)
+      return Error{ErrorKind::usage, place, "unknown key of the solver",
+                   "known are the fields of a solver, and height, width and channels"};
+    std::string text = value;
+    if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING)
+      text = fmt::format("\"{}\"", value);
+    else if (field->is_repeated())
+      text = fmt::format("[{}]", value);
+    OMNI_TRY(const CaffeText one,
+             parse_caffe_text(key + ": " + text, place,
+                              std::unique_ptr<google::protobuf::Message>(message.New())));
+    message.GetReflection()->ClearField(&message, field);
+    message.MergeFrom(*one.message);
+    solver.set_elsewhere.push_back(key);
+  }
+  return {};
+}
+
+Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableNet& net) {
+  const NamedOptions& named = how.named;
+  if (fields != nullptr) read_solver_fields(*fields, named, net);
+  const int of_file = net.options.batch, iterations = net.options.subdivisions;
+  SolverOptions& solver = net.solver;
+  const auto take = [](const auto& from, auto& to) {
+    if (from) to = *from;
+  };
+  take(named.learning_rate, solver.learning_rate);
+  take(named.momentum, solver.momentum);
+  take(named.decay, solver.decay);
+  take(named.policy, solver.policy);
+  take(named.burn_in, solver.burn_in);
+  take(named.max_batches, solver.max_batches);
+  take(named.subdivisions, net.options.subdivisions);
+  if (how.endless && named.max_batches.value_or(0) == 0)
+    solver.max_batches = std::numeric_limits<int>::max();
+  if (of_file > kMostImages / iterations)
+    return Error{ErrorKind::usage, net.place_of("subdivisions"),
+                 fmt::format("{} mini-batches of {} images", iterations, of_file),
+                 fmt::format("at most {} images make an update", kMostImages)};
+  net.options.batch = named.batch.value_or(of_file * iterations);
+  if (net.options.batch % net.options.subdivisions != 0)
+    return Error{ErrorKind::usage, net.place_of("subdivisions"),
+                 fmt::format("batch {} is not divisible into {} mini-batches", net.options.batch,
+                             net.options.subdivisions),
+                 "choose a divisor of the batch, as in --subdivisions 1"};
+  // Caffe's delta is of the mean gradient; ours of the sum over the images.
+  if (fields != nullptr && solver.adam) solver.epsilon *= static_cast<float>(net.options.batch);
+  return check_policy(net);
+}
+
+}  // namespace omni

@@ -1,0 +1,134 @@
+// Caffe's layers with weights: convolutions and inner products.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "layers/formats/caffe/caffe_layers.hpp"
+#include "runtime/nearest.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+constexpr std::array<std::string_view, 7> kFillers{
+    "constant", "uniform", "gaussian", "xavier", "msra", "positive_unitball", "bilinear"};
+
+// Caffe's default is the constant 0, also of weights.
+Filler read_filler(CaffeFields fields) {
+  const std::string type = fields.text("type");
+  if (type == "constant") return {Filler::Kind::constant, fields.real("value")};
+  if (type == "gaussian") return {Filler::Kind::normal, fields.real("std", 0)};
+  if (type == "xavier") return {Filler::Kind::uniform, std::sqrt(3.0f), true};
+  if (type == "msra") return {Filler::Kind::normal, std::sqrt(2.0f), true};
+  if (type == "uniform") {
+    const float low = fields.real("min"), high = fields.real("max");
+    if (low != -high || high < 0)
+      fields.refuse("type", fmt::format("uniform from {} to {} is not supported", low, high),
+                    "give a min that is the negative of max");
+    return {Filler::Kind::uniform, high};
+  }
+  const std::string_view near = nearest(type, kFillers);
+  if (near == type)
+    fields.refuse("type", fmt::format("filler {} is not supported", shown_name(type)),
+                  "known: constant uniform gaussian xavier msra");
+  else
+    fields.refuse("type", fmt::format("unknown filler {}", shown_name(type)),
+                  near.empty() ? "known: constant uniform gaussian xavier msra"
+                               : fmt::format("did you mean '{}'?", near));
+  return {};
+}
+
+// lr_mult, decay_mult and the name of the first or second parameter; the old form has lists.
+void read_multipliers(CaffeLayer& layer, int number, ParamDescription& param) {
+  CaffeFields& fields = layer.fields;
+  std::string name;
+  param.decay = 1;
+  if (layer.is_old()) {
+    if (fields.count("blobs_lr") > number) param.rate = fields.real("blobs_lr", 0, 1e6f, number);
+    if (fields.count("weight_decay") > number)
+      param.decay = fields.real("weight_decay", 0, 1e6f, number);
+    if (fields.count("param") > number) name = fields.text("param", number);
+  } else if (fields.count("param") > number) {
+    CaffeFields spec = fields.nested("param", number);
+    param.rate = spec.real("lr_mult", 0, 1e6f);
+    param.decay = spec.real("decay_mult", 0, 1e6f);
+    name = spec.text("name");
+  }
+  if (!name.empty() && !layer.to.shared.insert(name).second)
+    fields.refuse("param", fmt::format("shares the parameter {}", shown_name(name)),
+                  "layers do not share parameters: give each its own name", number);
+}
+
+void read_parameters(CaffeLayer& layer) {
+  const bool has_bias = layer.own.flag("bias_term");
+  const int most = has_bias ? 2 : 1;
+  for (const char* field : {"param", "blobs_lr", "weight_decay"})
+    if (layer.fields.count(field) > most)
+      layer.fields.refuse(
+          field,
+          fmt::format("{}: {} values for {} parameter{}", field, layer.fields.count(field), most,
+                      most == 1 ? "" : "s"),
+          has_bias ? "one is for the weights, one for the bias" : "there is no bias", most);
+  ParamDescription weights, bias;
+  read_multipliers(layer, 0, weights);
+  weights.filler = read_filler(layer.own.nested("weight_filler"));
+  if (!layer.own.has("weight_filler"))
+    layer.description.remarks.push_back(fmt::format(
+        "{}: has no weight_filler: the weights begin at 0, as in Caffe", layer.description.where));
+  if (has_bias) {
+    read_multipliers(layer, 1, bias);
+    bias.filler = read_filler(layer.own.nested("bias_filler"));
+  } else {  // one that stays at 0
+    if (layer.own.has("bias_filler"))
+      layer.own.refuse("bias_filler", "bias_filler without a bias", "remove it, or bias_term");
+    bias = {.filler = Filler{}, .rate = 0, .decay = 0};
+  }
+  layer.description.params = {{ParamRole::weights, weights}, {ParamRole::bias, bias}};
+}
+
+int read_outputs(CaffeLayer& layer, int most) {
+  if (!layer.own.has("num_output"))
+    layer.own.refuse("", "has no num_output", "add it to the layer's parameters");
+  layer.name("outputs", "num_output");
+  return layer.own.failed() ? 1 : layer.own.whole("num_output", 1, most);
+}
+
+void read_convolution(CaffeLayer& layer) {
+  FilterOptions filters;
+  filters.filters = read_outputs(layer, 1 << 20);
+  filters.size = read_square(layer.own, {"kernel_size", "kernel_h", "kernel_w"}, -1, 1, 4096);
+  const Sides stride = read_sides(layer.own, {"stride", "stride_h", "stride_w"}, 1, 1, 4096);
+  filters.stride_h = stride.h;
+  filters.stride_w = stride.w;
+  filters.padding = read_square(layer.own, {"pad", "pad_h", "pad_w"}, 0, 0, 4096);
+  filters.dilation = read_square(layer.own, {"dilation", "", ""}, 1, 1, 4096);
+  filters.groups = layer.own.whole("group", 1, 1 << 20);
+  layer.name("size", layer.own.has("kernel_size") ? "kernel_size" : "kernel_h");
+  layer.name("padding", "pad");
+  layer.name("groups", "group");
+  read_parameters(layer);
+  layer.emit("convolutional", filters);
+}
+
+void read_inner_product(CaffeLayer& layer) {
+  const ConnectedOptions connected{.outputs = read_outputs(layer, 1 << 24)};
+  read_parameters(layer);
+  layer.emit("connected", connected);
+}
+
+}  // namespace
+
+std::vector<CaffeType> caffe_weighted_types() {
+  return {{.name = "Convolution",
+           .old_name = "CONVOLUTION",
+           .param = "convolution_param",
+           .read = read_convolution},
+          {.name = "InnerProduct",
+           .old_name = "INNER_PRODUCT",
+           .param = "inner_product_param",
+           .takes_vectors = true,
+           .read = read_inner_product}};
+}
+
+}  // namespace omni
