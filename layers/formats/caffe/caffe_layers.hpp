@@ -45,7 +45,7 @@ struct CaffeLayer {
 struct CaffeType {
   std::string_view name{}, old_name{};  // old: of V1's enum; "": it has none
   std::string_view param{};             // field with its options; "": none
-  enum class Role { layer, data, loss, measure } role = Role::layer;
+  enum class Kind { layer, data, loss, measure } kind = Kind::layer;
   int bottoms = 1, most_bottoms = 1;  // of a layer; the output is one top
   bool takes_vectors = false;         // a flattened blob
   void (*read)(CaffeLayer&) = nullptr;

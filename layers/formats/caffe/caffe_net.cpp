@@ -18,7 +18,7 @@ namespace omni {
 namespace {
 
 constexpr int kMostCaffeLayers = 10'000;
-using Role = CaffeType::Role;
+using Kind = CaffeType::Kind;
 
 struct FoundLayer {
   CaffeFields fields;
@@ -66,7 +66,7 @@ Result<std::vector<FoundLayer>> find_layers(CaffeFields& net) {
 void check_phases(FoundLayer& layer) {
   if (layer.fields.has("include") && layer.fields.has("exclude"))
     layer.fields.refuse("exclude", "include and exclude", "give one of them", 0);
-  if (layer.trains == layer.tests || layer.type->role != Role::layer) return;
+  if (layer.trains == layer.tests || layer.type->kind != Kind::layer) return;
   if (layer.trains && layer.type->name == "Dropout") return;
   layer.fields.refuse(layer.fields.has("include") ? "include" : "exclude",
                       fmt::format("is only in the {} phase", layer.trains ? "TRAIN" : "TEST"),
@@ -97,7 +97,7 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
   CaffeFields fields = found.fields;
   const CaffeType& type = *found.type;
   const int bottoms = fields.count("bottom"), tops = fields.count("top");
-  const bool reads = type.role != Role::data;
+  const bool reads = type.kind != Kind::data;
   if (reads && (bottoms < type.bottoms || bottoms > type.most_bottoms))
     fields.refuse("bottom", fmt::format("has {} bottom{}", bottoms, bottoms == 1 ? "" : "s"),
                   type.bottoms == type.most_bottoms
@@ -105,7 +105,7 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
                       : fmt::format("{} has {} or more", type.name, type.bottoms),
                   0);
   if (!reads && bottoms > 0) fields.refuse("bottom", "has a bottom", "data have none", 0);
-  if (type.role == Role::layer && tops != 1)
+  if (type.kind == Kind::layer && tops != 1)
     fields.refuse("top", fmt::format("has {} top{}", tops, tops == 1 ? "" : "s"),
                   fmt::format("{} has 1", type.name), 0);
   for (const std::string_view list : {"bottom", "top"})
@@ -115,19 +115,19 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
         fields.refuse(list, fmt::format("{} is no name of a blob", shown_name(name)),
                       "names are words", i);
   if (fields.failed()) return;
-  for (int i = 0; i < bottoms && type.role != Role::measure; ++i) {
+  for (int i = 0; i < bottoms && type.kind != Kind::measure; ++i) {
     const std::string name = fields.text("bottom", i);
     const bool is_label = to.labels.contains(name);
     if (!to.made.contains(name) && !is_label && name != to.image)
       fields.refuse("bottom", fmt::format("no layer above makes {}", shown_name(name)), "", i);
-    if (is_label && (type.role == Role::layer || i == 0))
+    if (is_label && (type.kind == Kind::layer || i == 0))
       fields.refuse("bottom", fmt::format("reads the labels {}", shown_name(name)),
                     "they are for losses alone", i);
     if (to.flat.contains(name) && !type.takes_vectors)
       fields.refuse("bottom", fmt::format("reads {}, which was flattened", shown_name(name)),
                     "only InnerProduct, activations, Dropout and Softmax do", i);
   }
-  for (int i = 0; i < tops && type.role == Role::layer; ++i) {
+  for (int i = 0; i < tops && type.kind == Kind::layer; ++i) {
     const std::string name = fields.text("top", i);
     const bool in_place = bottoms > 0 && fields.text("bottom", 0) == name;
     if (!in_place && (!to.made.insert(name).second || name == to.image || to.labels.contains(name)))
@@ -153,7 +153,7 @@ void read_layer(const FoundLayer& found, CaffeNet& to) {
   std::vector<std::string_view> known{type.param, "transform_param", "softmax_param"};
   if (const std::string other = fields.other_field("_param", known); !other.empty())
     log::warn_once("{}: {} has no effect in a {} layer", fields.where(other), other, type.name);
-  if (type.role != Role::data && fields.has("transform_param"))
+  if (type.kind != Kind::data && fields.has("transform_param"))
     log::warn_once("{}: transform_param has no effect in a {} layer",
                    fields.where("transform_param"), type.name);
   CaffeLayer layer{.fields = fields,
@@ -169,8 +169,8 @@ void read_layer(const FoundLayer& found, CaffeNet& to) {
   if (fields.has("bottom")) description.places["inputs"] = {fields.where("bottom", 0), "bottom"};
   const bool was_flat = fields.count("bottom") > 0 && to.flat.contains(fields.text("bottom", 0));
   type.read(layer);
-  if (type.role == Role::data) to.remarks = std::move(description.remarks);
-  if (type.role != Role::layer || fields.failed()) return;
+  if (type.kind == Kind::data) to.remarks = std::move(description.remarks);
+  if (type.kind != Kind::layer || fields.failed()) return;
   const std::string top = fields.text("top", 0);
   if (type.name == "InnerProduct") to.flat.erase(top);
   if (was_flat && type.name != "InnerProduct") to.flat.insert(top);
@@ -230,8 +230,8 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
     if (fields.failed()) break;
     if (!layer.trains) continue;
     read_layer(layer, to);
-    const bool is_part = layer.type->role == Role::layer || layer.type->role == Role::loss;
-    if (layer.type->role != Role::measure)
+    const bool is_part = layer.type->kind == Kind::layer || layer.type->kind == Kind::loss;
+    if (layer.type->kind != Kind::measure)
       (is_part ? net.statements : data) += layer.fields.normalised({"include", "exclude"}) + ";";
   }
   OMNI_CHECK(status);

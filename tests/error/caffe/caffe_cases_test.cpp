@@ -54,12 +54,12 @@ class CaffeCases : public testing::Test {
 };
 
 // A layer that makes x; `rest` follows its name.
-std::string layer(const std::string& rest, const std::string& bottom = "data") {
+std::string caffe_layer(const std::string& rest, const std::string& bottom = "data") {
   return fmt::format("layer {{ name: 'it' bottom: '{}' top: 'x'\n {} }}\n", bottom, rest);
 }
 
 TEST_F(CaffeCases, the_parts_of_these_cases_are_sound) {
-  put(folder_ / "n.prototxt", kData + layer("type: 'ReLU'") + kLoss);
+  put(folder_ / "n.prototxt", kData + caffe_layer("type: 'ReLU'") + kLoss);
   put(folder_ / "s.prototxt", kSolver);
   const Finished run =
       omni_run_fork({"--net", folder_ / "n.prototxt", "--solver", folder_ / "s.prototxt", "--data",
@@ -160,11 +160,11 @@ TEST_F(CaffeCases, layers_are_refused_by_name) {
       {"type: 'ReLU'\n include {\n> stage: 'a' }", "layer 'it': stage: \"a\" is not supported"},
   };
   for (const CaffeCase& each : kCases)
-    expect_refusal(kData + layer(each.text) + kLoss, kSolver, each.what);
+    expect_refusal(kData + caffe_layer(each.text) + kLoss, kSolver, each.what);
 }
 
 TEST_F(CaffeCases, nets_are_refused_with_the_line) {
-  const std::string relu = layer("type: 'ReLU'"), data = kData, loss = kLoss;
+  const std::string relu = caffe_layer("type: 'ReLU'"), data = kData, loss = kLoss;
   const CaffeCase kCases[] = {
       {">", "no layers (is this the prototxt of a net?)"},
       {data + ">layer { name: 'it' bottom: 'none' type: 'ReLU' top: 'x' }\n" + loss,
@@ -229,7 +229,7 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
 }
 
 TEST_F(CaffeCases, texts_are_refused_with_line_and_column) {
-  const std::string good = kData + layer("type: 'ReLU'") + kLoss;
+  const std::string good = kData + caffe_layer("type: 'ReLU'") + kLoss;
   struct {
     std::string text, what;
   } const kCases[] = {
@@ -285,11 +285,11 @@ TEST_F(CaffeCases, solvers_are_refused_with_the_line) {
        "weights: \"a\" is not supported (give --weights)"},
   };
   for (const CaffeCase& each : kCases)
-    expect_refusal(kData + layer("type: 'ReLU'") + kLoss, each.text, each.what);
+    expect_refusal(kData + caffe_layer("type: 'ReLU'") + kLoss, each.text, each.what);
 }
 
 TEST_F(CaffeCases, the_command_line_is_refused_with_its_option) {
-  put(folder_ / "n.prototxt", kData + layer("type: 'ReLU'") + kLoss);
+  put(folder_ / "n.prototxt", kData + caffe_layer("type: 'ReLU'") + kLoss);
   put(folder_ / "s.prototxt", kSolver);
   put(folder_ / "none.prototxt", "net: 'nowhere.prototxt'\n");
   const std::string net = folder_ / "n.prototxt", solver = folder_ / "s.prototxt";

@@ -13,11 +13,11 @@
 namespace omni {
 namespace {
 
-const std::string kNets = OMNI_SOURCE_DIR "/apps/nets/caffe/";
+const std::string kCaffeNets = OMNI_SOURCE_DIR "/apps/nets/caffe/";
 
 TrainableNet shipped(const std::string& name) {
-  auto net =
-      read_caffe_net(kNets + name + "_train_test.prototxt", kNets + name + "_solver.prototxt");
+  auto net = read_caffe_net(kCaffeNets + name + "_train_test.prototxt",
+                            kCaffeNets + name + "_solver.prototxt");
   EXPECT_TRUE(net) << net.error().message();
   return net ? std::move(*net) : TrainableNet{};
 }
@@ -102,7 +102,7 @@ TEST(CaffeNet, lenet_has_caffes_shapes_parameters_and_solver) {
   EXPECT_EQ(read.solver.policy, RatePolicy::inv);
   EXPECT_EQ(read.solver.max_batches, 10'000);
   EXPECT_EQ(read.designed_length, 10'000u);
-  EXPECT_EQ(read.place_of("max_batches"), kNets + "lenet_solver.prototxt:12");
+  EXPECT_EQ(read.place_of("max_batches"), kCaffeNets + "lenet_solver.prototxt:12");
 }
 
 TEST(CaffeNet, cifar10_quick_has_caffes_shapes_and_parameters) {
@@ -293,9 +293,9 @@ TEST(CaffeNet, the_command_line_takes_the_place_of_values) {
 }
 
 TEST(CaffeNet, a_solver_names_its_net) {
-  const auto found = net_of_caffe_solver(kNets + "lenet_solver.prototxt");
+  const auto found = net_of_caffe_solver(kCaffeNets + "lenet_solver.prototxt");
   ASSERT_TRUE(found) << found.error().message();
-  EXPECT_EQ(*found, kNets + "lenet_train_test.prototxt");
+  EXPECT_EQ(*found, kCaffeNets + "lenet_train_test.prototxt");
   const test::TemporaryDirectory folder;
   test::put(folder / "s.prototxt", "\nnet: 'none.prototxt'\n");
   const auto none = net_of_caffe_solver(folder / "s.prototxt");
@@ -324,8 +324,8 @@ TEST(CaffeNet, fields_without_effect_are_named) {
 TEST(CaffeNet, no_prefix_of_a_file_crashes) {
   const log::Capture unsaid;
   for (const char* name : {"lenet", "cifar10_quick"}) {
-    const std::string text = test::get(kNets + name + "_train_test.prototxt"),
-                      solver = test::get(kNets + name + "_solver.prototxt");
+    const std::string text = test::get(kCaffeNets + name + "_train_test.prototxt"),
+                      solver = test::get(kCaffeNets + name + "_solver.prototxt");
     for (std::size_t length = 0; length < text.size(); ++length) {
       const std::string_view prefix = std::string_view(text).substr(0, length);
       const auto net = parse_caffe_net({prefix, "a"}, {solver, "s"});

@@ -16,8 +16,6 @@
 namespace omni {
 namespace {
 
-const std::string kNets = OMNI_SOURCE_DIR "/apps/nets/caffe/";
-
 Result<TrainableNet> with_solver(const std::string& solver, const ReadOptions& how = {}) {
   const log::Capture unsaid;
   constexpr const char* kNet =
@@ -109,7 +107,8 @@ TEST(CaffeData, pixels_are_blue_first_less_their_mean) {
 class CaffeTraining : public test::DeterministicSession {};
 
 TEST_F(CaffeTraining, lenet_learns) {
-  auto net = read_caffe_net(kNets + "lenet_train_test.prototxt", kNets + "lenet_solver.prototxt");
+  auto net = read_caffe_net(OMNI_SOURCE_DIR "/apps/nets/caffe/lenet_train_test.prototxt",
+                            OMNI_SOURCE_DIR "/apps/nets/caffe/lenet_solver.prototxt");
   ASSERT_TRUE(net) << net.error().message();
   auto data = open_dataset(
       {.source = "synthetic:640:10", .net_input = net->options.input, .classes = 10, .seed = 1});
