@@ -13,6 +13,7 @@ namespace {
 const PilotRegistration growing_registration(
     {.name = "growing",
      .counts_iterations = true,
+     .outlasts_data = true,
      .make = [](const PilotOptions& options) -> std::unique_ptr<Pilot> {
        if (!options.grows) return nullptr;
        return std::make_unique<Growing>(options.workers, options.least_groups);

@@ -38,6 +38,7 @@ struct PilotType {
   bool counts_iterations = false;
   bool needs_tests = false;    // it needs a test set
   bool saves = false;          // it saves checkpoints, so it needs a folder for them
+  bool outlasts_data = false;  // its numbers hold for other data, too
   std::string_view without{};  // how the user can train without the pilot, to save its memory
   // The warning when a resumed training goes on without the pilot.
   std::string_view left_out{};

@@ -1,4 +1,5 @@
 // The steps of TrainCommand while the training runs, and at its end.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -51,9 +52,14 @@ Status TrainCommand::open_metrics() {
     OMNI_TRY(metrics_, MetricsLog::open(file, resumed));
     if (!slurm::job().empty() && !is_finished()) OMNI_CHECK(metrics_->job(start_.iteration));
   }
-  // A process that was killed may have done the evaluation after it saved the checkpoint.
-  if (ranks::any(metrics_ && metrics_->has_evaluation(start_.iteration)))
-    start_.owes_evaluation = false;
+  // A process that was killed may have done the evaluation after it saved the checkpoint. Pilots
+  // that need it have not seen it there.
+  const bool is_done = ranks::any(metrics_ && metrics_->has_evaluation(start_.iteration));
+  const bool is_needed = std::ranges::any_of(training_->pilots(), [](const auto& pilot) {
+    const PilotType* type = find_pilot(pilot->name());
+    return type && type->needs_tests;
+  });
+  if (is_done && !is_needed) start_.owes_evaluation = false;
   return {};
 }
 

@@ -332,7 +332,11 @@ Result<TrainingState> TrainCommand::starting_point() {
              restore_training(groups(), *checkpoint_, identity_.layers, strategy_.state_name()));
     if (arguments_.other_data) {
       state.damaged.clear();
-      state.pilots.erase("health");
+      std::erase_if(state.pilots, [](const auto& of) {
+        const PilotType* type = find_pilot(of.first);
+        return type == nullptr || !type->outlasts_data;
+      });
+      state.kept.clear();
     }
     const auto steers = [this](std::string_view name) {
       return std::ranges::any_of(training_->pilots(),

@@ -14,13 +14,14 @@ namespace fs = std::filesystem;
 class PilotOptionsTest : public testing::Test {
  protected:
   Finished train(std::vector<std::string> more) {
-    std::vector<std::string> all{"--net", "lenet",  "--batch",      "8",     "--test-every",
-                                 "2",     "--data", "synthetic:40", "--out", run_};
+    std::vector<std::string> all{"--net", "lenet",  "--batch", "8",     "--test-every",
+                                 "2",     "--data", data_,     "--out", run_};
     all.insert(all.end(), more.begin(), more.end());
     return omni_run(all);
   }
   TemporaryDirectory folder_;
   const fs::path run_ = folder_ / "run";
+  std::string data_ = "synthetic:40";
 };
 
 // At rate 0 the first test is the best: two more are in vain.
@@ -62,19 +63,37 @@ TEST_F(PilotOptionsTest, TheBestCheckpointStays) {
 
 // The checkpoint of iteration 4 is saved before the test of iteration 4.
 TEST_F(PilotOptionsTest, AnInterruptedTestCountsLikeAnyOther) {
-  const std::vector<std::string> words{"--learning-rate", "1e-30", "--keep-best",
-                                       "--checkpoint-every", "2"};
+  std::vector<std::string> words{"--learning-rate", "1e-30", "--keep-best", "--checkpoint-every",
+                                 "2"};
   const auto train_with = [&](std::vector<std::string> more) {
     more.insert(more.end(), words.begin(), words.end());
     const Finished run = train(more);
     EXPECT_EQ(run.exit_code, 0) << run.errors;
     return (*load_latest_checkpoint(run_))->step;
   };
-  EXPECT_EQ(train_with({"--max-batches", "5", "--patience-tests", "9"}), 5u);
-  EXPECT_EQ(train_with({"--max-batches", "40", "--patience-tests", "2", "--resume",
-                        run_ / "save-000002-step-000000004"}),
-            6u);
-  EXPECT_EQ(load_checkpoint(run_ / "best")->step, 2u);
+  for (const bool metrics : {false, true}) {  // which have the test already
+    if (metrics) words.insert(words.end(), {"--metrics", folder_ / "metrics.jsonl"});
+    fs::remove_all(run_);
+    EXPECT_EQ(train_with({"--max-batches", "5", "--patience-tests", "9"}), 5u);
+    EXPECT_EQ(train_with({"--max-batches", "40", "--patience-tests", "2", "--resume",
+                          run_ / "save-000002-step-000000004"}),
+              6u)
+        << metrics;
+    EXPECT_EQ(load_checkpoint(run_ / "best")->step, 2u);
+  }
+}
+
+// The first test with other data is the best: two more are in vain.
+TEST_F(PilotOptionsTest, WithOtherDataPatienceBeginsAnew) {
+  const std::vector<std::string> words{"--max-batches",    "40", "--learning-rate", "1e-30",
+                                       "--patience-tests", "2",  "--resume",        "auto"};
+  ASSERT_EQ(train(words).exit_code, 0);
+  std::vector<std::string> other = words;
+  other.push_back("--other-data");
+  data_ = "synthetic:48";
+  const Finished run = train(other);
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ((*load_latest_checkpoint(run_))->step, 12u) << run.errors;
 }
 
 TEST_F(PilotOptionsTest, WithoutTestsTheyAreRefused) {
