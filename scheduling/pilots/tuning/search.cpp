@@ -164,6 +164,7 @@ class Race {
       OMNI_TRY(own[length], runner_.challenge(setting, length));
       if (!champions_.contains(length)) {
         OMNI_TRY(champions_[length], runner_.defend(length));
+        if (champions_[length].end == TrialEnd::diverged) diverged_.push_back(champion_);
       }
       comparison = compare(own[length], champions_[length], plan_.chance, worth);
       if (comparison.verdict != Verdict::unsure || doubling == kDoublings ||
@@ -199,9 +200,12 @@ class Race {
                                                  champion_.learning_rate)
                                    : describe(champion_));
     if (numbers.empty()) return wins ? "it learns more surely " + than : "no better " + than;
-    const char* rule =
-        comparison.verdict == Verdict::better  ? "more than 2 % and 2.5 standard errors"
-        : comparison.verdict == Verdict::worse ? "more than 2 % or 2.5 standard errors"
+    const bool smaller = step_of(setting) < 0.99 * step_of(champion_);
+    const std::string sure =
+        fmt::format("more than {:.0f} % and {} standard errors",
+                    100 * (wins && smaller ? plan_.worth_smaller : kWorth), kErrors);
+    const std::string rule =
+        comparison.verdict == Verdict::better || comparison.verdict == Verdict::worse ? sure
         : comparison.gain > kErrors * comparison.error && !wins ? "not by enough: the older one"
         : wins && step_of(setting) < step_of(champion_) ? "no sure difference: the safer step"
         : wins                                          ? "no sure difference: the larger step"

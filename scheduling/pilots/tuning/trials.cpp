@@ -181,6 +181,11 @@ void Trials::keep_before_search() {
   start_ = champion_.at = before_search_;
 }
 
+void Trials::discard_champion() {
+  lost += at_start(champion_.iterations, champion_.setting.groups);
+  lost_seconds += champion_.seconds;
+}
+
 void Trials::go_back(Saved which) {
   saved(which).restore(training_.groups());
   if (which != older) start_ = saved(which);
@@ -215,6 +220,7 @@ Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
   const TrainingSnapshot& from = run.iterations == 0 ? start_ : run.at;
   from.restore(training_.groups());
   std::vector<double>& losses = run.losses;
+  if (run.iterations == 0) losses.clear();
   const std::size_t before = losses.size();
   losses.resize(before + iterations - run.iterations);
   const bool smaller = &run == &challenger_ && setting.groups == champion_.setting.groups &&
@@ -243,6 +249,7 @@ Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
     run.iterations = iterations;
     OMNI_TRY(result, evaluate(run, piece.state, iterations, spent));
   } else {
+    losses.resize(before);  // those up to run.at
     run.iterations = 0;
   }
   // The budget counts iterations with the number of groups at the start of the search.

@@ -74,6 +74,7 @@ class Trials : private TrialRunner {
   void keep();                // saves the current state as a good one
   void keep_before_search();  // saves the current state as all three
   void protect_newer() { before_search_ = start_ = champion_.at; }
+  void discard_champion();    // counts its iterations as lost, too
   void go_back(Saved which);  // restores this state; the good ones become copies of it
 
   static constexpr int kSnapshots = 4;  // that are held at most

@@ -127,7 +127,7 @@ Status Tuned::rested(Trainer& /*training*/) {
   }
   if (!tuning_.warm && watch_->lowest() < kNearChance * chance_) {
     tuning_.warm = true;
-    if (tuning_.searches) tuning_.next_search = iteration();
+    if (tuning_.searches && search_fits()) tuning_.next_search = iteration();
   }
   if (!tuning_.warm) raise_step();
   return go_on();
@@ -224,9 +224,13 @@ Status Tuned::adopt(const Found& found, std::uint64_t searched) {
   if (found.fails) tuning_.failing_step = *found.fails;
   for (const Setting& failed : found.diverged)
     if (failed.momentum >= tuning_.momentum) tuning_.note_failed(failed.groups, step_of(failed));
-  if (found.end == TrialEnd::dead && !dead_at_start_) {
+  if (found.end == TrialEnd::diverged || (found.end == TrialEnd::dead && !dead_at_start_)) {
+    trials_->discard_champion();
     tuning_.next_search = next_search(searched);
-    const Error dead{ErrorKind::diverged, "", "the outputs are the same for all samples", ""};
+    const Error dead{ErrorKind::diverged, "",
+                     found.end == TrialEnd::dead ? "the outputs are the same for all samples"
+                                                 : "the best trial diverged when it went on",
+                     ""};
     OMNI_TRY(const bool restored, restore(dead));
     return restored ? Status() : Status(dead);
   }
@@ -306,9 +310,7 @@ Result<bool> Tuned::restore(const Error& why) {
   state.average_accuracy = from.average_accuracy;
   tuning_.note_failed(training_->groups().count(), step_of(setting()));
   tuning_.learning_rate /= to_search ? kMuchSmaller : kSmaller;
-  const bool early = iteration() + 4 * length() < cooldown_start();
-  if (tuning_.warm && tuning_.next_search != UINT64_MAX && early &&
-      trials_->can_afford(2 * length(), budget()))
+  if (tuning_.warm && tuning_.next_search != UINT64_MAX && search_fits())
     tuning_.next_search = iteration();
   training_->record({{"iteration", iteration()},
                      {"returned_to", from.iteration},
@@ -361,6 +363,11 @@ std::uint64_t Tuned::length() const {
   // Before the net learns, trials get longer with the number of iterations.
   return std::clamp<std::uint64_t>(std::max(horizon() / 200, iteration() / 16), kShortestTrial,
                                    400);
+}
+
+bool Tuned::search_fits() const {
+  return iteration() + 4 * length() < cooldown_start() &&
+         trials_->can_afford(2 * length(), budget());
 }
 
 Trials::Budget Tuned::budget() const {

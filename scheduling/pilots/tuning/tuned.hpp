@@ -66,6 +66,7 @@ class Tuned : public Pilot {
   std::uint64_t horizon() const;         // iterations of which the budget is a share
   std::uint64_t cooldown_start() const;  // iteration; UINT64_MAX: none
   std::uint64_t length() const;          // of trials
+  bool search_fits() const;              // now: before the cooldown, and within the budget
   Trials::Budget budget() const;
   std::uint64_t window() const;   // losses that are judged together
   std::uint64_t stretch() const;  // iterations from one snapshot to the next

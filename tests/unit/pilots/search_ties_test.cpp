@@ -1,6 +1,7 @@
 // Which of two steps a search takes when their losses do not differ for sure.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -47,6 +48,26 @@ double step_found(double given, bool cold, const std::function<double(const Sett
 }
 
 double all_alike(const Setting&) { return 1; }
+
+// Longer trials diverge, also the champion's.
+class TooLong : public Told {
+ public:
+  using Told::Told;
+  Result<TrialResult> challenge(const Setting& setting, std::uint64_t iterations) override {
+    if (iterations > 20) return TrialResult{};
+    return Told::challenge(setting, iterations);
+  }
+  Result<TrialResult> defend(std::uint64_t) override { return TrialResult{}; }
+};
+
+TEST(Champion, that_diverges_in_a_longer_trial_is_known_to) {
+  const Setting given = with_step({1, 0.9, 1}, 1);
+  TooLong runner([&](const Setting& setting) { return setting == given ? 1 : 0.985; });
+  const auto found = search(given, {.length = 20, .chance = 2.3}, runner);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->end, TrialEnd::diverged);
+  EXPECT_NE(std::ranges::find(found->diverged, given), found->diverged.end());
+}
 
 // At first the edge is an eighth of the failing step: 1 / 8.
 TEST(SaferStep, wins_a_tie_of_a_first_search_against_a_step_near_the_failing_one) {
