@@ -231,7 +231,10 @@ Advice HealthCheck::judge(const StepReport& report) {
     if (report.iteration >= next_) fail(*one_class_);
     return failure_ ? Advice::end : Advice::go_on;
   }
-  if (!is_at_chance() && level_->risen() == 0) current_.reset();
+  if (!is_at_chance() && level_->risen() == 0) {
+    current_.reset();
+    had_finding_ = false;
+  }
   if (is_risen()) {
     const Finding finding = risen();
     tell(finding);
@@ -246,12 +249,12 @@ Advice HealthCheck::judge(const StepReport& report) {
 Status HealthCheck::rested(Trainer& training) {
   if (!inspects_) return {};
   inspects_ = false;
-  OMNI_CHECK(inspect_now(training));
+  OMNI_CHECK(inspect_now());
   if (failure_) training.end_here();
   return {};
 }
 
-Status HealthCheck::inspect_now(Trainer& training) {
+Status HealthCheck::inspect_now() {
   if (last_.iteration >= next_) next_ = 2 * last_.iteration;
   if (last_.iteration >= next_usual_) next_usual_ = 2 * last_.iteration;
   ++inspections_;
@@ -260,8 +263,9 @@ Status HealthCheck::inspect_now(Trainer& training) {
     tell(idle());
     fail(idle());
   }
-  OMNI_TRY(const Inspection inspection, inspect(training.groups().net(), training.feed(),
-                                                training.state().seed, training.state().samples));
+  OMNI_TRY(const Inspection inspection,
+           inspect(training_->groups().net(), training_->feed(), training_->state().seed,
+                   training_->state().samples));
   seen_stuck_ = stuck();
   const LossIs loss = this->loss();
   std::optional<Finding> finding = diagnose(inspection, learning(), loss);
@@ -275,6 +279,7 @@ Status HealthCheck::inspect_now(Trainer& training) {
 }
 
 Status HealthCheck::end(Trainer& /*training*/) {
+  if (had_finding_ && !current_) OMNI_CHECK(inspect_now());
   if (one_class_)
     fail(*one_class_);
   else if (is_risen())
@@ -337,17 +342,24 @@ void HealthCheck::tell(const Finding& finding) {
 std::vector<double> HealthCheck::numbers() const {
   std::vector<double> numbers = level_->numbers();
   numbers.insert(numbers.end(), {static_cast<double>(next_), static_cast<double>(next_usual_),
-                                 static_cast<double>(most_rate_)});
+                                 static_cast<double>(most_rate_), static_cast<double>(seen_stuck_),
+                                 static_cast<double>(idle_), current_ || had_finding_ ? 1.0 : 0.0});
   return numbers;
 }
 
 Status HealthCheck::take(std::span<const double> numbers) {
-  constexpr std::size_t kOwn = 3;
-  const std::size_t levels = numbers.size() - std::min(kOwn, numbers.size());
+  constexpr std::size_t kOlder = 3, kOwn = 6;
+  const bool is_older = numbers.size() == LossLevel::kOlder + kOlder;
+  const std::size_t levels = numbers.size() - std::min(is_older ? kOlder : kOwn, numbers.size());
   SavedNumbers read(numbers.subspan(levels));
   next_ = static_cast<std::uint64_t>(read.between(1, SavedNumbers::kMostIterations));
   next_usual_ = static_cast<std::uint64_t>(read.between(1, SavedNumbers::kMostIterations));
   most_rate_ = static_cast<float>(read.between(0, SavedNumbers::kLargest));
+  if (!is_older) {
+    seen_stuck_ = static_cast<Stuck>(read.between(not_long, surely));
+    idle_ = read.count();
+    had_finding_ = read.between(0, 1) != 0;
+  }
   OMNI_CHECK(read.status(name()));
   return level_->take(numbers.first(levels)) ? Status() : SavedNumbers::impossible(name());
 }

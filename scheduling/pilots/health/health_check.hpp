@@ -91,7 +91,7 @@ class HealthCheck : public Pilot {
 
  private:
   Status take(std::span<const double> saved);
-  Status inspect_now(Trainer& training);
+  Status inspect_now();
   Learning learning() const;
   // With only one class the loss at chance is 0, and every net comes near it.
   bool is_at_chance() const { return !one_class_ && level_->at_chance() > 0; }
@@ -129,6 +129,7 @@ class HealthCheck : public Pilot {
   std::optional<Finding> one_class_, current_, failure_;
   std::map<FindingKind, int> warned_;  // the layer of each finding that the user was warned of
   bool inspects_ = false;              // the net is inspected as soon as groups rest
+  bool had_finding_ = false;           // before a resume; end() inspects again
   int inspections_ = 0;
   float most_rate_ = 0;      // the highest learning rate so far
   std::uint64_t batch_ = 1;  // samples of a mini-batch

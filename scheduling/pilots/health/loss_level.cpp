@@ -69,15 +69,22 @@ void LossLevel::note(double loss) {
 }
 
 std::vector<double> LossLevel::numbers() const {
-  return {since_.count, since_.mean, since_.squares, best_,
-          first_,       lowest_,     recent_,        static_cast<double>(risen_)};
+  std::vector<double> all{since_.count, since_.mean, since_.squares, best_,
+                          first_,       lowest_,     recent_,        static_cast<double>(risen_),
+                          part_.count,  part_.mean,  part_.squares};
+  all.insert(all.end(), block_.begin(), block_.end());
+  return all;
 }
 
 bool LossLevel::take(std::span<const double> numbers) {
   constexpr double kMost = 1e12;
+  constexpr std::size_t kPart = 3;
   const auto sound = [](double number) { return std::isfinite(number); };
-  if (numbers.size() != this->numbers().size() || !std::ranges::all_of(numbers, sound) ||
-      numbers[0] < 0 || numbers[0] > kMost || numbers[7] < 0 || numbers[7] > kMost)
+  const auto is_count = [](double number) { return number >= 0 && number <= kMost; };
+  const bool is_older = numbers.size() == kOlder;
+  if ((!is_older && numbers.size() < kOlder + kPart) || numbers.size() >= kOlder + kPart + kBlock ||
+      !std::ranges::all_of(numbers, sound) || !is_count(numbers[0]) || !is_count(numbers[7]) ||
+      (!is_older && !is_count(numbers[kOlder])))
     return false;
   since_ = {numbers[0], numbers[1], numbers[2]};
   best_ = numbers[3];
@@ -85,6 +92,9 @@ bool LossLevel::take(std::span<const double> numbers) {
   lowest_ = numbers[5];
   recent_ = numbers[6];
   risen_ = static_cast<std::uint64_t>(numbers[7]);
+  if (is_older) return true;
+  part_ = {numbers[kOlder], numbers[kOlder + 1], numbers[kOlder + 2]};
+  block_.assign(numbers.begin() + kOlder + kPart, numbers.end());
   return true;
 }
 

@@ -26,6 +26,7 @@ class LossLevel {
   // Losses are judged in blocks of kBlock. To compare them with chance, blocks have the length of
   // an epoch, but between kLeastBlock and kBlock losses.
   static constexpr std::size_t kBlock = 64, kLeastBlock = 16;
+  static constexpr std::size_t kOlder = 8;  // numbers that an older program saved
 
   explicit LossLevel(std::optional<double> chance, std::size_t epoch = kBlock)
       : chance_(chance), chance_block_(std::clamp(epoch, kLeastBlock, kBlock)) {}

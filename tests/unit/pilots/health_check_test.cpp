@@ -239,6 +239,17 @@ TEST_F(Health, remembers_for_how_long_it_has_been_stuck) {
   EXPECT_LE(resumed.state.iteration, 210u);
 }
 
+// Its steps are small, but not lost in rounding: it ends strictly, where it is at chance then.
+TEST_F(Health, knows_after_a_resume_what_was_found_before) {
+  Run run(sick_net("learning_rate=1e-8\n", "tanh"));
+  const Outcome first = train(run, 250, false);
+  ASSERT_EQ(first.said.size(), 1u);
+  const Outcome resumed = train(run, 300, true, first.state);
+  ASSERT_TRUE(resumed.failure);
+  EXPECT_EQ(resumed.failure->kind, FindingKind::small_steps);
+  EXPECT_EQ(resumed.state.iteration, 300u);
+}
+
 TEST_F(Health, refuses_damaged_numbers) {
   Run run(sick_net("learning_rate=0.05\n", "tanh"));
   Trainer training(run.groups, *run.feed, nullptr, {.seed = 1}, {}, {});

@@ -97,9 +97,14 @@ TEST(LossLevel, small_losses_may_rise_to_small_ones) {
 TEST(LossLevel, goes_on_from_what_was_saved) {
   const std::vector<double> losses = noisy(1280, 0.1, [](double) { return kGuessing; });
   LossLevel resumed(kGuessing);
-  ASSERT_TRUE(resumed.take(after({losses.begin(), losses.begin() + 640}).numbers()));
-  for (std::size_t i = 640; i < losses.size(); ++i) resumed.note(losses[i]);
-  EXPECT_EQ(resumed.numbers(), after(losses).numbers());
+  for (const std::ptrdiff_t stop : {640, 653, 703}) {
+    ASSERT_TRUE(resumed.take(after({losses.begin(), losses.begin() + stop}).numbers()));
+    for (std::size_t i = stop; i < losses.size(); ++i) resumed.note(losses[i]);
+    EXPECT_EQ(resumed.numbers(), after(losses).numbers());
+  }
+  std::vector<double> older = after(losses).numbers();
+  older.resize(LossLevel::kOlder);
+  EXPECT_TRUE(LossLevel(kGuessing).take(older));
   EXPECT_FALSE(resumed.take(std::vector<double>{1, 2}));
   EXPECT_FALSE(resumed.take(std::vector<double>(8, -1)));
   EXPECT_EQ(resumed.numbers(), after(losses).numbers());
