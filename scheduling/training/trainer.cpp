@@ -77,6 +77,7 @@ Status Trainer::run() {
   const Result<bool> changed = loop_->conclude();
   loop_.reset();
   if (!changed) return changed.error();
+  merged_at_end_ = *changed;
   evaluated_ = evaluated_ && !*changed;
   return {};
 }
@@ -314,7 +315,7 @@ Status Trainer::save() {
 }
 
 Status Trainer::keep_as_best() {
-  if (!events_.keep_best) return {};
+  if (!events_.keep_best || merged_at_end_) return {};
   OMNI_CHECK(save());
   return events_.keep_best();
 }

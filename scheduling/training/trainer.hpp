@@ -144,8 +144,9 @@ class Trainer {
   bool ends_ = false;                 // a pilot said that the training is complete
   bool pilot_asked_ = false;          // a pilot advised Advice::rest
   bool some_rank_stops_ = false;
-  bool evaluated_ = false;    // the present parameters are evaluated
-  std::uint64_t started_at_;  // iteration
+  bool evaluated_ = false;      // the present parameters are evaluated
+  bool merged_at_end_ = false;  // the result is in no checkpoint
+  std::uint64_t started_at_;    // iteration
   StepReport report_;
   std::optional<EvaluationReport> evaluation_;  // the last one
   Stopwatch training_time_{false};

@@ -1,5 +1,7 @@
 #include "scheduling/training/training.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -54,12 +56,25 @@ Result<std::unique_ptr<Training>> Training::make(TrainingPlan plan, const Sessio
   plan.pilots.workers = workers_of(session);
   OMNI_TRY(ComputeGroups groups, make_groups(plan.net, plan.build, plan.groups));
   const std::string name = plan.strategy(groups, plan.net.solver)->name();
-  if (const auto type = find_strategy(name); type && (*type)->models != plan.groups.models)
-    return Error{ErrorKind::usage, plan.net.name,
-                 "GroupsPlan::models are not the models of the strategy " + name,
-                 "set them to StrategyType::models of find_strategy()"};
+  if (const auto type = find_strategy(name); type) {
+    if ((*type)->models != plan.groups.models)
+      return Error{ErrorKind::usage, plan.net.name,
+                   "GroupsPlan::models are not the models of the strategy " + name,
+                   "set them to StrategyType::models of find_strategy()"};
+    if (plan.pilots.automatic && !uses(**type, "--auto"))
+      return Error{ErrorKind::usage, plan.net.name,
+                   "PilotOptions::automatic is not for the strategy " + name,
+                   "leave it out, or use async"};
+    plan.pilots.guard = plan.pilots.guard && uses(**type, "--guard");
+  }
   if (groups.count() > 1) groups.assign(spread_groups(groups.count(), plan.pilots.workers));
   auto training = std::make_unique<Training>(std::move(plan), std::move(groups));
+  for (const auto& pilot : training->pilots())
+    if (const PilotType* type = find_pilot(pilot->name());
+        type && type->needs_tests && training->test() == nullptr)
+      return Error{ErrorKind::usage, training->plan_.net.name,
+                   fmt::format("the pilot '{}' needs a test set", type->name),
+                   "set DatasetPair::test"};
   OMNI_CHECK(training->allocate());
   training->groups_.net().initialise(training->plan_.seed);
   training->groups_.refresh_replicas();

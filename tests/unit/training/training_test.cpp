@@ -80,6 +80,14 @@ TEST_F(Trainings, groups_have_the_models_of_the_strategy) {
   const auto training = Training::make(plan, session());
   ASSERT_TRUE(training) << training.error().message();
   EXPECT_TRUE((*training)->run());
+  for (const auto& pilot : (*training)->pilots()) EXPECT_NE(pilot->name(), "guard");
+  plan.pilots.automatic = true;
+  EXPECT_EQ(Training::make(plan, session()).error().what,
+            "PilotOptions::automatic is not for the strategy sma");
+  plan.pilots.automatic = false;
+  plan.pilots.own.by_name["--keep-best"].number = 1;
+  data->test.reset();
+  EXPECT_EQ(Training::make(plan, session()).error().what, "the pilot 'keep-best' needs a test set");
 }
 
 // Tests every 4 iterations of a net that learns nothing: the second one is the last.
@@ -87,6 +95,16 @@ class PatientTraining : public Trainings {
  protected:
   // Returns the iterations after which the model is tested.
   std::vector<std::uint64_t> tested(const std::string& strategy, int groups) {
+    return train(strategy, groups, 4, "--patience-tests");
+  }
+  // Returns how often a checkpoint is marked as the best, if only the result is tested.
+  int marked(const std::string& strategy, int groups) {
+    train(strategy, groups, 0, "--keep-best");
+    return marked_;
+  }
+
+  std::vector<std::uint64_t> train(const std::string& strategy, int groups, std::uint64_t every,
+                                   const char* option) {
     const auto net = parse_darknet_cfg(kSmallNet, "net.cfg");
     auto data = open_dataset({.source = "synthetic:60:3",
                               .net_input = {8, 8, 1},
@@ -99,10 +117,14 @@ class PatientTraining : public Trainings {
         .net = *net, .groups = {.count = groups, .models = type.models}, .data = &*data};
     plan.net.solver.learning_rate = 1e-30f;
     plan.strategy = make_strategy(type, {});
-    plan.length = {.iterations = 40, .evaluate_every = 4};
-    plan.pilots.own.by_name["--patience-tests"].number = 1;
+    plan.length = {.iterations = 40, .evaluate_every = every};
+    plan.pilots.own.by_name[option].number = 1;
     std::vector<std::uint64_t> iterations;
-    messages_ = 0;
+    messages_ = marked_ = 0;
+    plan.events.keep_best = [this] {
+      ++marked_;
+      return Status();
+    };
     plan.events.on_evaluation = [&](const EvaluationReport& report) {
       iterations.push_back(report.at.iteration);
     };
@@ -111,7 +133,7 @@ class PatientTraining : public Trainings {
     EXPECT_TRUE(training && (*training)->run() && (*training)->evaluate());
     return iterations;
   }
-  int messages_ = 0;
+  int messages_ = 0, marked_ = 0;
 };
 
 TEST_F(PatientTraining, is_tested_once_where_a_pilot_ends_it) {
@@ -123,6 +145,12 @@ TEST_F(PatientTraining, is_tested_once_where_a_pilot_ends_it) {
 TEST_F(PatientTraining, is_tested_again_where_the_result_is_another_model) {
   EXPECT_EQ(tested("local", 2), (std::vector<std::uint64_t>{4, 8, 8}));
   EXPECT_EQ(messages_, 1);
+}
+
+// A merged result is in no checkpoint.
+TEST_F(PatientTraining, marks_only_a_checkpoint_that_was_tested) {
+  EXPECT_EQ(marked("sync", 1), 1);
+  EXPECT_EQ(marked("local", 2), 0);
 }
 
 // Two that are under way at once, and one after them.
