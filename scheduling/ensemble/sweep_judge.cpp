@@ -44,7 +44,8 @@ class SweepJudge::MemberPilot : public Pilot {
   }
 
   Status begin(Trainer& training, std::span<const double> /*saved*/) override {
-    rested_at_ = training.state().iteration;
+    // A checkpoint is saved before the rest that is due at its iteration.
+    rested_at_ = std::max<std::uint64_t>(training.state().iteration, 1) - 1;
     if (judge_.has_stopped(member_)) training.end_here();
     return {};
   }

@@ -1,6 +1,8 @@
 // omni-run ensemble --sweep: members for settings, and the end of those that surely lose.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/support/net_text.hpp"
 #include "tests/support/omni_run.hpp"
 
@@ -86,6 +88,23 @@ TEST_F(SweepRuns, MembersThatSurelyLoseAreEnded) {
   const Finished others = omni_run(again);
   EXPECT_EQ(others.exit_code, 2) << others.errors;
   EXPECT_NE(others.errors.find("compares other members"), std::string::npos) << others.errors;
+}
+
+// A checkpoint is saved before a member is judged: a kill may come between the two.
+TEST_F(SweepRuns, AResumeAtARungIsJudgedThere) {
+  SweepWords words = sweep("run", {"--sweep", "learning_rate=0.2,1e-6,1e-7", "--stop", "asha:30:2",
+                                   "--checkpoint-every", "30", "--json", "--resume", "auto"});
+  const auto length = std::ranges::find(words, "80");
+  *length = "30";  // complete members are not judged
+  ASSERT_EQ(omni_run(words).exit_code, 0);
+  *length = "80";
+  const Finished resumed = omni_run(words);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  std::set<int> judged;
+  const auto rungs = nlohmann::json::parse(get(folder_ / "run" / "rungs.json"));
+  for (const auto& each : rungs["reached"])
+    if (each["iteration"] == 30) judged.insert(each["member"].get<int>());
+  EXPECT_EQ(judged.size(), 3u) << rungs;
 }
 
 TEST_F(SweepRuns, WhatIsWrongIsSaid) {
