@@ -73,7 +73,9 @@ Status Guard::begin(Trainer& training, std::span<const double> saved) {
 Status Guard::watch(Trainer& training, std::span<const double> saved) {
   const ComputeGroups& groups = training.groups();
   window_ = window_of(groups);
-  watch_.emplace(window_, std::log(groups.net().classes()));
+  // Without a finite loss of guessing nothing would be a loss that has risen.
+  const double chance = loss_at_chance(groups.net(), training.feed().dataset());
+  watch_.emplace(window_, std::isfinite(chance) ? chance : std::log(groups.net().classes()));
   share_ = first_share(groups.count());
   if (!saved.empty() && saved.front() >= kBefore) return go_on(training, saved);
   if (!saved.empty()) OMNI_CHECK(go_on_from_older(saved));
