@@ -97,27 +97,25 @@ NodeCosts node_costs(const GroupPlan::Row& one, Net& net, int cores) {
 
 constexpr std::uint64_t kLongest = 4;  // several groups train at most this factor longer than one
 
-// Collects the losses of mini-batches in their order, and ends the training at a target loss.
+// Collects the losses of mini-batches in the order in which they end, and ends the training at a
+// target loss.
 class LossTarget : public Pilot {
  public:
-  LossTarget(std::uint64_t iterations, std::size_t window, double target)
-      : losses_(iterations), window_(window), target_(target) {}
+  LossTarget(std::size_t window, double target) : window_(window), target_(target) {}
 
   std::string_view name() const override { return "loss-target"; }
   Advice judge(const StepReport& at) override {
-    losses_[at.began] = at.loss;
-    if (++done_ % window_ != 0) return Advice::go_on;
-    const bool reached =
-        first_below(std::span(losses_.data(), done_), window_, target_).has_value();
-    return reached ? Advice::end : Advice::go_on;
+    const std::size_t windows = losses_.size() / window_;
+    losses_.resize(at.iteration, at.loss);  // when the guard goes back, some are not judged
+    if (losses_.size() / window_ == windows) return Advice::go_on;
+    return first_below(losses_, window_, target_) ? Advice::end : Advice::go_on;
   }
-  std::vector<double> losses() const { return {losses_.begin(), losses_.begin() + done_}; }
+  const std::vector<double>& losses() const { return losses_; }
 
  private:
   std::vector<double> losses_;
   std::size_t window_;
   double target_;
-  std::ptrdiff_t done_ = 0;
 };
 
 // Trains and returns at most so many losses. If the training diverges, the losses before are
@@ -126,7 +124,7 @@ Result<std::vector<double>> losses_of(ComputeGroups& groups, DataFeed& feed,
                                       const TrainingState& state, const SolverOptions& solver,
                                       std::uint64_t iterations, Compensation compensation,
                                       std::size_t window, double target) {
-  LossTarget losses(iterations, window, target);
+  LossTarget losses(window, target);
   Guard guard;
   Trainer trainer(groups, feed, nullptr, state,
                   {.iterations = iterations,
