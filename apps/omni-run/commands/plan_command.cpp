@@ -256,14 +256,12 @@ Status plan_gpu_command(const PlanArguments& given) {
   OMNI_TRY(const TrainableNet spec, read_net(arguments.net));
   OMNI_TRY(auto net, build_net(spec, arguments.net, true));
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net, spec.augment.flat));
-  const double rate = gpu->roofline->products[static_cast<std::size_t>(precision)],
-               traffic = gpu->roofline->bytes_per_second;
   double seconds = 0;
   std::map<std::string, double> by_codelet;
   const auto count = [&](const std::vector<CapturedTask>& tasks, int times) {
     for (const CapturedTask& task : tasks) {
-      const double one = std::max(task.flops / rate, task.bytes / traffic);
-      const double all = times * (one + gpu->roofline->seconds_per_task);
+      const double all = times * gpu->roofline->seconds_of(task.flops, task.bytes,
+                                                           static_cast<std::size_t>(precision));
       by_codelet[task.codelet] += all;
       seconds += all;
     }

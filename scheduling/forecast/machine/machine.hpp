@@ -1,6 +1,7 @@
 // A machine as the cost model sees it: devices, how long each takes for a mini-batch, and links.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +23,11 @@ struct Machine {
   struct Roofline {
     std::array<double, 3> products{};  // flops per second of matrix products, by Precision
     double bytes_per_second = 0, seconds_per_task = 0;
+    // Returns the seconds of a task: those of its flops or of its memory traffic, the longer ones,
+    // and what every task costs. `precision`: an index of `products`.
+    double seconds_of(double flops, double bytes, std::size_t precision) const {
+      return std::max(flops / products[precision], bytes / bytes_per_second) + seconds_per_task;
+    }
     bool operator==(const Roofline&) const = default;
   };
 

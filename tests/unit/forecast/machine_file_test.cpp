@@ -64,6 +64,8 @@ TEST(MachineFile, the_roofline_of_a_gpu) {
   EXPECT_EQ(roofline.products, (std::array<double, 3>{2, 3, 4}));
   EXPECT_EQ(roofline.bytes_per_second, 5);
   EXPECT_EQ(roofline.seconds_per_task, 6);
+  EXPECT_EQ(roofline.seconds_of(12, 5, 0), 6 + 6) << "its flops take longer";
+  EXPECT_EQ(roofline.seconds_of(12, 50, 2), 10 + 6) << "its memory traffic does";
 }
 
 TEST(MachineFile, groups_gain_on_one_device) {
