@@ -12,6 +12,7 @@
 #include "runtime/data/sampler.hpp"
 #include "runtime/extent.hpp"
 #include "runtime/result.hpp"
+#include "runtime/tasks/tensor.hpp"
 
 namespace omni {
 
