@@ -123,6 +123,54 @@ TEST_F(Schedule, of_another_length_is_told) {
               HasSubstr("step=40 goes beyond this training of 24 iterations\n"));
 }
 
+// A mini-batch is a twelfth of an epoch here, too.
+class SolverSchedule : public Schedule {
+ protected:
+  Finished train(const std::string& policy, Words words) const {
+    put(at("n.prototxt"),
+        "input: 'data' input: 'label' input_shape { dim: 4 dim: 1 dim: 6 dim: 6 }\n"
+        "layer { name: 's' type: 'InnerProduct' bottom: 'data' top: 's'\n"
+        "  inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }\n"
+        "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label' }\n");
+    put(at("s.prototxt"), "net: 'n.prototxt'\nbase_lr: 0.00001\n" + policy);
+    words.insert(words.begin(), {"--solver", at("s.prototxt"), "--data", "synthetic:48:3",
+                                 "--display", "1", "--no-test", "--metrics", at("metrics")});
+    std::filesystem::remove(at("metrics"));
+    return omni_run(std::move(words));
+  }
+};
+
+TEST_F(SolverSchedule, ends_where_the_command_line_says) {
+  const char* const policy = "lr_policy: 'fixed' max_iter: 90000\n";
+  for (const Words& more : {Words{"--set", "max_iter=5"}, {"--max-batches", "5"}}) {
+    Words words{"--epochs", "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    ASSERT_EQ(train(policy, words).exit_code, 0);
+    EXPECT_EQ(rates().size(), 5u);
+  }
+  ASSERT_EQ(train(policy, {"--epochs", "1"}).exit_code, 0);
+  EXPECT_EQ(rates().size(), 12u);
+}
+
+// In the words of the file, which --set knows.
+TEST_F(SolverSchedule, of_another_length_is_told_in_its_own_words) {
+  const auto said = [&](const std::string& policy, Words more = {}) {
+    more.insert(more.end(), {"--epochs", "2"});
+    return train(policy, more).errors;
+  };
+  const std::string steps =
+      "lr_policy: 'multistep' gamma: 0.1\nmax_iter: 600\nstepvalue: 300 stepvalue: 450\n";
+  EXPECT_THAT(said(steps), HasSubstr("s.prototxt:5: stepvalue=300,450 goes beyond this training of "
+                                     "24 iterations (--set stepvalue=12,18 would"));
+  EXPECT_THAT(said(steps, {"--set", "stepvalue=12,18"}), Not(HasSubstr("stepvalue=")));
+  const std::string step = "lr_policy: 'step' gamma: 0.1\nmax_iter: 600\nstepsize: 300\n";
+  EXPECT_THAT(said(step), HasSubstr("s.prototxt:5: stepsize=300 goes beyond this training of 24 "
+                                    "iterations (--set stepsize=12 would"));
+  EXPECT_THAT(said(step, {"--set", "stepsize=12"}), Not(HasSubstr("stepsize=")));
+  EXPECT_THAT(said(step, {"--burn-in", "500"}), HasSubstr("(--burn-in 20 would"));
+  EXPECT_THAT(said(step, {"--burn-in", "20"}), Not(HasSubstr("burn_in=")));
+}
+
 TEST_F(Schedule, that_changes_at_a_resume_is_told) {
   const std::string policy = "policy=poly\npower=1\n";
   const Words common{"--out", at("run"), "--resume", "auto", "--epochs"};

@@ -1,6 +1,7 @@
 // Caffe's layers of data. The images are those of --data; what the layers say of the mini-batch,
 // the input's size and the values of pixels is taken from them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -19,30 +20,67 @@ CaffeFields holder_of(const CaffeLayer& layer, std::string_view field) {
   return !transform.has(field) && layer.own.has(field) ? layer.own : transform;
 }
 
-void read_transform(CaffeLayer& layer) {
+CaffeTransform transform_of(const CaffeLayer& layer) {
+  if (!layer.fields.has("transform_param") && !layer.own.has_field("crop_size")) return {};
   CaffeFields transform = layer.fields.nested("transform_param");
-  AugmentOptions& augment = layer.to.net.augment;
-  Extent& input = layer.to.net.options.input;
-  CaffeFields crop = holder_of(layer, "crop_size");
-  if (const int side = crop.whole("crop_size", 0, kLongestSide); side > 0) input.h = input.w = side;
-  augment.flip = holder_of(layer, "mirror").flag("mirror");
-  ByteValues values{.scale = holder_of(layer, "scale").real("scale"), .blue_first = true};
-
-  const bool grey = transform.flag("force_gray"), colour = transform.flag("force_color");
-  if (grey && colour)
+  CaffeTransform read{.crop = holder_of(layer, "crop_size").whole("crop_size", 0, kLongestSide),
+                      .mirror = holder_of(layer, "mirror").flag("mirror"),
+                      .grey = transform.flag("force_gray"),
+                      .colour = transform.flag("force_color"),
+                      .scale = holder_of(layer, "scale").real("scale"),
+                      .place_of_means = transform.where("mean_value", 0)};
+  for (int i = 0; i < transform.count("mean_value"); ++i)
+    read.means.push_back(transform.real("mean_value", -1e6f, 1e6f, i));
+  if (read.grey && read.colour)
     transform.refuse("force_gray", "force_gray with force_color", "remove one of them");
-  const int means = transform.count("mean_value");
-  if (grey || colour || means == 3) {
-    layer.to.knows_channels = true;
-    input.c = grey ? 1 : 3;
+  return read;
+}
+
+void read_transform(CaffeLayer& layer) {
+  CaffeNet& to = layer.to;
+  const CaffeTransform& transform = to.transform = transform_of(layer);
+  AugmentOptions& augment = to.net.augment;
+  Extent& input = to.net.options.input;
+  if (transform.crop > 0) {
+    input.h = input.w = transform.crop;
+    augment.own_size = true;
   }
-  if (means != 0 && means != 1 && means != input.c)
-    transform.refuse("mean_value", fmt::format("{} values of mean_value", means),
-                     "give one, or one of each channel", 0);
-  for (int c = 0; means > 0 && c < 3; ++c)
-    values.mean[static_cast<std::size_t>(c)] =
-        transform.real("mean_value", -1e6f, 1e6f, std::min(c, means - 1));
-  augment.byte_values = values;
+  augment.flip = transform.mirror;
+  augment.byte_values->scale = transform.scale;
+  const bool forced = transform.grey || transform.colour;
+  if (!forced && transform.means.size() != 3) return;
+  const int channels = transform.grey ? 1 : 3;
+  if (forced && to.knows_channels && input.c != channels)
+    layer.fields.nested("transform_param")
+        .refuse(transform.grey ? "force_gray" : "force_color",
+                fmt::format("{} with images of {} channel{}",
+                            transform.grey ? "force_gray" : "force_color", input.c,
+                            input.c == 1 ? "" : "s"),
+                "remove one of them");
+  if (!to.knows_channels) input.c = channels;
+  to.knows_channels = true;
+}
+
+// The channels may be known only when the command line has been read.
+Status take_means(CaffeNet& to) {
+  const std::vector<float>& means = to.transform.means;
+  if (means.empty()) return {};
+  const int most = static_cast<int>(ByteValues().mean.size());
+  const bool flat = to.net.augment.flat;  // then the data have the channels
+  const int channels = to.net.options.input.c, of = flat && channels != 1 ? most : channels;
+  const auto refusal = [&](std::string what, const char* hint) {
+    return Error{ErrorKind::usage, to.transform.place_of_means, std::move(what), hint};
+  };
+  if (means.size() != 1 && std::ssize(means) != of)
+    return refusal(fmt::format("{} values of mean_value for images of {} channel{}", means.size(),
+                               channels, channels == 1 ? "" : "s"),
+                   "give one, or one of each channel");
+  if (of > most)
+    return refusal(fmt::format("mean_value with images of {} channels", channels),
+                   "only grey images and colours have one");
+  for (std::size_t c = 0; c < ByteValues().mean.size(); ++c)
+    to.net.augment.byte_values->mean[c] = means[std::min(c, means.size() - 1)];
+  return {};
 }
 
 // A field that every image or every blob has.
@@ -116,11 +154,31 @@ void read_caffe_data(CaffeLayer& layer) {
     options.input.c = own.flag("is_color") ? 3 : 1;
     to.knows_channels = true;
   }
-  if (!fields.failed()) read_transform(layer);
+  to.net.augment.byte_values = ByteValues{.blue_first = true};
+  read_transform(layer);
   if (own.has("source"))
     layer.description.remarks.push_back(fmt::format("{}: the data are those of --data, not of {}",
                                                     fields.where(),
                                                     shown_name(own.text("source"))));
+}
+
+void check_caffe_test_data(const CaffeLayer& layer) {
+  const CaffeTransform test = transform_of(layer), &train = layer.to.transform;
+  const auto refuse = [&](const char* field, std::string what, const char* hint) {
+    holder_of(layer, field).refuse(field, std::move(what), hint, 0);
+  };
+  const auto compare = [&](const char* field, const auto& in_test, const auto& in_training) {
+    if (in_test != in_training)
+      refuse(field, fmt::format("{}: {} in tests, {} in training", field, in_test, in_training),
+             "images are read alike in both phases: write the same in both");
+  };
+  compare("crop_size", test.crop, train.crop);
+  compare("scale", test.scale, train.scale);
+  compare("mean_value", fmt::format("{}", fmt::join(test.means, " ")),
+          fmt::format("{}", fmt::join(train.means, " ")));
+  compare("force_gray", test.grey, train.grey);
+  compare("force_color", test.colour, train.colour);
+  if (test.mirror) refuse("mirror", "mirror: true in tests", "tests take images as they are");
 }
 
 Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings) {
@@ -157,6 +215,8 @@ Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings) {
         fmt::format("images of {}x{}x{} have too many elements", input.w, input.h, input.c),
         "make them smaller: 2147483647 elements are the most"};
   net.augment.flat = input.h == 1 && input.w == 1;
+  if (net.augment.flat) net.augment.own_size = false;  // nothing is cut out of vectors
+  OMNI_CHECK(take_means(to));
   if (!to.knows_channels)
     net.layers.front().remarks.push_back(
         fmt::format("{}: does not say how many channels images have: 3 are taken (--set channels=1 "

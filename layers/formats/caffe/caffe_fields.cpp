@@ -7,6 +7,7 @@
 #include <google/protobuf/message.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <optional>
 
@@ -43,8 +44,8 @@ std::vector<std::string_view> fields_of(const pb::Message& message, std::string_
   return names;
 }
 
-// Keeps the first error, and the first field that is unknown, which the parser skips with a
-// warning.
+// Keeps the first error, and the first thing that the parser skips with a warning, such as an
+// unknown field.
 class FirstProblem final : public pb::io::ErrorCollector {
  public:
   FirstProblem(std::string_view file, const pb::Message& message)
@@ -55,7 +56,11 @@ class FirstProblem final : public pb::io::ErrorCollector {
   }
   void AddWarning(int line, int column, const std::string& what) override {
     const std::string_view type = between_quotes(what), rest = after(what, "has no field named");
-    if (!unknown || rest.empty()) return;
+    if (!unknown) return;
+    if (rest.empty()) {
+      unknown = refusal(line, column, what, "remove it");
+      return;
+    }
     const std::string_view name = between_quotes(rest);
     const std::vector<std::string_view> names = fields_of(message_, type);
     const std::string_view near = nearest(name, names);
@@ -241,6 +246,7 @@ std::string CaffeFields::word(std::string_view name) const {
 
 CaffeFields CaffeFields::nested(std::string_view name, int index) const {
   const pb::FieldDescriptor* of = field(name);
+  assert(of != nullptr);
   CaffeFields inner = *this;
   inner.line_ = line(name, index);
   if (places_ != nullptr)
@@ -262,9 +268,12 @@ int CaffeFields::line(std::string_view name, int index) const {
   return found < 0 ? line_ : found + 1;
 }
 
+bool CaffeFields::is_commanded(std::string_view name) const {
+  return std::ranges::find(text_->set_elsewhere, name) != text_->set_elsewhere.end();
+}
+
 std::string CaffeFields::where(std::string_view name, int index) const {
-  if (std::ranges::find(text_->set_elsewhere, name) != text_->set_elsewhere.end())
-    return "command line";
+  if (is_commanded(name)) return "command line";
   return fmt::format("{}:{}{}", text_->file, line(name, index), layer_);
 }
 
@@ -282,8 +291,10 @@ void CaffeFields::check() {
     const int values = of->is_repeated() ? reflection.FieldSize(*message_, of) : 1;
     const bool plain = has_default(*message_, *of);
     const bool is_message = of->cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE;
-    const std::string& refused = of->options().GetExtension(caffe::refused);
-    if (!refused.empty() && !plain)
+    const std::string& always = of->options().GetExtension(caffe::refused_if_set);
+    const std::string& refused =
+        always.empty() ? of->options().GetExtension(caffe::refused) : always;
+    if (!refused.empty() && !(plain && always.empty()))
       refuse(name,
              is_message ? fmt::format("{} is not supported", name)
                         : fmt::format("{}: {} is not supported", name,

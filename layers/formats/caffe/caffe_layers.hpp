@@ -1,11 +1,13 @@
 // The types of Caffe's layers, and how a layer becomes a description.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "layers/formats/caffe/caffe_fields.hpp"
@@ -13,26 +15,39 @@
 
 namespace omni {
 
+// How a layer of data makes values of pixels.
+struct CaffeTransform {
+  int crop = 0;  // 0: none
+  bool mirror = false, grey = false, colour = false;
+  float scale = 1;
+  std::vector<float> means{};  // one, or one of each channel; none: 0
+  std::string place_of_means{};
+};
+
 // What is known of a net while its layers are read, in the order of the file.
 struct CaffeNet {
   TrainableNet& net;
-  std::string image{};                          // the blob of the images; "": none yet
-  std::string image_place{};                    // where it is described
-  bool knows_channels = false;                  // false: those of the data are guessed
+  std::string image{};          // the blob of the images; "": none yet
+  std::string image_place{};    // where it is described
+  bool knows_channels = false;  // false: those of the data are guessed
+  CaffeTransform transform{};
   std::set<std::string, std::less<>> made{};    // all blobs
   std::set<std::string, std::less<>> labels{};  // blobs of labels
   std::set<std::string, std::less<>> flat{};    // blobs that are vectors
   std::set<std::string, std::less<>> shared{};  // names of parameters
   std::optional<LayerDescription> loss{};
   std::string loss_input{};
-  std::optional<LayerDescription> probabilities{};  // of a Softmax without loss
-  std::vector<std::string> remarks{};               // for who trains the net
+  std::optional<LayerDescription> probabilities{};           // of a Softmax without loss
+  std::map<std::string, std::string, std::less<>> losses{};  // tops of losses: what they read
+  std::set<std::string, std::less<>> beside{};  // other blobs that only measures may read
+  std::vector<std::pair<std::string, std::string>> measured{};  // blobs of Accuracy: their places
+  std::vector<std::string> remarks{};                           // for who trains the net
 };
 
 // A layer being read. What it becomes is added to the net by emit().
 struct CaffeLayer {
   CaffeFields fields;  // of the whole layer
-  CaffeFields own;     // of its parameter, as convolution_param
+  CaffeFields own;     // of its parameter, as convolution_param; without one, of the whole layer
   CaffeNet& to;
   LayerDescription description;
 
@@ -44,10 +59,11 @@ struct CaffeLayer {
 
 struct CaffeType {
   std::string_view name{}, old_name{};  // old: of V1's enum; "": it has none
-  std::string_view param{};             // field with its options; "": none
+  std::string_view param{};  // field with its options; "": none. The old form may lack it
   enum class Kind { layer, data, loss, measure } kind = Kind::layer;
   int bottoms = 1, most_bottoms = 1;  // of a layer; the output is one top
   bool takes_vectors = false;         // a flattened blob
+  bool transforms = false;            // has transform_param
   void (*read)(CaffeLayer&) = nullptr;
 };
 
@@ -61,6 +77,8 @@ std::vector<CaffeType> caffe_other_types();
 
 // Layers of data: the input, the mini-batch and how images become values.
 void read_caffe_data(CaffeLayer& layer);
+// Refuses a layer of data of the TEST phase that makes other values of pixels than training does.
+void check_caffe_test_data(const CaffeLayer& layer);
 // The input from its first dimensions: images, channels, height and width; or images and values.
 void set_caffe_input(CaffeNet& to, CaffeFields& shape, std::string_view field, int count);
 // Checks what is known of the input when all layers are read. Takes height=28 and the like out of
@@ -82,6 +100,8 @@ int read_square(CaffeFields& fields, const SideNames& names, int fallback, int l
 // The solver's options and its length, and how many mini-batches an update has. The options of the
 // net are those of one mini-batch before. `fields`: null for no file.
 Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableNet& net);
+// max_iter of the file.
+std::uint64_t length_of_caffe_solver(CaffeText& solver);
 // Sets fields of a solver as the command line says: base_lr=0.1, stepvalue=100,200.
 Status set_caffe_solver(CaffeText& solver, const std::vector<std::string>& settings);
 

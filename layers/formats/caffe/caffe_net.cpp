@@ -115,11 +115,14 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
         fields.refuse(list, fmt::format("{} is no name of a blob", shown_name(name)),
                       "names are words", i);
   if (fields.failed()) return;
-  for (int i = 0; i < bottoms && type.kind != Kind::measure; ++i) {
+  const bool measures = type.kind == Kind::measure;
+  for (int i = 0; i < bottoms; ++i) {
     const std::string name = fields.text("bottom", i);
-    const bool is_label = to.labels.contains(name);
-    if (!to.made.contains(name) && !is_label && name != to.image)
+    const bool is_label = to.labels.contains(name),
+               is_beside = measures && (to.losses.contains(name) || to.beside.contains(name));
+    if (!to.made.contains(name) && !is_label && name != to.image && !is_beside)
       fields.refuse("bottom", fmt::format("no layer above makes {}", shown_name(name)), "", i);
+    if (measures) continue;
     if (is_label && (type.kind == Kind::layer || i == 0))
       fields.refuse("bottom", fmt::format("reads the labels {}", shown_name(name)),
                     "they are for losses alone", i);
@@ -133,6 +136,12 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
     if (!in_place && (!to.made.insert(name).second || name == to.image || to.labels.contains(name)))
       fields.refuse("top", fmt::format("a layer above makes {}, too", shown_name(name)),
                     "give it another name", i);
+    if (in_place && ((to.loss && name == to.loss_input) ||
+                     (to.probabilities && name == to.probabilities->inputs.front())))
+      fields.refuse("top",
+                    fmt::format("replaces {}, which {} reads", shown_name(name),
+                                to.loss ? "the loss" : "Softmax"),
+                    "give it another name, or move it above", i);
     to.made.insert(name);
   }
   if (fields.count("propagate_down") > 0)
@@ -145,21 +154,27 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
                   "SoftmaxWithLoss is the only loss", 0);
 }
 
+CaffeLayer opened(const FoundLayer& found, CaffeNet& to) {
+  CaffeFields fields = found.fields;
+  const CaffeType& type = *found.type;
+  std::vector<std::string_view> known{type.param, "transform_param", "softmax_param"};
+  if (const std::string other = fields.other_field("_param", known); !other.empty())
+    log::warn_once("{}: {} has no effect in a {} layer", fields.where(other), other, type.name);
+  if (!type.transforms && fields.has("transform_param"))
+    fields.refuse("transform_param", fmt::format("{} layers have no transform_param", type.name),
+                  "Caffe ignores it: it is for Data, ImageData and MemoryData");
+  return {.fields = fields,
+          .own = fields.has_field(type.param) ? fields.nested(type.param) : fields,
+          .to = to,
+          .description = {}};
+}
+
 void read_layer(const FoundLayer& found, CaffeNet& to) {
   const CaffeType& type = *found.type;
   check_blobs(found, to);
   if (found.fields.failed()) return;
-  CaffeFields fields = found.fields;
-  std::vector<std::string_view> known{type.param, "transform_param", "softmax_param"};
-  if (const std::string other = fields.other_field("_param", known); !other.empty())
-    log::warn_once("{}: {} has no effect in a {} layer", fields.where(other), other, type.name);
-  if (type.kind != Kind::data && fields.has("transform_param"))
-    log::warn_once("{}: transform_param has no effect in a {} layer",
-                   fields.where("transform_param"), type.name);
-  CaffeLayer layer{.fields = fields,
-                   .own = type.param.empty() ? fields : fields.nested(type.param),
-                   .to = to,
-                   .description = {}};
+  CaffeLayer layer = opened(found, to);
+  CaffeFields& fields = layer.fields;
   LayerDescription& description = layer.description;
   description.name = fields.text("name");
   description.where = fields.where();
@@ -174,6 +189,31 @@ void read_layer(const FoundLayer& found, CaffeNet& to) {
   const std::string top = fields.text("top", 0);
   if (type.name == "InnerProduct") to.flat.erase(top);
   if (was_flat && type.name != "InnerProduct") to.flat.insert(top);
+}
+
+// Notes blobs that are no input of a layer.
+void note_blobs(const FoundLayer& found, CaffeNet& to) {
+  const CaffeFields& fields = found.fields;
+  const Kind kind = found.type->kind;
+  const bool is_other_data = kind == Kind::data && !found.trains;
+  for (int i = 0; i < fields.count("top"); ++i) {
+    if (kind == Kind::loss && fields.count("bottom") > 0)
+      to.losses.emplace(fields.text("top", i), fields.text("bottom", 0));
+    if (kind == Kind::measure || is_other_data) to.beside.insert(fields.text("top", i));
+  }
+}
+
+// What is right is counted of the net's output.
+void check_measures(CaffeNet& to) {
+  const LayerDescription& last = to.net.layers.back();
+  const bool has_loss = to.loss || to.probabilities;
+  const std::string& output = has_loss ? last.inputs.front() : last.outputs.front();
+  for (const auto& [blob, place] : to.measured)
+    if (const auto loss = to.losses.find(blob);
+        blob != output && (loss == to.losses.end() || loss->second != output))
+      to.remarks.push_back(
+          fmt::format("{}: reads {}, but what is right is counted of {}, the net's output", place,
+                      shown_name(blob), shown_name(output)));
 }
 
 // The loss is the last layer, wherever the file has it; without one the net ends with Softmax, or
@@ -193,6 +233,7 @@ Status end_net(CaffeFields& fields, CaffeNet& to) {
   if (layers.empty())
     return Error{ErrorKind::usage, fields.where(), "no layer but data",
                  "docs/caffe.md lists what is read"};
+  check_measures(to);
   return {};
 }
 
@@ -228,11 +269,21 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
   for (FoundLayer& layer : *found) {
     check_phases(layer);
     if (fields.failed()) break;
-    if (!layer.trains) continue;
+    note_blobs(layer, to);
+    if (!layer.trains && layer.type->kind != Kind::measure) continue;
     read_layer(layer, to);
     const bool is_part = layer.type->kind == Kind::layer || layer.type->kind == Kind::loss;
     if (layer.type->kind != Kind::measure)
       (is_part ? net.statements : data) += layer.fields.normalised({"include", "exclude"}) + ";";
+  }
+  for (const FoundLayer& layer : *found) {
+    if (layer.type->kind != Kind::data || !layer.tests || fields.failed()) continue;
+    if (!layer.trains)
+      check_caffe_test_data(opened(layer, to));
+    else if (to.transform.mirror)
+      to.remarks.push_back(
+          fmt::format("{}: mirrors images in training alone, although it is in both phases",
+                      layer.fields.where()));
   }
   OMNI_CHECK(status);
   OMNI_CHECK(end_net(fields, to));
@@ -241,6 +292,7 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
   std::optional<CaffeFields> solver_fields;
   if (solver != nullptr) {
     OMNI_CHECK(solver->unknown);
+    net.designed_length = length_of_caffe_solver(*solver);
     OMNI_CHECK(set_caffe_solver(*solver, settings));
     solver_fields.emplace(*solver, status);
     solver_fields->check();

@@ -21,6 +21,11 @@ void read_pooling(CaffeLayer& layer) {
     for (const char* name : {"kernel_size", "kernel_h", "kernel_w"})
       if (own.has(name))
         own.refuse(name, fmt::format("{} with global_pooling", name), "remove one of them");
+    for (const char* name : {"stride", "stride_h", "stride_w", "pad", "pad_h", "pad_w"}) {
+      const int usual = std::string_view(name).starts_with("stride") ? 1 : 0;
+      if (own.has(name) && own.whole(name, 0, 4096) != usual)
+        own.refuse(name, fmt::format("{} with global_pooling", name), "remove one of them");
+    }
   } else {
     window.size = read_square(own, {"kernel_size", "kernel_h", "kernel_w"}, -1, 1, kMaxWindow);
     const Sides stride = read_sides(own, {"stride", "stride_h", "stride_w"}, 1, 1, 4096);
@@ -156,6 +161,7 @@ void read_softmax_loss(CaffeLayer& layer) {
 void read_accuracy(CaffeLayer& layer) {
   if (const int most = layer.own.whole("top_k", 1, 1 << 24); most != 1 && most != 5)
     layer.own.refuse("top_k", fmt::format("top_k: {} is not supported", most), "known: 1 and 5");
+  layer.to.measured.emplace_back(layer.bottom(), layer.fields.where());
 }
 
 void read_silence(CaffeLayer&) {}
@@ -238,11 +244,13 @@ std::vector<CaffeType> caffe_other_types() {
        .old_name = "DATA",
        .param = "data_param",
        .kind = Kind::data,
+       .transforms = true,
        .read = read_caffe_data},
       {.name = "ImageData",
        .old_name = "IMAGE_DATA",
        .param = "image_data_param",
        .kind = Kind::data,
+       .transforms = true,
        .read = read_caffe_data},
       {.name = "HDF5Data",
        .old_name = "HDF5_DATA",
@@ -253,6 +261,7 @@ std::vector<CaffeType> caffe_other_types() {
        .old_name = "MEMORY_DATA",
        .param = "memory_data_param",
        .kind = Kind::data,
+       .transforms = true,
        .read = read_caffe_data},
       {.name = "DummyData",
        .old_name = "DUMMY_DATA",
