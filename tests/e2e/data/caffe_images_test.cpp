@@ -10,7 +10,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 constexpr int kTrain = 60, kTest = 20;
-constexpr std::size_t kSide = 32, kPlane = kSide * kSide;
+constexpr std::size_t kCaffeSide = 32, kPlane = kCaffeSide * kCaffeSide;
 
 class CaffeImages : public testing::Test {
  protected:
