@@ -67,7 +67,8 @@ std::string csv_field(const std::string& text);
 
 std::string as_text(const Document& document);
 std::string as_json(const Document& document, bool complete);
-// One table, the first if `key` is empty; of a document without tables the facts.
+// Returns the table `key` as CSV, or the first table if `key` is empty. Without tables it returns
+// the facts.
 std::string as_csv(const Document& document, const std::string& key);
 
 }  // namespace omni::perf

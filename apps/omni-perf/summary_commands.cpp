@@ -1,5 +1,5 @@
-// omni-perf summary and idle: one screen on what ran and where the time went; every worker's time,
-// split by what it did or why it did nothing.
+// `omni-perf summary` shows what ran and where the time went. `omni-perf idle` splits each worker's
+// time by what it did or why it was idle.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -86,7 +86,8 @@ nlohmann::json layer_table_json(const Net& net);
 // that. `flat`: images are converted to vectors.
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bool flat);
 
-// Returns an error if no trace can be written to the folder; "": no trace is wanted.
+// Returns an error if no trace can be written to `folder`. An empty `folder` means that no trace is
+// wanted.
 Status try_trace(const std::string& folder);
 
 // Begins a trace and returns its recorder; null: the folder is "". It first measures the machine's

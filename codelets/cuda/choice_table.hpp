@@ -27,7 +27,8 @@ class ChoiceTable {
     std::size_t numbers = 0;  // per algorithm; 0: algorithms have different numbers of them
   };
 
-  // Reads the file in `folder`. If it cannot be used, warns and writes a new one.
+  // Reads this device's table in `folder`. Warns if the file cannot be used; the next measured
+  // choice then replaces it.
   ChoiceTable(const std::filesystem::path& folder, std::string device, Library library);
 
   // Returns the table in the model folder, for all workers of this process.

@@ -51,8 +51,8 @@ cublasLtMatmulAlgo_t algorithm_of(const ChoiceTable::Numbers& numbers) {
   return algorithm;
 }
 
-// Whether the algorithm computes the same bits every time. One that adds parts in the place of the
-// result may add them in any order.
+// Returns whether the algorithm computes the same bits every time. Split-K with an in-place
+// reduction may add partial sums in any order.
 bool repeats(const cublasLtMatmulAlgo_t& algorithm) {
   const auto get = [&]<class T>(cublasLtMatmulAlgoConfigAttributes_t attribute, T value) {
     check(

@@ -9,8 +9,8 @@
 
 namespace omni {
 
-// The weights have the order location (y, x), filter, kernel_h, kernel_w, c; biases that of dst's
-// values.
+// The weights are ordered by location (y, x), filter, kernel_h, kernel_w, c. The biases are ordered
+// like the values of dst.
 struct LocalShape {
   ConvShape conv;  // the convolution with the same sizes; groups and dilation are 1
 

@@ -180,7 +180,7 @@ struct Clipped {
 using Hardtan = Clipped<-1, 1>;
 using Relu6 = Clipped<0, 6>;
 
-// Slope 1 between 0 and 1, slope 0.001 outside.
+// The slope is 1 between 0 and 1, and 0.001 outside.
 struct Lhtan {
   OMNI_HD auto operator()(auto x) const {
     const auto bounded = x > 1 ? like(x, 0.001) * (x - 1) + 1 : x;

@@ -1,6 +1,6 @@
-// Layers over the image plane. Pooling layers pool windows, or the whole image. In training a crop
-// takes a random window, and mirrors half of them if it is to flip; otherwise it takes the centre.
-// An upsample layer repeats every pixel, a reorg layer moves pixels to channels.
+// These layers change the image plane. Pooling layers pool windows or the whole image. A crop layer
+// takes a random window in training, otherwise the centre. With flip, it mirrors half of the
+// training windows. An upsample layer repeats every pixel; a reorg layer moves pixels to channels.
 #include <fmt/format.h>
 
 #include "codelets/spatial/crop_mirror.hpp"

@@ -11,12 +11,12 @@ struct Interval {
   Nanoseconds from = 0, to = 0;
 };
 
-// Makes a set of any intervals in any order.
+// Returns the union of the intervals, which may overlap and be in any order.
 std::vector<Interval> united(std::vector<Interval> intervals);
 
 Nanoseconds length_of(const std::vector<Interval>& set);
 
-// Returns how long both sets last at the same time.
+// Returns the length of the intersection of both sets.
 Nanoseconds common_length(const std::vector<Interval>& a, const std::vector<Interval>& b);
 
 }  // namespace omni::perf

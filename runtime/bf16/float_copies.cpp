@@ -7,8 +7,8 @@
 namespace omni {
 namespace {
 
-// Returns how many floats a copy takes. Copies begin on cache lines, which also suits a GPU's
-// vectors.
+// Returns the floats of a bf16 tensor's copy, otherwise 0. Copies are aligned to cache lines, which
+// also suits vector loads on a GPU.
 std::size_t floats_of(const BufferUse& use) {
   constexpr std::size_t kAlignment = 64;
   return use.bf16 ? (use.count + kAlignment - 1) / kAlignment * kAlignment : 0;

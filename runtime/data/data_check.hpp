@@ -62,8 +62,8 @@ struct DataCheck {
 struct CheckOptions {
   Extent net_input = {};  // 0x0: unknown
   int threads = 1;
-  // Called by one thread at a time, now and then: with the samples that are done, and those of them
-  // that could not be read.
+  // One thread at a time calls `progress` repeatedly. It passes how many samples are done, and how
+  // many of them could not be read.
   std::function<void(std::size_t done, std::size_t unreadable)> progress = [](std::size_t,
                                                                               std::size_t) {};
 };

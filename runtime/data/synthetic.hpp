@@ -51,9 +51,9 @@ class SyntheticDataset : public ComputedDataset {
   std::string description() const override;
 };
 
-// A class of vectors is two clouds of points, on either side of its centre, with noise. A
-// linear model can only tell centres apart, which gives a part of the classes; a net can learn the
-// clouds.
+// Each class consists of two noisy clusters, one on either side of the class's centre. A linear
+// model can only separate the centres, so it classifies only a part of the samples correctly. A net
+// can learn the clusters.
 class SyntheticVectors : public ComputedDataset {
  public:
   using ComputedDataset::ComputedDataset;

@@ -53,10 +53,9 @@ std::uint64_t saved_length(const Checkpoint& checkpoint);
 Result<int> saved_groups(const Checkpoint& checkpoint);
 
 // Loads parameters, optimizer state, replicas and the state of the training, with the states that
-// pilots keep. Refuses parameters of
-// other shapes and a checkpoint of the other solver; warns if the layers are described differently.
-// After another strategy (StrategyState::name) or with another number of groups, all groups start
-// from the masters.
+// pilots keep. Refuses parameters of other shapes and a checkpoint of the other solver; warns if
+// the layers are described differently. After another strategy (StrategyState::name) or with
+// another number of groups, all groups start from the masters.
 Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& checkpoint,
                                        const std::string& hash, std::string_view strategy);
 

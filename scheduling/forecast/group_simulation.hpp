@@ -24,7 +24,8 @@ struct IterationTask {
     Owner owner;
     std::size_t bytes = 0;
   };
-  // decode: before the mini-batch; begin: before the merged phase; complete: from there on.
+  // A task with `decode` runs before its mini-batch, and one with `begin` before the merged phase.
+  // All later tasks have `complete`.
   enum class Stage { decode, begin, complete };
   std::uintptr_t codelet = 0;   // any number that differs between codelets
   std::vector<double> seconds;  // by kind of worker; infinite: it cannot run there

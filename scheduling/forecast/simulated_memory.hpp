@@ -1,5 +1,5 @@
-// Simulates data: the memories that hold them, their transfers, and the dependencies of the tasks
-// that use them.
+// This file simulates which memories hold the data, their transfers, and the dependencies of the
+// tasks that use them.
 #pragma once
 
 #include <algorithm>

@@ -31,7 +31,8 @@ class RankSums {
   // Returns how often the UpdateReport of a group's update is counted down on this rank for a
   // parameter.
   int counted(std::size_t number, int group, const Param& own) const;
-  // Submits the step of another rank's group on the pieces that this rank owns.
+  // Submits the optimizer step of a group on another rank, for the pieces of parameter `number`
+  // that this rank owns.
   void serve(std::size_t number, int group, ExchangeArgs args, ExchangeOrder order, TaskTag tag);
   // Sends activations and labels to the merged phase on the first rank. `back`: sends the gradients
   // of the activations back to the group. `guest`: it is called on the first rank, otherwise on a

@@ -164,7 +164,7 @@ Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, std::
   return batches;
 }
 
-// The default sizes: small mini-batches on cores, large ones on GPUs.
+// Returns the default sizes: `batch`, but small mini-batches on cores if other groups are on GPUs.
 std::vector<GroupBatch> usual_batches(int batch, const std::vector<bool>& on_gpu) {
   const bool both = std::ranges::count(on_gpu, true) % std::ssize(on_gpu) != 0;
   const int small = both ? std::max(1, batch / 64) : batch;

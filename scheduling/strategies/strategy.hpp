@@ -105,7 +105,7 @@ class Strategy {
   virtual void take(std::span<const double> /*as many as numbers() gives*/) {}
 
   int count() const { return groups_.count(); }
-  // Returns the solver's momentum, for the steps of a group on a model of its own.
+  // Returns the solver's momentum, for the local steps of a group that has its own model.
   Momentum own_momentum() const {
     const auto tuned = static_cast<double>(solver_.momentum);
     return {tuned, tuned, 0};

@@ -42,9 +42,9 @@ class TrainingLoop {
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
-  // Trains up to `sample`, or to an earlier rest for the strategy, the judge or a stop request.
-  // ErrorKind::diverged: a loss was not finite, or the judge said go_back. No task is under way
-  // afterwards.
+  // Trains up to `sample`. Stops earlier if the strategy, the judge or a stop request asks for it.
+  // No task is under way afterwards. Returns ErrorKind::diverged if a loss was not finite, or if
+  // the judge said go_back.
   Status train_until(std::uint64_t sample);
   // Trains up to `sample` and past all rests of the strategy. It returns early if the judge wants a
   // rest. ErrorKind::interrupted: a stop request came before `sample`.

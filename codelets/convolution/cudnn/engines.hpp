@@ -40,7 +40,8 @@ class ConvolutionGraph {
  public:
   ConvolutionGraph(const ConvolutionWork& work, const Target& target);
 
-  // The status says whether cuDNN accepts the graph.
+  // Returns the descriptor of the operation graph. Its status() tells whether cuDNN accepts the
+  // graph.
   const Backend& operations() const { return parts_.back(); }
 
  private:

@@ -18,7 +18,7 @@
 namespace omni {
 namespace {
 
-// Far beyond any published net, small enough that a wrong file cannot cost time or memory.
+// These limits are far beyond any published net, but a wrong file can cost little time or memory.
 constexpr std::size_t kMaxBytes = 1 << 20;
 constexpr std::size_t kMaxLineBytes = 4096;
 constexpr std::size_t kMaxLayers = 10'000;

@@ -62,7 +62,8 @@ class OptionReader {
  public:
   OptionReader(const Section& section, std::span<const Key> keys);
 
-  // The value of a key is set elsewhere, on the command line; it is not read here.
+  // Notes that the command line sets `key`. Then has(key) is true, and where(key) is "command
+  // line".
   void set_elsewhere(std::string_view key) { elsewhere_.push_back(key); }
   bool has(std::string_view key) const;
   std::string where(std::string_view key) const;  // of the section, when the key is absent
@@ -73,11 +74,12 @@ class OptionReader {
   bool flag(std::string_view key, bool fallback);   // 0 or 1
   std::vector<int> integers(std::string_view key);  // comma separated
   std::vector<float> reals(std::string_view key);
-  // Index of the value in `choices`; an unknown value is an error with "did you mean".
+  // Returns the index of the value in `choices`. An unknown value is an error with "did you mean".
   int choice(std::string_view key, std::string_view fallback,
              std::span<const std::string_view> choices);
 
-  // Known values that are not supported: refused, and why is the hint.
+  // Refuses these values of `key`, which are known but not supported. `why` is the hint of the
+  // error.
   void refuse_values(std::string_view key, std::initializer_list<std::string_view> values,
                      std::string why);
 

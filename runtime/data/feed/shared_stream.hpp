@@ -33,8 +33,8 @@ class SharedStream {
     int samples_per_part = 0, skipped = 0;
   };
 
-  // What a training reads. Its methods are called by one thread. All readers are made before the
-  // first of them joins.
+  // A Reader reads the stream for one training. Only one thread may call its methods. All readers
+  // must be made before the first one joins.
   class Reader {
    public:
     // `slice`: the most samples of one read(); `batch`: samples of a mini-batch.

@@ -52,8 +52,8 @@ class KeptOnGpu {
   static std::size_t count();  // number of kept tensors
 
  private:
-  // The accesses that StarPU must grant for one chain. Until then the chain's task waits for the
-  // gate.
+  // Counts the accesses that StarPU has yet to grant for one chain of tasks. When none is left, it
+  // releases `gate_`, for which the chain's task waits.
   struct Request {
     Request(KeptOnGpu& all, std::size_t count) : kept(all), awaited(count) {}
     void granted();

@@ -35,7 +35,8 @@ struct TrialRun {
 
 class Trials : private TrialRunner {
  public:
-  // How much a search may cost.
+  // Gives the first length of a search's trials and the most iterations that all searches may
+  // discard.
   struct Budget {
     std::uint64_t length = 0;   // iterations of a trial at first
     std::uint64_t allowed = 0;  // largest number of discarded iterations in all searches
