@@ -15,9 +15,9 @@ namespace {
 
 constexpr double kWorthSaying = 0.01;
 // The codelets of runtime/data/feed/, which decode images.
-constexpr std::array<std::string_view, 7> kDecoding = {
-    "decode_batch",      "decode_samples", "read_image_files", "copy_image_pixels",
-    "read_image_labels", "unpack_batch",   "gather_samples"};
+constexpr std::array<std::string_view, 8> kDecoding = {
+    "decode_batch",      "decode_samples",    "read_image_files", "read_image_values",
+    "copy_image_pixels", "read_image_labels", "unpack_batch",     "gather_samples"};
 constexpr double kFree = 0.05;  // of the workers' time; with less, decoding delays training
 
 constexpr std::array<const char*, kPartCount> kCauses = {

@@ -18,8 +18,9 @@ using CodeletsAndWhy = std::map<std::string, std::string>;
 const CodeletsAndWhy kOnCpusOnly{
     {"decode_batch", "images that are files, or are cut to size, are the CPUs' to prepare"},
     {"decode_samples", "as decode_batch, for the stream that trainings share"},
-    {"gather_samples", "floats of the shared stream are in main memory"},
+    {"gather_samples", "floats that are prepared apart are in main memory"},
     {"read_image_files", "files are read by CPUs"},
+    {"read_image_values", "files are read by CPUs"},
     {"copy_image_pixels", "images in main memory are gathered there"},
     {"read_image_labels", "as the images are"},
     {"connected_backward_update", "where GPUs compute, it is two tasks"},

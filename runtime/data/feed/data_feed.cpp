@@ -22,9 +22,8 @@ DataFeed::DataFeed(const Dataset& dataset, FeedOptions options)
                          .seed = options_.seed,
                          .augment = options_.augment,
                          .net_input = options_.net_input}),
-      in_pixels_(
-          options_.stream == nullptr &&
-          (dataset.has_all_sizes() || (options_.unpack_apart && samples_.is_exact_in_bytes()))),
+      apart_(options_.stream == nullptr &&
+             (dataset.has_all_sizes() || (options_.unpack_apart && samples_.is_exact_in_bytes()))),
       holders_(options_.slots, kFree) {
   const Slices& slices = options_.slices;
   if (options_.stream != nullptr)
@@ -39,11 +38,11 @@ DataFeed::DataFeed(const Dataset& dataset, FeedOptions options)
       slot.batch.images.push_back(declare("images", images, values_per_image(), options_.values));
       slot.batch.labels.push_back(declare("labels", images, 1, DataType::i32));
       slot.batch.metrics.push_back(declare("metrics", 1, kMetrics, DataType::f32));
-      if (!in_pixels_) continue;
-      std::vector<Tensor*>& pixels = slot.pixels.emplace_back();
+      if (!apart_) continue;
+      std::vector<Tensor*>& parts = slot.parts.emplace_back();
       for (const int part : parts_of(images).sizes)
-        pixels.push_back(declare(fmt::format("pixels.{}", pixels.size()), part, values_per_image(),
-                                 DataType::u8));
+        parts.push_back(declare(fmt::format("pixels.{}", parts.size()), part, values_per_image(),
+                                samples_.type_apart()));
     }
   }
 }
@@ -87,7 +86,7 @@ void DataFeed::submit_slice(std::uint64_t first_sample, int slice, const Slot& s
   };
   const TaskTag reading{.priority = kDecodePriority, .layer = -1, .slice = slice};
   std::vector<Access> labels{write(*slot.batch.labels[slice])};
-  if (!in_pixels_ && !shared_)
+  if (!apart_ && !shared_)
     return decode_batch.submit(args(0, images), {write(values), labels[0]}, reading);
   std::vector<Access> accesses{write(values)};
   UnpackArgs unpack{.images = images,
@@ -101,10 +100,10 @@ void DataFeed::submit_slice(std::uint64_t first_sample, int slice, const Slot& s
   } else {
     const Slices parts = parts_of(images);
     for (std::size_t part = 0; part < parts.sizes.size(); ++part) {
-      const Tensor& pixels = *slot.pixels[slice][part];
-      pixels_codelet(samples_).submit(args(parts.offsets[part], parts.sizes[part]), {write(pixels)},
-                                      reading);
-      accesses.push_back(read(pixels));
+      const Tensor& samples = *slot.parts[slice][part];
+      codelet_apart(samples_).submit(args(parts.offsets[part], parts.sizes[part]), {write(samples)},
+                                     reading);
+      accesses.push_back(read(samples));
     }
     unpack.images_per_part = parts.sizes[0];
   }
@@ -112,7 +111,7 @@ void DataFeed::submit_slice(std::uint64_t first_sample, int slice, const Slot& s
   if (!options_.training) labels.insert(labels.end(), accesses.begin() + 1, accesses.end());
   read_image_labels.submit(args(0, images), labels, reading);
   if (accesses.size() == 1) return;  // the stream has no memory, and has said so
-  const bool floats = shared_ && options_.stream->type() == DataType::f32;
+  const bool floats = samples_.type_apart() == DataType::f32;
   (floats ? gather_samples : unpack_batch)
       .submit(unpack, accesses, {.priority = kUnpackPriority, .layer = -1, .slice = slice});
 }

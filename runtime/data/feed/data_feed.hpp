@@ -67,7 +67,7 @@ class DataFeed {
  private:
   struct Slot {
     BatchSlot batch;
-    std::vector<std::vector<Tensor*>> pixels;  // by slice and decode task; empty unless in_pixels_
+    std::vector<std::vector<Tensor*>> parts;  // by slice and decode task; empty unless apart_
   };
   Slot& held(std::uint64_t first_sample);
   std::size_t values_per_image() const { return samples_.values_per_sample(); }
@@ -76,7 +76,7 @@ class DataFeed {
 
   FeedOptions options_;
   SampleReader samples_;
-  bool in_pixels_;
+  bool apart_;                                  // samples are prepared in parts of slices
   std::optional<SharedStream::Reader> shared_;  // none: the feed prepares all samples itself
   TensorPool tensors_;
   std::vector<Slot> slots_;

@@ -32,17 +32,21 @@ Cost decode_cost(const DecodeArgs& args) {
 constexpr std::uint64_t (*decode_footprint)(const DecodeArgs&) =
     footprint_by<&DecodeArgs::values_per_sample, &DecodeArgs::count>;
 
-CodeletDefinition<DecodeArgs> pixels_definition(const char* name) {
+// `bytes`: of a value.
+template <class T, int bytes>
+CodeletDefinition<DecodeArgs> definition_apart(const char* name) {
   return {.name = name,
           .color = 0x8c8c8c,
-          .implementations = {{"cpu", make_samples_cpu<std::uint8_t>}},
-          .cost = decode_cost<2>,
+          .implementations = {{"cpu", make_samples_cpu<T>}},
+          .cost = decode_cost<1 + bytes>,
           .footprint = decode_footprint};
 }
 
 // They do the same work, but need models of their own.
-Codelet<DecodeArgs> read_image_files(pixels_definition("read_image_files"));
-Codelet<DecodeArgs> copy_image_pixels(pixels_definition("copy_image_pixels"));
+Codelet<DecodeArgs> read_image_files(definition_apart<std::uint8_t, 1>("read_image_files"));
+Codelet<DecodeArgs> copy_image_pixels(definition_apart<std::uint8_t, 1>("copy_image_pixels"));
+Codelet<DecodeArgs> read_image_values(definition_apart<float, 4>("read_image_values"));
+Codelet<DecodeArgs> decode_samples(definition_apart<float, 4>("decode_samples"));
 
 }  // namespace
 
@@ -53,19 +57,16 @@ Codelet<DecodeArgs> decode_batch(
      .cost = decode_cost<5>,  // bytes in, floats out
      .footprint = decode_footprint,
      .when_done = [](const DecodeArgs& args) { args.images->send_to_lone_gpu(); }});
-Codelet<DecodeArgs> decode_samples({.name = "decode_samples",
-                                    .color = 0x9e9e9e,
-                                    .implementations = {{"cpu", make_samples_cpu<float>}},
-                                    .cost = decode_cost<5>,
-                                    .footprint = decode_footprint});
 Codelet<DecodeArgs> read_image_labels({.name = "read_image_labels",
                                        .color = 0xc0c0c0,
                                        .implementations = {{"cpu", read_labels_cpu}},
                                        .cost = [](const DecodeArgs&) { return Cost(); },
                                        .footprint = decode_footprint});
 
-Codelet<DecodeArgs>& pixels_codelet(const SampleReader& reader) {
-  return reader.dataset().has_all_sizes() ? read_image_files : copy_image_pixels;
+Codelet<DecodeArgs>& codelet_apart(const SampleReader& reader) {
+  const bool files = reader.dataset().has_all_sizes();
+  if (reader.type_apart() == DataType::u8) return files ? read_image_files : copy_image_pixels;
+  return files ? read_image_values : decode_samples;
 }
 
 int samples_per_task(const SampleReader& reader) {
@@ -77,9 +78,9 @@ int samples_per_task(const SampleReader& reader) {
 }
 
 bool is_decoding(std::string_view codelet) {
-  const std::array<const CodeletBase*, 7> all{
-      &decode_batch,      &decode_samples, &read_image_files, &copy_image_pixels,
-      &read_image_labels, &unpack_batch,   &gather_samples};
+  const std::array<const CodeletBase*, 8> all{
+      &decode_batch,      &decode_samples,    &read_image_files, &read_image_values,
+      &copy_image_pixels, &read_image_labels, &unpack_batch,     &gather_samples};
   return std::ranges::any_of(all, [&](const auto* each) { return each->name() == codelet; });
 }
 

@@ -1,5 +1,5 @@
 // The tasks that prepare samples, on any core that has time. Images from files, and images that are
-// unpacked apart, become pixels of the net's size in tasks of a few images each.
+// unpacked apart, become pixels or values of the net's size in tasks of a few images each.
 #pragma once
 
 #include <atomic>
@@ -27,16 +27,15 @@ struct DecodeArgs {
 };
 
 extern Codelet<DecodeArgs> decode_batch;       // {images W, labels W}
-extern Codelet<DecodeArgs> decode_samples;     // {floats W}
 extern Codelet<DecodeArgs> read_image_labels;  // {labels W, what must be read before R, ...}
-// {pixels W}. It returns the codelet for the reader's data: their times differ.
-Codelet<DecodeArgs>& pixels_codelet(const SampleReader& reader);
+// {samples of SampleReader::type_apart() W}. The codelet depends on the data: their times differ.
+Codelet<DecodeArgs>& codelet_apart(const SampleReader& reader);
 
 // Decoding has the lowest priority: images are needed only when a new mini-batch starts. A
 // mini-batch that has its pixels is finished before others are begun.
 inline constexpr int kDecodePriority = -(1 << 20), kUnpackPriority = kDecodePriority + 1;
 
-// Returns how many samples a task prepares as pixels: reading files takes some milliseconds for
+// Returns how many samples a task prepares apart: reading files takes some milliseconds for
 // this many, copying in memory one.
 int samples_per_task(const SampleReader& reader);
 

@@ -1,5 +1,6 @@
 #include "runtime/data/feed/sample_reader.hpp"
 
+#include <cassert>
 #include <concepts>
 #include <new>
 
@@ -12,6 +13,7 @@ template <class T>
 Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
                   std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
                   bool training, Extent net_input, T* images) {
+  if constexpr (std::same_as<T, std::uint8_t>) assert(!options.byte_values);
   OMNI_CHECK(check_input(options, dataset.extent(), net_input, dataset.description()));
   AugmentOptions fitting = options;
   fitting.all_sizes = dataset.has_all_sizes();

@@ -12,13 +12,15 @@
 #include "runtime/data/sampler.hpp"
 #include "runtime/extent.hpp"
 #include "runtime/result.hpp"
+#include "runtime/tasks/tensor.hpp"
 
 namespace omni {
 
 // Fills a mini-batch or a slice of one, inside a CPU task. Image i is image indices[i] of the data
 // set, augmented as training sample first_sample + i. `images` receives indices.size() *
 // net_input.count() values. T is float, Bf16 (rounded) or std::uint8_t (value * 255). Bytes take a
-// fourth of the memory until the images are needed; they are exact if keeps_bytes().
+// fourth of the memory until the images are needed; they are exact if keeps_bytes(). Values that
+// `options` asks for in place of value / 255 do not fit in bytes.
 template <class T>
 Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
                   std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
@@ -46,6 +48,13 @@ class SampleReader {
   bool is_exact_in_bytes() const {
     return !dataset_.holds_vectors() &&
            keeps_bytes(options_.augment, dataset_.extent(), options_.training, options_.net_input);
+  }
+
+  // The type of samples that are prepared apart: u8 for pixels, which image files become, too, or
+  // f32 for the values that nets read.
+  DataType type_apart() const {
+    const bool pixels = dataset_.has_all_sizes() && !options_.augment.byte_values;
+    return pixels || is_exact_in_bytes() ? DataType::u8 : DataType::f32;
   }
 
   // The functions that tasks run. T is as in fill_batch(); errors become the task's.

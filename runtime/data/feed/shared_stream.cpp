@@ -26,9 +26,7 @@ struct SharedStream::Window {
 };
 
 SharedStream::SharedStream(const Dataset& dataset, SampleOptions options, std::size_t bytes)
-    : samples_(dataset, std::move(options)),
-      type_(dataset.has_all_sizes() || samples_.is_exact_in_bytes() ? DataType::u8 : DataType::f32),
-      wanted_bytes_(bytes) {}
+    : samples_(dataset, std::move(options)), type_(samples_.type_apart()), wanted_bytes_(bytes) {}
 
 SharedStream::~SharedStream() = default;
 
@@ -127,8 +125,7 @@ SharedStream::Slice SharedStream::Reader::read(std::uint64_t first_sample, int c
     slice.parts.push_back(&tensor);
     if (std::exchange(window_->held[place], block) == block) continue;
     // The lock is held, so that tasks that read the block are submitted later.
-    const bool pixels = stream.type_ == DataType::u8;
-    (pixels ? pixels_codelet(stream.samples_) : decode_samples)
+    codelet_apart(stream.samples_)
         .submit({.reader = &stream.samples_,
                  .first_sample = block * size,
                  .count = static_cast<int>(size),

@@ -66,6 +66,11 @@ TEST_F(SharedStreams, GiveEachFeedItsOwnSamples) {
   test::make_image_folder(files.path(), 20, 5);
   for (const Source& source :
        {Source{"files", files.path(), {9, 11, 3}, {.min_crop = 11, .max_crop = 15, .flip = true}},
+        Source{"values of files",
+               files.path(),
+               {9, 11, 3},
+               {.flip = true, .byte_values = ByteValues{.mean = {90, 100, 110}}},
+               DataType::f32},
         Source{"bytes in memory", "synthetic:40:5", {12, 12, 1}, {.flip = true}},
         Source{"colours", "synthetic:40:5", {12, 12, 3}, {.exposure = 1.5f}, DataType::f32},
         Source{"vectors", "synthetic-vectors:40:7:3", {1, 1, 7}, {.flat = true}, DataType::f32}}) {

@@ -71,6 +71,37 @@ TEST_F(FileFeed, AMiniBatchIsItsImages) {
   }
 }
 
+// They fit in no byte, so they arrive as floats, in training and in tests.
+TEST_F(FileFeed, ValuesArriveAsTheNetReadsThem) {
+  for (const bool training : {true, false}) {
+    const FeedOptions options{
+        .training = training,
+        .seed = 3,
+        .augment = {.flip = true,
+                    .byte_values =
+                        ByteValues{.mean = {100, 110, 120}, .scale = 0.5f, .blue_first = true}},
+        .net_input = kFedNet,
+        .slices = Slices::cut(14, 9)};
+    const Dataset& data = training ? *data_.train : *data_.test;
+    DataFeed feed(data, options);
+    ASSERT_TRUE(feed.allocate());
+    feed.submit(0);
+    ASSERT_TRUE(wait_for_tasks());
+    const Sampler sampler(data.size(), 3, training);
+    for (std::size_t i = 0; i < options.slices.sizes.size(); ++i) {
+      std::vector<std::size_t> indices(static_cast<std::size_t>(options.slices.sizes[i]));
+      const auto first = static_cast<std::uint64_t>(options.slices.offsets[i]);
+      sampler.indices(first, indices);
+      std::vector<float> expected(indices.size() * kFedNet.count());
+      ASSERT_TRUE(
+          fill_batch(data, indices, first, options.augment, 3, training, kFedNet, expected.data()));
+      EXPECT_LT(std::ranges::min(expected), -40);
+      const HostAccess images(*feed.slot(0).images[i], HostAccess::Mode::read);
+      EXPECT_TRUE(std::ranges::equal(images.f32(), expected)) << training;
+    }
+  }
+}
+
 TEST_F(FileFeed, ATestSetEnds) {
   DataFeed feed(
       *data_.test,
