@@ -73,7 +73,7 @@ float drawn_side(const AugmentOptions& options, Extent net, float zoom) {
 float choose_scale(Extent image, Extent net, const AugmentOptions& options, float zoom,
                    float aspect) {
   const auto height = static_cast<float>(image.h), width = static_cast<float>(image.w) / aspect;
-  float scale = options.all_sizes ? 0 : 1;
+  float scale = options.all_sizes && !options.own_size ? 0 : 1;
   if (const float side = drawn_side(options, net, zoom); side > 0)
     scale = side / std::min(height, width);
   return std::max({scale, static_cast<float>(net.h) / height, static_cast<float>(net.w) / width});
@@ -277,6 +277,11 @@ Status check_input(const AugmentOptions& options, Extent image, Extent net_input
                  image.h == 0 ? "give the net height, width and channels instead of inputs"
                               : fmt::format("give the net inputs={}", image.count())};
   }
+  if (options.own_size && image.h > 0 && (image.h < net_input.h || image.w < net_input.w))
+    return Error{ErrorKind::usage, where,
+                 fmt::format("has images of {}x{} pixels, but {}x{} are cut out", image.w, image.h,
+                             net_input.w, net_input.h),
+                 "resize them, or cut out less"};
   const bool grey_or_colour =
       (image.c == 1 || image.c == 3) && (net_input.c == 1 || net_input.c == 3);
   if (image.c == net_input.c || grey_or_colour) return {};
@@ -289,6 +294,7 @@ LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uin
                      bool training, Extent net_input) {
   const Variation variation = choose_variation(options, seed, sample, training);
   const float side = drawn_side(options, net_input, variation.zoom);
+  if (options.own_size) return {.needed_h = net_input.h, .needed_w = net_input.w};
   if (options.flat || (side == 0 && !options.all_sizes)) return {};
   const auto round_up = [](float length) { return static_cast<int>(std::ceil(length)); };
   return {.h = round_up(std::max(side, static_cast<float>(net_input.h))),
@@ -320,7 +326,8 @@ void prepare_image(Pixels image_pixels, Extent image, const AugmentOptions& opti
   const float scale = choose_scale(image, net_input, options, variation.zoom, variation.aspect);
 
   if (scale == 1 && variation.degrees == 0 && variation.aspect == 1) {
-    const auto offset = [](float share, int room) {
+    const auto offset = [&](float share, int room) {
+      if (options.own_size && !training) return room / 2;
       return std::min(room, static_cast<int>(share * static_cast<float>(room + 1)));
     };
     copy_window(src, image, net_input, offset(variation.slack_y, image.h - net_input.h),

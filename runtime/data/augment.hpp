@@ -35,6 +35,9 @@ struct AugmentOptions {
   // In all cases the image is enlarged where it would not cover the net.
   int min_crop = 0, max_crop = 0;
   bool all_sizes = false;  // true: images differ in size; this is no key of the net
+  // True: windows are cut from images at their own size, whatever it is, and images that do not
+  // cover the net are refused. In tests the centre is rounded down, as Caffe does.
+  bool own_size = false;
   bool center = false;  // true: training windows are cut from the centre, without rotation or zoom
   float angle = 0;      // degrees; the angle is drawn from [-angle, angle]
   // Each factor is drawn from [1, x], and inverted by a chance of one half. x is positive.
@@ -48,9 +51,9 @@ struct AugmentOptions {
   bool operator==(const AugmentOptions&) const = default;
 };
 
-// Fails if the net cannot take images of this extent (h and w 0: of all sizes). The net may have
-// the image's channels, or grey where the image has colours, or the reverse. A flat net must have
-// as many values as the image. Errors name `where`.
+// Fails if the net cannot take images of this extent (h and w 0: of all sizes; each is checked when
+// it is read). The net may have the image's channels, or grey where the image has colours, or the
+// reverse. A flat net must have as many values as the image. Errors name `where`.
 Status check_input(const AugmentOptions& options, Extent image, Extent net_input,
                    const std::string& where);
 

@@ -101,6 +101,29 @@ TEST(PrepareImage, TestingAndCenterCutTheCentre) {
       window(pixels, image, net, 1, 2));
 }
 
+// As Caffe's crop_size does.
+TEST(PrepareImage, AtItsOwnSizeAWindowIsCutWhateverTheOthersSizes) {
+  const Extent image{9, 12, 3}, net{6, 5, 3};
+  const Bytes pixels = counting({9, 12, 3});
+  const AugmentOptions options{.all_sizes = true, .own_size = true};
+  std::set<Floats> possible, seen;
+  for (int top = 0; top <= 3; ++top)
+    for (int left = 0; left <= 7; ++left) possible.insert(window(pixels, image, net, top, left));
+  for (std::uint64_t sample = 0; sample < 600; ++sample)
+    seen.insert(prepare(pixels, image, options, net, sample));
+  EXPECT_EQ(seen, possible);
+  EXPECT_EQ(prepare(pixels, image, options, net, 0, false), window(pixels, image, net, 1, 3))
+      << "half of 3 and of 7 pixels is rounded down";
+  EXPECT_TRUE(check_input(options, image, net, ""));
+  EXPECT_TRUE(check_input(options, {0, 0, 3}, net, "")) << "each is checked when it is read";
+  for (const Extent small : {Extent{5, 12, 3}, {9, 4, 3}})
+    EXPECT_FALSE(check_input(options, small, net, ""));
+  const LeastSize least = least_size(options, 1, 0, true, net);
+  EXPECT_EQ(least.needed_h, 6);
+  EXPECT_EQ(least.needed_w, 5);
+  EXPECT_EQ(least.h, LeastSize{}.h) << "no reduced size";
+}
+
 TEST(PrepareImage, DependsOnSeedAndSampleOnly) {
   const Extent image{20, 24, 3}, net{16, 16, 3};
   const Bytes pixels = counting(image);

@@ -24,7 +24,10 @@ void read_transform(CaffeLayer& layer) {
   AugmentOptions& augment = layer.to.net.augment;
   Extent& input = layer.to.net.options.input;
   CaffeFields crop = holder_of(layer, "crop_size");
-  if (const int side = crop.whole("crop_size", 0, kLongestSide); side > 0) input.h = input.w = side;
+  if (const int side = crop.whole("crop_size", 0, kLongestSide); side > 0) {
+    input.h = input.w = side;
+    augment.own_size = true;
+  }
   augment.flip = holder_of(layer, "mirror").flag("mirror");
   ByteValues values{.scale = holder_of(layer, "scale").real("scale"), .blue_first = true};
 
@@ -157,6 +160,7 @@ Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings) {
         fmt::format("images of {}x{}x{} have too many elements", input.w, input.h, input.c),
         "make them smaller: 2147483647 elements are the most"};
   net.augment.flat = input.h == 1 && input.w == 1;
+  if (net.augment.flat) net.augment.own_size = false;  // nothing is cut out of vectors
   if (!to.knows_channels)
     net.layers.front().remarks.push_back(
         fmt::format("{}: does not say how many channels images have: 3 are taken (--set channels=1 "

@@ -28,6 +28,7 @@ inline constexpr std::uint64_t kMaxPixels = 1u << 26, kMostFileBytes = 64 << 20;
 // this size. The default asks for the image's own size.
 struct LeastSize {
   int h = std::numeric_limits<int>::max(), w = std::numeric_limits<int>::max();
+  int needed_h = 0, needed_w = 0;  // a smaller image is refused
 };
 
 // Returns by what both sides may be divided: 8, 4, 2 or 1.

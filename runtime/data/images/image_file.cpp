@@ -121,6 +121,17 @@ Result<std::string> read_start(InputFile& file) {
   return bytes;
 }
 
+// The image, whether it has the needed size or not.
+Result<Image> parse_upright(std::string_view bytes, const std::string& where, LeastSize least) {
+  if (is_netpbm(bytes)) return parse_netpbm(bytes, where);
+  const bool jpeg = is_jpeg(bytes);
+  if (!jpeg && !is_png(bytes)) return refuse_kind(bytes, where);
+  const int orientation = orientation_of(jpeg ? exif_of_jpeg(bytes) : exif_of_png(bytes));
+  if (swaps_sides(orientation)) std::swap(least.h, least.w);
+  OMNI_TRY(Image image, (jpeg ? decode_jpeg : decode_png)(bytes, where, least));
+  return upright(std::move(image), orientation);
+}
+
 }  // namespace
 
 int choose_reduction(std::uint64_t height, std::uint64_t width, LeastSize least) {
@@ -153,13 +164,14 @@ Status check_kind(const std::filesystem::path& path) {
 }
 
 Result<Image> parse_image(std::string_view bytes, const std::string& where, LeastSize least) {
-  if (is_netpbm(bytes)) return parse_netpbm(bytes, where);
-  const bool jpeg = is_jpeg(bytes);
-  if (!jpeg && !is_png(bytes)) return refuse_kind(bytes, where);
-  const int orientation = orientation_of(jpeg ? exif_of_jpeg(bytes) : exif_of_png(bytes));
-  if (swaps_sides(orientation)) std::swap(least.h, least.w);
-  OMNI_TRY(Image image, (jpeg ? decode_jpeg : decode_png)(bytes, where, least));
-  return upright(std::move(image), orientation);
+  OMNI_TRY(Image image, parse_upright(bytes, where, least));
+  const Extent& is = image.extent;
+  if (is.h < least.needed_h || is.w < least.needed_w)
+    return Error{ErrorKind::data, where,
+                 fmt::format("has {}x{} pixels, but {}x{} are cut out", is.w, is.h, least.needed_w,
+                             least.needed_h),
+                 "resize it, or cut out less"};
+  return image;
 }
 
 }  // namespace omni

@@ -104,6 +104,25 @@ TEST_F(CaffeImages, as_files_are_those_in_memory) {
   EXPECT_GT(tested_on(files())["test_accuracy"], 0.6) << "chance is a third";
 }
 
+TEST_F(CaffeImages, windows_are_cut_at_the_images_own_size) {
+  put_net("crop_size: 29 mirror: false");
+  expect_the_same_from_both();
+}
+
+TEST_F(CaffeImages, smaller_images_are_refused_by_name) {
+  put_net("crop_size: 33");
+  const Finished of_files = omni_run({"--solver", at("s.prototxt"), "--data", files()});
+  EXPECT_EQ(of_files.exit_code, 3) << of_files.errors;
+  EXPECT_NE(of_files.errors.find(".ppm: has 32x32 pixels, but 33x33 are cut out"),
+            std::string::npos)
+      << of_files.errors;
+  const Finished of_memory = omni_run({"--solver", at("s.prototxt"), "--data", memory()});
+  EXPECT_EQ(of_memory.exit_code, 2) << of_memory.errors;
+  EXPECT_NE(of_memory.errors.find("has images of 32x32 pixels, but 33x33 are cut out"),
+            std::string::npos)
+      << of_memory.errors;
+}
+
 TEST_F(CaffeImages, members_of_an_ensemble_learn_what_one_learns_alone) {
   put_net("crop_size: 32 scale: 0.0078125 mean_value: 127.5");
   const std::string alone = trained_on(files());

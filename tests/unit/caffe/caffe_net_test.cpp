@@ -251,6 +251,7 @@ TEST(CaffeNet, training_is_the_phase_that_is_read) {
   EXPECT_EQ(net.options.batch, 7);
   EXPECT_EQ(net.options.input, (Extent{6, 6, 1}));
   EXPECT_TRUE(net.augment.flip);
+  EXPECT_TRUE(net.augment.own_size) << "crop_size never resizes";
   EXPECT_EQ(net.augment.byte_values,
             (ByteValues{.mean = {100, 100, 100}, .scale = 2, .blue_first = true}));
   EXPECT_EQ(net.layers.size(), 3u);
