@@ -7,6 +7,7 @@
 #include <google/protobuf/message.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <optional>
 
@@ -241,6 +242,7 @@ std::string CaffeFields::word(std::string_view name) const {
 
 CaffeFields CaffeFields::nested(std::string_view name, int index) const {
   const pb::FieldDescriptor* of = field(name);
+  assert(of != nullptr);
   CaffeFields inner = *this;
   inner.line_ = line(name, index);
   if (places_ != nullptr)

@@ -32,7 +32,7 @@ struct CaffeNet {
 // A layer being read. What it becomes is added to the net by emit().
 struct CaffeLayer {
   CaffeFields fields;  // of the whole layer
-  CaffeFields own;     // of its parameter, as convolution_param
+  CaffeFields own;     // of its parameter, as convolution_param; without one, of the whole layer
   CaffeNet& to;
   LayerDescription description;
 
@@ -44,7 +44,7 @@ struct CaffeLayer {
 
 struct CaffeType {
   std::string_view name{}, old_name{};  // old: of V1's enum; "": it has none
-  std::string_view param{};             // field with its options; "": none
+  std::string_view param{};  // field with its options; "": none. The old form may lack it
   enum class Kind { layer, data, loss, measure } kind = Kind::layer;
   int bottoms = 1, most_bottoms = 1;  // of a layer; the output is one top
   bool takes_vectors = false;         // a flattened blob

@@ -157,7 +157,7 @@ void read_layer(const FoundLayer& found, CaffeNet& to) {
     log::warn_once("{}: transform_param has no effect in a {} layer",
                    fields.where("transform_param"), type.name);
   CaffeLayer layer{.fields = fields,
-                   .own = type.param.empty() ? fields : fields.nested(type.param),
+                   .own = fields.has_field(type.param) ? fields.nested(type.param) : fields,
                    .to = to,
                    .description = {}};
   LayerDescription& description = layer.description;

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "codelets/elementwise/activation_functors.hpp"
 #include "layers/formats/caffe/caffe.hpp"
+#include "layers/formats/caffe/caffe_layers.hpp"
 #include "layers/net.hpp"
 #include "runtime/log.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -236,6 +238,43 @@ TEST(CaffeNet, the_old_form_is_the_same_net) {
   ASSERT_NE(net, nullptr);
   EXPECT_EQ(outputs(*net), (std::vector<std::string>{"convolutional 14x14x5", "connected 1x1x4",
                                                      "softmax 1x1x4"}));
+}
+
+// What a layer of each old type needs to be read. Data layers have their own nets.
+TEST(CaffeNet, every_type_is_read_in_its_old_form) {
+  const std::map<std::string_view, std::string> kNeeds{
+      {"CONVOLUTION", "convolution_param { num_output: 2 kernel_size: 3 }"},
+      {"INNER_PRODUCT", "inner_product_param { num_output: 2 }"},
+      {"POOLING", "pooling_param { kernel_size: 2 }"},
+      {"DATA", "data_param { batch_size: 2 } transform_param { crop_size: 8 }"},
+      {"IMAGE_DATA", "image_data_param { batch_size: 2 } transform_param { crop_size: 8 }"},
+      {"HDF5_DATA", "hdf5_data_param { batch_size: 2 }"},
+      {"MEMORY_DATA", "memory_data_param { batch_size: 2 channels: 3 height: 8 width: 8 }"},
+      {"DUMMY_DATA", "dummy_data_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } }"}};
+  int types = 0;
+  for (const CaffeType& type : caffe_types()) {
+    if (type.old_name.empty()) continue;
+    SCOPED_TRACE(type.name);
+    ++types;
+    const auto needed = kNeeds.find(type.old_name);
+    const std::string needs = needed == kNeeds.end() ? "" : needed->second;
+    const bool is_data = type.kind == CaffeType::Kind::data,
+               is_layer = type.kind == CaffeType::Kind::layer;
+    std::string blobs = is_data ? "top: 'data' top: 'label'" : "bottom: 'data'";
+    if (type.bottoms == 2) blobs += is_layer ? " bottom: 'data'" : " bottom: 'label'";
+    if (is_layer) blobs += " top: 'it'";
+    const std::string it =
+        fmt::format("layers {{ name: 'it' type: {} {} {} }}\n", type.old_name, blobs, needs);
+    const std::string data =
+        "layers { name: 'd' type: DUMMY_DATA top: 'data' top: 'label'\n"
+        "  dummy_data_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } }\n";
+    const std::string rest = "layers { name: 'r' type: RELU bottom: 'data' top: 'r' }\n";
+    ReadOptions how;
+    how.settings = {"height=8", "width=8"};
+    const TrainableNet net = parsed((is_data ? it : data + it) + rest, "", how);
+    EXPECT_EQ(net.layers.size(), type.kind == CaffeType::Kind::loss || is_layer ? 2u : 1u);
+  }
+  EXPECT_GE(types, 18);
 }
 
 TEST(CaffeNet, training_is_the_phase_that_is_read) {
