@@ -181,6 +181,14 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
            ">layer { name: 'two' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label' }\n",
        "layer 'two': is a second loss"},
       {data + relu +
+           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'label' loss_param {\n"
+           "> ignore_label: 0 } }\n",
+       "layer 'loss': ignore_label: 0 is not supported (every image has a label)"},
+      {data + relu + loss +
+           "layer { name: 'a' type: 'Accuracy' bottom: 's' bottom: 'label' accuracy_param {\n"
+           "> ignore_label: 0 } }\n",
+       "layer 'a': ignore_label: 0 is not supported (every image has a label)"},
+      {data + relu +
            ">layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'data' top: 'l' }\n",
        "layer 'loss': 'data' is no blob of labels"},
       {data + "layer { name: 'f' type: 'Flatten' bottom: 'data' top: 'f' }\n" +
