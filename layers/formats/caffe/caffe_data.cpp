@@ -19,33 +19,66 @@ CaffeFields holder_of(const CaffeLayer& layer, std::string_view field) {
   return !transform.has(field) && layer.own.has(field) ? layer.own : transform;
 }
 
-void read_transform(CaffeLayer& layer) {
+CaffeTransform transform_of(const CaffeLayer& layer) {
   CaffeFields transform = layer.fields.nested("transform_param");
-  AugmentOptions& augment = layer.to.net.augment;
-  Extent& input = layer.to.net.options.input;
-  CaffeFields crop = holder_of(layer, "crop_size");
-  if (const int side = crop.whole("crop_size", 0, kLongestSide); side > 0) {
-    input.h = input.w = side;
+  CaffeTransform read{.crop = holder_of(layer, "crop_size").whole("crop_size", 0, kLongestSide),
+                      .mirror = holder_of(layer, "mirror").flag("mirror"),
+                      .grey = transform.flag("force_gray"),
+                      .colour = transform.flag("force_color"),
+                      .scale = holder_of(layer, "scale").real("scale"),
+                      .place_of_means = transform.where("mean_value", 0)};
+  for (int i = 0; i < transform.count("mean_value"); ++i)
+    read.means.push_back(transform.real("mean_value", -1e6f, 1e6f, i));
+  if (read.grey && read.colour)
+    transform.refuse("force_gray", "force_gray with force_color", "remove one of them");
+  return read;
+}
+
+void read_transform(CaffeLayer& layer) {
+  CaffeNet& to = layer.to;
+  const CaffeTransform& transform = to.transform = transform_of(layer);
+  AugmentOptions& augment = to.net.augment;
+  Extent& input = to.net.options.input;
+  if (transform.crop > 0) {
+    input.h = input.w = transform.crop;
     augment.own_size = true;
   }
-  augment.flip = holder_of(layer, "mirror").flag("mirror");
-  ByteValues values{.scale = holder_of(layer, "scale").real("scale"), .blue_first = true};
+  augment.flip = transform.mirror;
+  augment.byte_values = ByteValues{.scale = transform.scale, .blue_first = true};
+  const bool forced = transform.grey || transform.colour;
+  if (!forced && transform.means.size() != 3) return;
+  const int channels = transform.grey ? 1 : 3;
+  if (forced && to.knows_channels && input.c != channels)
+    layer.fields.nested("transform_param")
+        .refuse(transform.grey ? "force_gray" : "force_color",
+                fmt::format("{} with images of {} channel{}",
+                            transform.grey ? "force_gray" : "force_color", input.c,
+                            input.c == 1 ? "" : "s"),
+                "remove one of them");
+  if (!to.knows_channels) input.c = channels;
+  to.knows_channels = true;
+}
 
-  const bool grey = transform.flag("force_gray"), colour = transform.flag("force_color");
-  if (grey && colour)
-    transform.refuse("force_gray", "force_gray with force_color", "remove one of them");
-  const int means = transform.count("mean_value");
-  if (grey || colour || means == 3) {
-    layer.to.knows_channels = true;
-    input.c = grey ? 1 : 3;
-  }
-  if (means != 0 && means != 1 && means != input.c)
-    transform.refuse("mean_value", fmt::format("{} values of mean_value", means),
-                     "give one, or one of each channel", 0);
-  for (int c = 0; means > 0 && c < 3; ++c)
-    values.mean[static_cast<std::size_t>(c)] =
-        transform.real("mean_value", -1e6f, 1e6f, std::min(c, means - 1));
-  augment.byte_values = values;
+// The channels may be known only when the command line has been read.
+Status take_means(CaffeNet& to) {
+  const std::vector<float>& means = to.transform.means;
+  if (means.empty()) return {};
+  const int most = static_cast<int>(ByteValues().mean.size());
+  const bool flat = to.net.augment.flat;  // then the data have the channels
+  const int channels = to.net.options.input.c, of = flat && channels != 1 ? most : channels;
+  const auto refusal = [&](std::string what, const char* hint) {
+    return Error{ErrorKind::usage, to.transform.place_of_means, std::move(what), hint};
+  };
+  if (means.size() != 1 && std::ssize(means) != of)
+    return refusal(fmt::format("{} values of mean_value for images of {} channel{}", means.size(),
+                               channels, channels == 1 ? "" : "s"),
+                   "give one, or one of each channel");
+  if (of > most)
+    return refusal(fmt::format("mean_value with images of {} channels", channels),
+                   "only grey images and colours have one");
+  for (std::size_t c = 0; c < ByteValues().mean.size(); ++c)
+    to.net.augment.byte_values->mean[c] = means[std::min(c, means.size() - 1)];
+  return {};
 }
 
 // A field that every image or every blob has.
@@ -161,6 +194,7 @@ Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings) {
         "make them smaller: 2147483647 elements are the most"};
   net.augment.flat = input.h == 1 && input.w == 1;
   if (net.augment.flat) net.augment.own_size = false;  // nothing is cut out of vectors
+  OMNI_CHECK(take_means(to));
   if (!to.knows_channels)
     net.layers.front().remarks.push_back(
         fmt::format("{}: does not say how many channels images have: 3 are taken (--set channels=1 "

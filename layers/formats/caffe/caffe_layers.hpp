@@ -13,12 +13,22 @@
 
 namespace omni {
 
+// How a layer of data makes values of pixels.
+struct CaffeTransform {
+  int crop = 0;  // 0: none
+  bool mirror = false, grey = false, colour = false;
+  float scale = 1;
+  std::vector<float> means{};  // one, or one of each channel; none: 0
+  std::string place_of_means{};
+};
+
 // What is known of a net while its layers are read, in the order of the file.
 struct CaffeNet {
   TrainableNet& net;
-  std::string image{};                          // the blob of the images; "": none yet
-  std::string image_place{};                    // where it is described
-  bool knows_channels = false;                  // false: those of the data are guessed
+  std::string image{};          // the blob of the images; "": none yet
+  std::string image_place{};    // where it is described
+  bool knows_channels = false;  // false: those of the data are guessed
+  CaffeTransform transform{};
   std::set<std::string, std::less<>> made{};    // all blobs
   std::set<std::string, std::less<>> labels{};  // blobs of labels
   std::set<std::string, std::less<>> flat{};    // blobs that are vectors

@@ -216,7 +216,21 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
       {"layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { batch_size: 8 }\n"
        "transform_param { crop_size: 8\n> mean_value: 1 mean_value: 2 } }\n" +
            relu + loss,
-       "layer 'd': 2 values of mean_value"},
+       "layer 'd': 2 values of mean_value for images of 3 channels (give one, or one of each"},
+      {"layer { name: 'd' type: 'ImageData' top: 'data' top: 'label' image_data_param {\n"
+       "is_color: false batch_size: 8 } transform_param { crop_size: 8\n"
+       ">mean_value: 1 mean_value: 2 mean_value: 3 } }\n" +
+           relu + loss,
+       "layer 'd': 3 values of mean_value for images of 1 channel"},
+      {"layer { name: 'd' type: 'MemoryData' top: 'data' top: 'label' memory_data_param {\n"
+       "batch_size: 8 channels: 4 height: 8 width: 8 } transform_param {\n> mean_value: 1 } }\n" +
+           relu + loss,
+       "layer 'd': mean_value with images of 4 channels"},
+      {"layer { name: 'd' type: 'MemoryData' top: 'data' top: 'label' memory_data_param {\n"
+       "batch_size: 8 channels: 1 height: 8 width: 8 } transform_param {\n> force_color: true } "
+       "}\n" +
+           relu + loss,
+       "layer 'd': force_color with images of 1 channel (remove one of them)"},
       {"layer { name: 'd' type: 'ImageData' top: 'data' top: 'label' image_data_param {\n"
        "> new_height: 8 batch_size: 1 } }\n" +
            relu + loss,
