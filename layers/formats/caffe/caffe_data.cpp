@@ -44,7 +44,7 @@ void read_transform(CaffeLayer& layer) {
     augment.own_size = true;
   }
   augment.flip = transform.mirror;
-  augment.byte_values = ByteValues{.scale = transform.scale, .blue_first = true};
+  augment.byte_values->scale = transform.scale;
   const bool forced = transform.grey || transform.colour;
   if (!forced && transform.means.size() != 3) return;
   const int channels = transform.grey ? 1 : 3;
@@ -152,7 +152,8 @@ void read_caffe_data(CaffeLayer& layer) {
     options.input.c = own.flag("is_color") ? 3 : 1;
     to.knows_channels = true;
   }
-  if (!fields.failed()) read_transform(layer);
+  to.net.augment.byte_values = ByteValues{.blue_first = true};
+  if (fields.has("transform_param") || own.has_field("crop_size")) read_transform(layer);
   if (own.has("source"))
     layer.description.remarks.push_back(fmt::format("{}: the data are those of --data, not of {}",
                                                     fields.where(),

@@ -58,6 +58,7 @@ struct CaffeType {
   enum class Kind { layer, data, loss, measure } kind = Kind::layer;
   int bottoms = 1, most_bottoms = 1;  // of a layer; the output is one top
   bool takes_vectors = false;         // a flattened blob
+  bool transforms = false;            // has transform_param
   void (*read)(CaffeLayer&) = nullptr;
 };
 

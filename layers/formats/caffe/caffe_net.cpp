@@ -153,9 +153,9 @@ void read_layer(const FoundLayer& found, CaffeNet& to) {
   std::vector<std::string_view> known{type.param, "transform_param", "softmax_param"};
   if (const std::string other = fields.other_field("_param", known); !other.empty())
     log::warn_once("{}: {} has no effect in a {} layer", fields.where(other), other, type.name);
-  if (type.kind != Kind::data && fields.has("transform_param"))
-    log::warn_once("{}: transform_param has no effect in a {} layer",
-                   fields.where("transform_param"), type.name);
+  if (!type.transforms && fields.has("transform_param"))
+    fields.refuse("transform_param", fmt::format("{} layers have no transform_param", type.name),
+                  "Caffe ignores it: it is for Data, ImageData and MemoryData");
   CaffeLayer layer{.fields = fields,
                    .own = fields.has_field(type.param) ? fields.nested(type.param) : fields,
                    .to = to,

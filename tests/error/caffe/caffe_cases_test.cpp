@@ -239,6 +239,19 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
            loss,
        "layer 'd': is a second layer of data in training"},
       {"layer { name: 'd' type: 'Input' top: 'data' top: 'label'\n"
+       "input_param { shape { dim: 2 dim: 3 dim: 16 dim: 16 } }\n>transform_param { scale: 2 } "
+       "}\n" +
+           relu + loss,
+       "layer 'd': Input layers have no transform_param (Caffe ignores it: it is for Data, "
+       "ImageData and MemoryData)"},
+      {"layer { name: 'd' type: 'DummyData' top: 'data' top: 'label' dummy_data_param {\n"
+       "shape { dim: 2 dim: 3 dim: 16 dim: 16 } }\n>transform_param { mirror: true } }\n" +
+           relu + loss,
+       "layer 'd': DummyData layers have no transform_param"},
+      {data + relu +
+           "layer { name: 'e' type: 'ReLU' bottom: 'x' top: 'x'\n>transform_param { } }\n" + loss,
+       "layer 'e': ReLU layers have no transform_param"},
+      {"layer { name: 'd' type: 'Input' top: 'data' top: 'label'\n"
        "input_param { shape {\n> dim: 2 dim: 3 dim: 16 } } }\n" +
            relu + loss,
        "layer 'd': an input of 3 dimensions"},
