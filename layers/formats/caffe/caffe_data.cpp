@@ -1,6 +1,7 @@
 // Caffe's layers of data. The images are those of --data; what the layers say of the mini-batch,
 // the input's size and the values of pixels is taken from them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -20,6 +21,7 @@ CaffeFields holder_of(const CaffeLayer& layer, std::string_view field) {
 }
 
 CaffeTransform transform_of(const CaffeLayer& layer) {
+  if (!layer.fields.has("transform_param") && !layer.own.has_field("crop_size")) return {};
   CaffeFields transform = layer.fields.nested("transform_param");
   CaffeTransform read{.crop = holder_of(layer, "crop_size").whole("crop_size", 0, kLongestSide),
                       .mirror = holder_of(layer, "mirror").flag("mirror"),
@@ -153,11 +155,30 @@ void read_caffe_data(CaffeLayer& layer) {
     to.knows_channels = true;
   }
   to.net.augment.byte_values = ByteValues{.blue_first = true};
-  if (fields.has("transform_param") || own.has_field("crop_size")) read_transform(layer);
+  read_transform(layer);
   if (own.has("source"))
     layer.description.remarks.push_back(fmt::format("{}: the data are those of --data, not of {}",
                                                     fields.where(),
                                                     shown_name(own.text("source"))));
+}
+
+void check_caffe_test_data(const CaffeLayer& layer) {
+  const CaffeTransform test = transform_of(layer), &train = layer.to.transform;
+  const auto refuse = [&](const char* field, std::string what, const char* hint) {
+    holder_of(layer, field).refuse(field, std::move(what), hint, 0);
+  };
+  const auto compare = [&](const char* field, const auto& in_test, const auto& in_training) {
+    if (in_test != in_training)
+      refuse(field, fmt::format("{}: {} in tests, {} in training", field, in_test, in_training),
+             "images are read alike in both phases: write the same in both");
+  };
+  compare("crop_size", test.crop, train.crop);
+  compare("scale", test.scale, train.scale);
+  compare("mean_value", fmt::format("{}", fmt::join(test.means, " ")),
+          fmt::format("{}", fmt::join(train.means, " ")));
+  compare("force_gray", test.grey, train.grey);
+  compare("force_color", test.colour, train.colour);
+  if (test.mirror) refuse("mirror", "mirror: true in tests", "tests take images as they are");
 }
 
 Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings) {

@@ -72,6 +72,8 @@ std::vector<CaffeType> caffe_other_types();
 
 // Layers of data: the input, the mini-batch and how images become values.
 void read_caffe_data(CaffeLayer& layer);
+// Refuses a layer of data of the TEST phase that makes other values of pixels than training does.
+void check_caffe_test_data(const CaffeLayer& layer);
 // The input from its first dimensions: images, channels, height and width; or images and values.
 void set_caffe_input(CaffeNet& to, CaffeFields& shape, std::string_view field, int count);
 // Checks what is known of the input when all layers are read. Takes height=28 and the like out of

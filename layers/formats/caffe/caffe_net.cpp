@@ -145,21 +145,27 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
                   "SoftmaxWithLoss is the only loss", 0);
 }
 
-void read_layer(const FoundLayer& found, CaffeNet& to) {
-  const CaffeType& type = *found.type;
-  check_blobs(found, to);
-  if (found.fields.failed()) return;
+CaffeLayer opened(const FoundLayer& found, CaffeNet& to) {
   CaffeFields fields = found.fields;
+  const CaffeType& type = *found.type;
   std::vector<std::string_view> known{type.param, "transform_param", "softmax_param"};
   if (const std::string other = fields.other_field("_param", known); !other.empty())
     log::warn_once("{}: {} has no effect in a {} layer", fields.where(other), other, type.name);
   if (!type.transforms && fields.has("transform_param"))
     fields.refuse("transform_param", fmt::format("{} layers have no transform_param", type.name),
                   "Caffe ignores it: it is for Data, ImageData and MemoryData");
-  CaffeLayer layer{.fields = fields,
-                   .own = fields.has_field(type.param) ? fields.nested(type.param) : fields,
-                   .to = to,
-                   .description = {}};
+  return {.fields = fields,
+          .own = fields.has_field(type.param) ? fields.nested(type.param) : fields,
+          .to = to,
+          .description = {}};
+}
+
+void read_layer(const FoundLayer& found, CaffeNet& to) {
+  const CaffeType& type = *found.type;
+  check_blobs(found, to);
+  if (found.fields.failed()) return;
+  CaffeLayer layer = opened(found, to);
+  CaffeFields& fields = layer.fields;
   LayerDescription& description = layer.description;
   description.name = fields.text("name");
   description.where = fields.where();
@@ -233,6 +239,15 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
     const bool is_part = layer.type->kind == Kind::layer || layer.type->kind == Kind::loss;
     if (layer.type->kind != Kind::measure)
       (is_part ? net.statements : data) += layer.fields.normalised({"include", "exclude"}) + ";";
+  }
+  for (const FoundLayer& layer : *found) {
+    if (layer.type->kind != Kind::data || !layer.tests || fields.failed()) continue;
+    if (!layer.trains)
+      check_caffe_test_data(opened(layer, to));
+    else if (to.transform.mirror)
+      to.remarks.push_back(
+          fmt::format("{}: mirrors images in training alone, although it is in both phases",
+                      layer.fields.where()));
   }
   OMNI_CHECK(status);
   OMNI_CHECK(end_net(fields, to));

@@ -263,6 +263,36 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
   for (const CaffeCase& each : kCases) expect_refusal(each.text, kSolver, each.what);
 }
 
+TEST_F(CaffeCases, tests_see_images_as_training_does) {
+  const std::string rest = caffe_layer("type: 'ReLU'") + kLoss;
+  const auto data = [](const char* phase, const std::string& transform) {
+    return fmt::format(
+        "layer {{ name: '{}' type: 'Data' top: 'data' top: 'label' include {{ phase: {} }}\n"
+        "data_param {{ batch_size: 4 }}\n{} }}\n",
+        phase, phase, transform);
+  };
+  const std::string train =
+      data("TRAIN", "transform_param { crop_size: 16 scale: 0.5 mean_value: 9 mirror: true }");
+  const CaffeCase kCases[] = {
+      {"transform_param { scale: 0.5 mean_value: 9\n>crop_size: 12 }",
+       "layer 'TEST': crop_size: 12 in tests, 16 in training (images are read alike"},
+      {"\n>transform_param { crop_size: 16 mean_value: 9 }",
+       "layer 'TEST': scale: 1 in tests, 0.5 in training"},
+      {"transform_param { crop_size: 16 scale: 0.5\n>mean_value: 8 }",
+       "layer 'TEST': mean_value: 8 in tests, 9 in training"},
+      {"transform_param { crop_size: 16 scale: 0.5 mean_value: 9\n>force_gray: true }",
+       "layer 'TEST': force_gray: true in tests, false in training"},
+      {"transform_param { crop_size: 16 scale: 0.5 mean_value: 9\n>mirror: true }",
+       "layer 'TEST': mirror: true in tests (tests take images as they are)"},
+  };
+  for (const CaffeCase& each : kCases) {
+    expect_refusal(train + data("TEST", each.text) + rest, kSolver, each.what);
+    expect_refusal(data("TEST", each.text) + train + rest, kSolver, each.what);
+  }
+  expect_refusal(train + ">" + data("TEST", "") + rest, kSolver,
+                 "layer 'TEST': crop_size: 0 in tests, 16 in training");
+}
+
 TEST_F(CaffeCases, texts_are_refused_with_line_and_column) {
   const std::string good = kData + caffe_layer("type: 'ReLU'") + kLoss;
   struct {

@@ -283,7 +283,8 @@ TEST(CaffeNet, training_is_the_phase_that_is_read) {
       "  memory_data_param { batch_size: 7 channels: 1 height: 9 width: 8 }\n"
       "  transform_param { mirror: true scale: 2 mean_value: 100 crop_size: 6 } }\n"
       "layer { name: 'd' type: 'MemoryData' top: 'data' top: 'label' exclude { phase: TRAIN }\n"
-      "  memory_data_param { batch_size: 5 channels: 1 height: 9 width: 8 } }\n"
+      "  memory_data_param { batch_size: 5 channels: 1 height: 9 width: 8 }\n"
+      "  transform_param { scale: 2 mean_value: 100 crop_size: 6 } }\n"
       "layer { name: 'p' type: 'Dropout' bottom: 'data' top: 'last' include { phase: TRAIN } }\n" +
       std::string(kLoss) +
       "layer { name: 'p' type: 'Softmax' bottom: 'scores' top: 'p' include { phase: TEST } }\n");
