@@ -133,6 +133,12 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
     if (!in_place && (!to.made.insert(name).second || name == to.image || to.labels.contains(name)))
       fields.refuse("top", fmt::format("a layer above makes {}, too", shown_name(name)),
                     "give it another name", i);
+    if (in_place && ((to.loss && name == to.loss_input) ||
+                     (to.probabilities && name == to.probabilities->inputs.front())))
+      fields.refuse("top",
+                    fmt::format("replaces {}, which {} reads", shown_name(name),
+                                to.loss ? "the loss" : "Softmax"),
+                    "give it another name, or move it above", i);
     to.made.insert(name);
   }
   if (fields.count("propagate_down") > 0)

@@ -188,6 +188,12 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
            "layer { name: 'a' type: 'Accuracy' bottom: 's' bottom: 'label' accuracy_param {\n"
            "> ignore_label: 0 } }\n",
        "layer 'a': ignore_label: 0 is not supported (every image has a label)"},
+      {data + relu + loss + "layer { name: 'late' type: 'ReLU' bottom: 's'\n>top: 's' }\n",
+       "layer 'late': replaces 's', which the loss reads (give it another name, or move it above)"},
+      {data + relu +
+           "layer { name: 'p' type: 'Softmax' bottom: 'x' top: 'p' }\n"
+           "layer { name: 'late' type: 'Dropout' bottom: 'x'\n>top: 'x' }\n",
+       "layer 'late': replaces 'x', which Softmax reads"},
       {data + relu +
            ">layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'data' top: 'l' }\n",
        "layer 'loss': 'data' is no blob of labels"},
