@@ -21,6 +21,11 @@ void read_pooling(CaffeLayer& layer) {
     for (const char* name : {"kernel_size", "kernel_h", "kernel_w"})
       if (own.has(name))
         own.refuse(name, fmt::format("{} with global_pooling", name), "remove one of them");
+    for (const char* name : {"stride", "stride_h", "stride_w", "pad", "pad_h", "pad_w"}) {
+      const int usual = std::string_view(name).starts_with("stride") ? 1 : 0;
+      if (own.has(name) && own.whole(name, 0, 4096) != usual)
+        own.refuse(name, fmt::format("{} with global_pooling", name), "remove one of them");
+    }
   } else {
     window.size = read_square(own, {"kernel_size", "kernel_h", "kernel_w"}, -1, 1, kMaxWindow);
     const Sides stride = read_sides(own, {"stride", "stride_h", "stride_w"}, 1, 1, 4096);

@@ -148,9 +148,11 @@ TEST(CaffeNet, pools_round_up_as_caffes_do) {
   EXPECT_FALSE(options_of<WindowOptions>(
                    with_layer("type: 'Pooling' pooling_param { kernel_size: 2 round_mode: FLOOR }"))
                    .rounds_up);
-  EXPECT_TRUE(options_of<WindowOptions>(
-                  with_layer("type: 'Pooling' pooling_param { pool: AVE global_pooling: true }"))
-                  .whole_image);
+  EXPECT_TRUE(
+      options_of<WindowOptions>(
+          with_layer(
+              "type: 'Pooling' pooling_param { pool: AVE global_pooling: true stride: 1 pad: 0 }"))
+          .whole_image);
 }
 
 TEST(CaffeNet, layers_are_read_with_their_options) {
