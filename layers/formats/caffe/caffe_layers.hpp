@@ -1,11 +1,13 @@
 // The types of Caffe's layers, and how a layer becomes a description.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "layers/formats/caffe/caffe_fields.hpp"
@@ -35,8 +37,11 @@ struct CaffeNet {
   std::set<std::string, std::less<>> shared{};  // names of parameters
   std::optional<LayerDescription> loss{};
   std::string loss_input{};
-  std::optional<LayerDescription> probabilities{};  // of a Softmax without loss
-  std::vector<std::string> remarks{};               // for who trains the net
+  std::optional<LayerDescription> probabilities{};           // of a Softmax without loss
+  std::map<std::string, std::string, std::less<>> losses{};  // tops of losses: what they read
+  std::set<std::string, std::less<>> beside{};  // other blobs that only measures may read
+  std::vector<std::pair<std::string, std::string>> measured{};  // blobs of Accuracy: their places
+  std::vector<std::string> remarks{};                           // for who trains the net
 };
 
 // A layer being read. What it becomes is added to the net by emit().

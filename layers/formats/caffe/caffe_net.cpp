@@ -115,11 +115,14 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
         fields.refuse(list, fmt::format("{} is no name of a blob", shown_name(name)),
                       "names are words", i);
   if (fields.failed()) return;
-  for (int i = 0; i < bottoms && type.kind != Kind::measure; ++i) {
+  const bool measures = type.kind == Kind::measure;
+  for (int i = 0; i < bottoms; ++i) {
     const std::string name = fields.text("bottom", i);
-    const bool is_label = to.labels.contains(name);
-    if (!to.made.contains(name) && !is_label && name != to.image)
+    const bool is_label = to.labels.contains(name),
+               is_beside = measures && (to.losses.contains(name) || to.beside.contains(name));
+    if (!to.made.contains(name) && !is_label && name != to.image && !is_beside)
       fields.refuse("bottom", fmt::format("no layer above makes {}", shown_name(name)), "", i);
+    if (measures) continue;
     if (is_label && (type.kind == Kind::layer || i == 0))
       fields.refuse("bottom", fmt::format("reads the labels {}", shown_name(name)),
                     "they are for losses alone", i);
@@ -188,6 +191,31 @@ void read_layer(const FoundLayer& found, CaffeNet& to) {
   if (was_flat && type.name != "InnerProduct") to.flat.insert(top);
 }
 
+// Notes blobs that are no input of a layer.
+void note_blobs(const FoundLayer& found, CaffeNet& to) {
+  const CaffeFields& fields = found.fields;
+  const Kind kind = found.type->kind;
+  const bool is_other_data = kind == Kind::data && !found.trains;
+  for (int i = 0; i < fields.count("top"); ++i) {
+    if (kind == Kind::loss && fields.count("bottom") > 0)
+      to.losses.emplace(fields.text("top", i), fields.text("bottom", 0));
+    if (kind == Kind::measure || is_other_data) to.beside.insert(fields.text("top", i));
+  }
+}
+
+// What is right is counted of the net's output.
+void check_measures(CaffeNet& to) {
+  const LayerDescription& last = to.net.layers.back();
+  const bool has_loss = to.loss || to.probabilities;
+  const std::string& output = has_loss ? last.inputs.front() : last.outputs.front();
+  for (const auto& [blob, place] : to.measured)
+    if (const auto loss = to.losses.find(blob);
+        blob != output && (loss == to.losses.end() || loss->second != output))
+      to.remarks.push_back(
+          fmt::format("{}: reads {}, but what is right is counted of {}, the net's output", place,
+                      shown_name(blob), shown_name(output)));
+}
+
 // The loss is the last layer, wherever the file has it; without one the net ends with Softmax, or
 // with a layer.
 Status end_net(CaffeFields& fields, CaffeNet& to) {
@@ -205,6 +233,7 @@ Status end_net(CaffeFields& fields, CaffeNet& to) {
   if (layers.empty())
     return Error{ErrorKind::usage, fields.where(), "no layer but data",
                  "docs/caffe.md lists what is read"};
+  check_measures(to);
   return {};
 }
 
@@ -240,7 +269,8 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
   for (FoundLayer& layer : *found) {
     check_phases(layer);
     if (fields.failed()) break;
-    if (!layer.trains) continue;
+    note_blobs(layer, to);
+    if (!layer.trains && layer.type->kind != Kind::measure) continue;
     read_layer(layer, to);
     const bool is_part = layer.type->kind == Kind::layer || layer.type->kind == Kind::loss;
     if (layer.type->kind != Kind::measure)

@@ -161,6 +161,7 @@ void read_softmax_loss(CaffeLayer& layer) {
 void read_accuracy(CaffeLayer& layer) {
   if (const int most = layer.own.whole("top_k", 1, 1 << 24); most != 1 && most != 5)
     layer.own.refuse("top_k", fmt::format("top_k: {} is not supported", most), "known: 1 and 5");
+  layer.to.measured.emplace_back(layer.bottom(), layer.fields.where());
 }
 
 void read_silence(CaffeLayer&) {}

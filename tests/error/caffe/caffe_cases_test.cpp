@@ -198,6 +198,17 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
            "layer { name: 'p' type: 'Softmax' bottom: 'x' top: 'p' }\n"
            "layer { name: 'late' type: 'Dropout' bottom: 'x'\n>top: 'x' }\n",
        "layer 'late': replaces 'x', which Softmax reads"},
+      {data + relu + loss +
+           "layer { name: 'a' type: 'Accuracy' include { phase: TEST }\n>bottom: 'scores' bottom: "
+           "'label' }\n",
+       "layer 'a': no layer above makes 'scores'"},
+      {data + relu + loss +
+           "layer { name: 'a' type: 'Accuracy' include { phase: TEST } bottom: 's' bottom: "
+           "'label'\n"
+           "accuracy_param {\n>top_k: 3 } }\n",
+       "layer 'a': top_k: 3 is not supported (known: 1 and 5)"},
+      {data + relu + loss + "layer { name: 'q' type: 'Silence'\n>bottom: 'lable' }\n",
+       "layer 'q': no layer above makes 'lable'"},
       {data + relu +
            ">layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'data' top: 'l' }\n",
        "layer 'loss': 'data' is no blob of labels"},

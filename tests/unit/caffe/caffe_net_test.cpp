@@ -1,5 +1,6 @@
 // What Caffe's prototxts mean here. What is refused: tests/error/caffe_cases_test.cpp.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -297,6 +298,25 @@ TEST(CaffeNet, training_is_the_phase_that_is_read) {
   EXPECT_EQ(net.augment.byte_values,
             (ByteValues{.mean = {100, 100, 100}, .scale = 2, .blue_first = true}));
   EXPECT_EQ(net.layers.size(), 3u);
+}
+
+TEST(CaffeNet, who_measures_another_blob_than_the_output_is_told) {
+  const auto remarks = [](const std::string& blob) {
+    const TrainableNet net = parsed(
+        std::string(kInput) + "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'last' }\n" +
+        kLoss +
+        "layer { name: 'p' type: 'Softmax' bottom: 'scores' top: 'p' include { phase: TEST } }\n"
+        "layer { name: 'a' type: 'Accuracy' bottom: '" +
+        blob + "' bottom: 'label' top: 'a' include { phase: TEST } }\n" +
+        "layer { name: 'q' type: 'Silence' bottom: 'a' }\n");
+    return fmt::format("{}", fmt::join(net.layers.front().remarks, "; "));
+  };
+  EXPECT_EQ(remarks("scores").find("'a'"), std::string::npos);
+  EXPECT_EQ(remarks("p").find("'a'"), std::string::npos) << "its Softmax";
+  EXPECT_NE(remarks("last").find("a.prototxt:8: layer 'a': reads 'last', but what is right is "
+                                 "counted of 'scores', the net's output"),
+            std::string::npos)
+      << remarks("last");
 }
 
 TEST(CaffeNet, without_a_loss_it_only_predicts) {
