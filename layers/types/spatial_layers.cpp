@@ -34,7 +34,11 @@ PoolShape window_shape(LayerBuilder& builder) {
   if (padding > 2 * (size - 1))
     builder.refuse("padding", fmt::format("padding {} makes windows without a pixel", padding),
                    fmt::format("at most {} with this size", 2 * (size - 1)));
-  if (src.h + padding < size || src.w + padding < size) {
+  // Rounded up, a window that lacks less than a stride is one.
+  const auto fits = [&](int side, int stride) {
+    return side + padding >= size || (options.rounds_up && size - (side + padding) < stride);
+  };
+  if (!fits(src.h, options.stride_h) || !fits(src.w, options.stride_w)) {
     builder.refuse("size",
                    fmt::format("a window of {} does not fit an input of {}x{}", size, src.w, src.h),
                    "choose a smaller size or more padding");
@@ -44,6 +48,7 @@ PoolShape window_shape(LayerBuilder& builder) {
   pool.counts_padding = options.counts_padding;
   const auto outputs = [&](int side, int stride) {
     const int room = side + padding - size, most = room / stride + 1;
+    if (room < 0) return 1;
     if (!options.rounds_up || room % stride == 0) return most;
     const bool begins_inside = most * stride - padding / 2 < side;
     if (!begins_inside && padding == 0)

@@ -86,6 +86,7 @@ const std::vector<Case<PoolShape>> kPoolingCases{
     {"3/2 beyond the edge", caffe_pool(2, 8, 6, 20, {3, 2, 0})},
     {"3/2 beyond the padding", caffe_pool(2, 7, 8, 9, {3, 2, 2})},
     {"5/3 beyond the padding", caffe_pool(1, 9, 11, 17, {5, 3, 4})},
+    {"2/2 on fewer cells", caffe_pool(2, 1, 3, 12, {2, 2, 0})},
     {"global", pool_of(2, 7, 7, 40, {7, 1, 0})},
     {"as many cells as a byte tells apart from none", kMostOfAByte},
     {"one more", pool_of(2, 20, 19, 24, {16, 2, 1})},

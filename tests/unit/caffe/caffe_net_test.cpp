@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -125,7 +126,7 @@ TEST(CaffeNet, cifar10_quick_has_caffes_shapes_and_parameters) {
 
 TEST(CaffeNet, pools_round_up_as_caffes_do) {
   for (const char* method : {"MAX", "AVE"})
-    for (int size = 4; size < 20; ++size)
+    for (int size = 1; size < 20; ++size)
       for (int kernel = 2; kernel < 5; ++kernel)
         for (int stride = 1; stride <= kernel; ++stride)
           for (int pad = 0; pad < kernel; ++pad) {
@@ -134,13 +135,13 @@ TEST(CaffeNet, pools_round_up_as_caffes_do) {
                 static_cast<int>(std::ceil(static_cast<double>(size + 2 * pad - kernel) / stride)) +
                 1;
             if (pad > 0 && (wanted - 1) * stride >= size + pad) --wanted;
-            const auto net = built(parsed(fmt::format(
+            const TrainableNet read = parsed(fmt::format(
                 "input: 'data' input: 'label' input_shape {{ dim: 1 dim: 1 dim: {} dim: {} }}\n"
                 "layer {{ name: 'it' type: 'Pooling' bottom: 'data' top: 'last' pooling_param {{\n"
                 "  pool: {} kernel_size: {} stride: {} pad: {} }} }}\n{}",
-                size, size, method, kernel, stride, pad, kLoss)));
-            ASSERT_NE(net, nullptr);
-            ASSERT_EQ(net->layers()[0]->output().extent.h, wanted)
+                size, size, method, kernel, stride, pad, kLoss));
+            const auto net = Net::build(read, {.training = true});
+            ASSERT_EQ(net ? (*net)->layers()[0]->output().extent.h : 0, std::max(wanted, 0))
                 << method << ' ' << size << ' ' << kernel << ' ' << stride << ' ' << pad;
           }
   EXPECT_TRUE(
