@@ -44,8 +44,8 @@ std::vector<std::string_view> fields_of(const pb::Message& message, std::string_
   return names;
 }
 
-// Keeps the first error, and the first field that is unknown, which the parser skips with a
-// warning.
+// Keeps the first error, and the first thing that the parser skips with a warning, such as an
+// unknown field.
 class FirstProblem final : public pb::io::ErrorCollector {
  public:
   FirstProblem(std::string_view file, const pb::Message& message)
@@ -56,7 +56,11 @@ class FirstProblem final : public pb::io::ErrorCollector {
   }
   void AddWarning(int line, int column, const std::string& what) override {
     const std::string_view type = between_quotes(what), rest = after(what, "has no field named");
-    if (!unknown || rest.empty()) return;
+    if (!unknown) return;
+    if (rest.empty()) {
+      unknown = refusal(line, column, what, "remove it");
+      return;
+    }
     const std::string_view name = between_quotes(rest);
     const std::vector<std::string_view> names = fields_of(message_, type);
     const std::string_view near = nearest(name, names);

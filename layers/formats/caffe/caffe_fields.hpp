@@ -22,7 +22,7 @@ struct CaffeText {
   std::string file;
   std::unique_ptr<google::protobuf::Message> message{};
   std::unique_ptr<google::protobuf::TextFormat::ParseInfoTree> places{};
-  Status unknown{};                          // the first field that the message does not have
+  Status unknown{};                          // the first thing that the parser skipped
   std::vector<std::string> in_vain{};        // "test_iter (line 3: a test takes all test images)"
   std::vector<std::string> set_elsewhere{};  // fields that the command line sets
 
