@@ -244,6 +244,16 @@ TEST(CaffeNet, the_old_form_is_the_same_net) {
                                                      "softmax 1x1x4"}));
 }
 
+TEST(CaffeNet, how_shapes_of_shared_parameters_are_compared_has_no_effect) {
+  with_layer(
+      "type: 'InnerProduct' inner_product_param { num_output: 2 } "
+      "param { share_mode: STRICT } param { share_mode: PERMISSIVE }");
+  parsed(
+      "input: 'data' input_shape { dim: 1 dim: 12 }\n"
+      "layers { name: 'i' type: INNER_PRODUCT bottom: 'data' top: 'i' blob_share_mode: STRICT\n"
+      "  inner_product_param { num_output: 4 } }\n");
+}
+
 // What a layer of each old type needs to be read. Data layers have their own nets.
 TEST(CaffeNet, every_type_is_read_in_its_old_form) {
   const std::map<std::string_view, std::string> kNeeds{
