@@ -40,6 +40,8 @@ std::string one_of(std::string_view word, std::span<const std::string_view> word
 
 void read_solver_type(CaffeFields& fields, SolverOptions& solver) {
   std::string type = fields.text("type");
+  if (fields.has("type") && fields.has("solver_type"))
+    fields.refuse("solver_type", "solver_type beside type", "remove it: it is the old form");
   if (!fields.has("type") && fields.has("solver_type"))
     type = kSolverTypes[static_cast<std::size_t>(
         std::ranges::find(kOldSolverTypes, fields.word("solver_type")) - kOldSolverTypes.begin())];

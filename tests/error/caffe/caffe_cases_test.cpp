@@ -358,6 +358,8 @@ TEST_F(CaffeCases, solvers_are_refused_with_the_line) {
       {"base_lr: 1\nlr_policy: 'fixed'\n>type: 'AdaGrad'", "the solver AdaGrad is not supported"},
       {"base_lr: 1\nlr_policy: 'fixed'\n>solver_type: RMSPROP",
        "the solver RMSProp is not supported"},
+      {"base_lr: 1\nlr_policy: 'fixed'\ntype: 'Adam'\n>solver_type: SGD",
+       "solver_type beside type (remove it: it is the old form)"},
       {"base_lr: 1\nlr_policy: 'fixed'\n>type: 'adam'",
        "unknown solver 'adam' (did you mean 'Adam'?)"},
       {"base_lr: 1\nlr_policy: 'fixed'\n>clip_gradients: 10",
