@@ -40,6 +40,12 @@ std::vector<fs::path> folders_of(const ShippedKind& kind) {
 
 bool is_caffe(const fs::path& net) { return net.extension() == ".prototxt"; }
 
+// Beside a solver a net is Caffe's, unless --net names a .cfg.
+bool is_read_as_caffe(const fs::path& net, const NetArguments& arguments) {
+  if (arguments.solver.empty()) return is_caffe(net);
+  return arguments.net.empty() || net.extension() != ".cfg";
+}
+
 // Sets `names` to the class names that are stored in the file.
 Status load(Net& net, const std::filesystem::path& file, const std::string& held_out_of,
             std::vector<std::string>& names) {
@@ -135,10 +141,10 @@ Result<TrainableNet> read_net(const NetArguments& arguments) {
   if (!arguments.solver.empty()) {
     OMNI_TRY(solver, find_shipped(kShippedSolvers, arguments.solver));
   }
-  if (is_caffe(path)) return read_caffe_net(path, solver, arguments);
+  if (is_read_as_caffe(path, arguments)) return read_caffe_net(path, solver, arguments);
   if (!solver.empty())
     return Error{ErrorKind::usage, "--solver " + arguments.solver,
-                 fmt::format("{} is no .prototxt", shown_name(path.string())),
+                 fmt::format("{} is no net of Caffe", shown_name(path.string())),
                  "the solver of a .cfg is in its [net]"};
   return read_darknet_cfg(path, arguments);
 }

@@ -177,12 +177,12 @@ Status devices_command(const DevicesArguments& arguments) {
 Status machine_command(const MachineFileArguments& given) {
   MachineFileArguments arguments = given;
   NetArguments& net = arguments.net;
-  if (net.net.empty()) net.net = "lenet";
+  if (net.net.empty() && net.solver.empty()) net.net = "lenet";
   if (!arguments.out.empty())
     OMNI_CHECK(
         check_output({.option = "--out",
                       .path = arguments.out,
-                      .read = {net.net},
+                      .read = {net.net, net.solver},
                       .replaceable = [](const auto& file) { return bool(read_machine_file(file)); },
                       .foreign = "holds no machine"}));
   net = TimedTraining::without_learning(net);

@@ -1,66 +1,13 @@
 // Every way we know to get a prototxt wrong, or to ask for what is not read: omni-run ends with
 // exit code 2 and names the file, the line and the layer.
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-
-#include "tests/support/omni_run_fork.hpp"
+#include "tests/error/caffe/caffe_cases.hpp"
 
 namespace omni::test {
 namespace {
 
-struct CaffeCase {
-  std::string text;  // lines of the file; the one that is named begins with '>'
-  std::string what;  // what follows the line's number
-};
-
-// The lines before a case, and after it.
-constexpr const char* kData =
-    "layer { name: 'data' type: 'Input' top: 'data' top: 'label'\n"
-    "  input_param { shape { dim: 2 dim: 3 dim: 16 dim: 16 } } }\n";
-constexpr const char* kLoss =
-    "layer { name: 's' type: 'InnerProduct' bottom: 'x' top: 's'\n"
-    "  inner_product_param { num_output: 4 weight_filler { type: 'xavier' } } }\n"
-    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label' }\n";
-constexpr const char* kSolver = "base_lr: 0.1\nlr_policy: 'fixed'\nmax_iter: 5\n";
-
-// Removes the mark, and returns its line.
-int take_mark(std::string& text) {
-  const std::size_t at = text.find('>');
-  if (at == std::string::npos) return 0;
-  text.erase(at, 1);
-  return 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<long>(at), '\n'));
-}
-
-class CaffeCases : public testing::Test {
- protected:
-  void expect_refusal(std::string net, std::string solver, const std::string& what) {
-    SCOPED_TRACE(net + "\n" + solver);
-    const int of_net = take_mark(net), of_solver = take_mark(solver);
-    put(folder_ / "n.prototxt", net);
-    put(folder_ / "s.prototxt", solver);
-    const Finished run =
-        omni_run_fork({"--net", folder_ / "n.prototxt", "--solver", folder_ / "s.prototxt",
-                       "--data", "synthetic:48:4", "--dry-run"});
-    EXPECT_EQ(run.exit_code, 2) << run.errors;
-    const std::string place = of_net > 0 ? fmt::format("/n.prototxt:{}", of_net)
-                                         : fmt::format("/s.prototxt:{}", of_solver);
-    EXPECT_NE(run.errors.find(place + ": " + what), std::string::npos)
-        << "wanted: " << place << ": " << what << "\nsaid: " << run.errors;
-  }
-  TemporaryDirectory folder_;
-};
-
-// A layer that makes x; `rest` follows its name.
-std::string caffe_layer(const std::string& rest, const std::string& bottom = "data") {
-  return fmt::format("layer {{ name: 'it' bottom: '{}' top: 'x'\n {} }}\n", bottom, rest);
-}
-
 TEST_F(CaffeCases, the_parts_of_these_cases_are_sound) {
-  put(folder_ / "n.prototxt", kData + caffe_layer("type: 'ReLU'") + kLoss);
-  put(folder_ / "s.prototxt", kSolver);
+  put(folder_ / "n.prototxt", kCaffeData + caffe_layer("type: 'ReLU'") + kCaffeLoss);
+  put(folder_ / "s.prototxt", kCaffeSolver);
   const Finished run =
       omni_run_fork({"--net", folder_ / "n.prototxt", "--solver", folder_ / "s.prototxt", "--data",
                      "synthetic:48:4", "--dry-run"});
@@ -164,11 +111,11 @@ TEST_F(CaffeCases, layers_are_refused_by_name) {
       {"type: 'ReLU'\n include {\n> stage: 'a' }", "layer 'it': stage: \"a\" is not supported"},
   };
   for (const CaffeCase& each : kCases)
-    expect_refusal(kData + caffe_layer(each.text) + kLoss, kSolver, each.what);
+    expect_refusal(kCaffeData + caffe_layer(each.text) + kCaffeLoss, kCaffeSolver, each.what);
 }
 
 TEST_F(CaffeCases, nets_are_refused_with_the_line) {
-  const std::string relu = caffe_layer("type: 'ReLU'"), data = kData, loss = kLoss;
+  const std::string relu = caffe_layer("type: 'ReLU'"), data = kCaffeData, loss = kCaffeLoss;
   const CaffeCase kCases[] = {
       {">", "no layers (is this the prototxt of a net?)"},
       {data + ">layer { name: 'it' bottom: 'none' type: 'ReLU' top: 'x' }\n" + loss,
@@ -281,11 +228,11 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
        "}\n",
        "no layer but data"},
   };
-  for (const CaffeCase& each : kCases) expect_refusal(each.text, kSolver, each.what);
+  for (const CaffeCase& each : kCases) expect_refusal(each.text, kCaffeSolver, each.what);
 }
 
 TEST_F(CaffeCases, tests_see_images_as_training_does) {
-  const std::string rest = caffe_layer("type: 'ReLU'") + kLoss;
+  const std::string rest = caffe_layer("type: 'ReLU'") + kCaffeLoss;
   const auto data = [](const char* phase, const std::string& transform) {
     return fmt::format(
         "layer {{ name: '{}' type: 'Data' top: 'data' top: 'label' include {{ phase: {} }}\n"
@@ -307,106 +254,11 @@ TEST_F(CaffeCases, tests_see_images_as_training_does) {
        "layer 'TEST': mirror: true in tests (tests take images as they are)"},
   };
   for (const CaffeCase& each : kCases) {
-    expect_refusal(train + data("TEST", each.text) + rest, kSolver, each.what);
-    expect_refusal(data("TEST", each.text) + train + rest, kSolver, each.what);
+    expect_refusal(train + data("TEST", each.text) + rest, kCaffeSolver, each.what);
+    expect_refusal(data("TEST", each.text) + train + rest, kCaffeSolver, each.what);
   }
-  expect_refusal(train + ">" + data("TEST", "") + rest, kSolver,
+  expect_refusal(train + ">" + data("TEST", "") + rest, kCaffeSolver,
                  "layer 'TEST': crop_size: 0 in tests, 16 in training");
-}
-
-TEST_F(CaffeCases, texts_are_refused_with_line_and_column) {
-  const std::string good = kData + caffe_layer("type: 'ReLU'") + kLoss;
-  struct {
-    std::string text, what;
-  } const kCases[] = {
-      {"layer { name: 'a'\n", "n.prototxt:2:1: Expected identifier"},
-      {good + "layer [\n", "n.prototxt:9:1: Expected \"{\""},
-      {good + "name: 5\n", "n.prototxt:8:7: Expected string"},
-      {good + "layer { nmae: 'a' type: 'ReLU' bottom: 's' top: 't' }\n",
-       "n.prototxt:8:13: LayerParameter has no field 'nmae', or it is not supported (did you mean "
-       "'name'?)"},
-      {good + "layer { type: 'Pooling' bottom: 's' top: 't' pooling_param { pool: MEAN } }\n",
-       "n.prototxt:8:73: Unknown enumeration value of \"MEAN\" for field \"pool\""},
-      {good + "name: 'a' name: 'b'\n", "specified multiple times"},
-      {good + "[foo.bar]: 3\n", "n.prototxt:8:2: Ignoring extension \"foo.bar\""},
-      {std::string("a\0b", 3), "n.prototxt:1: a NUL byte"},
-      {"\x7F"
-       "ELF",
-       "n.prototxt:1"},
-  };
-  put(folder_ / "s.prototxt", kSolver);
-  for (const auto& each : kCases) {
-    put(folder_ / "n.prototxt", each.text);
-    const Finished run = omni_run_fork(
-        {"--net", folder_ / "n.prototxt", "--solver", folder_ / "s.prototxt", "--dry-run"});
-    EXPECT_EQ(run.exit_code, 2) << run.errors;
-    EXPECT_NE(run.errors.find(each.what), std::string::npos)
-        << "wanted: " << each.what << "\nsaid: " << run.errors;
-  }
-}
-
-TEST_F(CaffeCases, solvers_are_refused_with_the_line) {
-  const CaffeCase kCases[] = {
-      {">lr_policy: 'fixed'", "has no base_lr"},
-      {">base_lr: 1", "has no lr_policy"},
-      {"base_lr: 1\n>lr_policy: 'stp'", "unknown lr_policy 'stp' (did you mean 'step'?)"},
-      {"base_lr: 1\n>lr_policy: 'step' gamma: 1", "lr_policy step without stepsize"},
-      {"base_lr: 1\n>lr_policy: 'inv' gamma: 1", "lr_policy inv without power"},
-      {"base_lr: 1\n>lr_policy: 'poly' power: 1", "the policy poly needs a length"},
-      {"base_lr: 1\nlr_policy: 'fixed'\n>type: 'Nesterov'",
-       "the solver Nesterov is not supported (known: SGD Adam)"},
-      {"base_lr: 1\nlr_policy: 'fixed'\n>type: 'AdaGrad'", "the solver AdaGrad is not supported"},
-      {"base_lr: 1\nlr_policy: 'fixed'\n>solver_type: RMSPROP",
-       "the solver RMSProp is not supported"},
-      {"base_lr: 1\nlr_policy: 'fixed'\ntype: 'Adam'\n>solver_type: SGD",
-       "solver_type beside type (remove it: it is the old form)"},
-      {"base_lr: 1\nlr_policy: 'fixed'\n>type: 'adam'",
-       "unknown solver 'adam' (did you mean 'Adam'?)"},
-      {"base_lr: 1\nlr_policy: 'fixed'\n>clip_gradients: 10",
-       "clip_gradients: 10 is not supported (gradients are not cut)"},
-      {"base_lr: 1\nlr_policy: 'fixed'\n>regularization_type: 'L1'",
-       "regularization_type 'L1' is not supported (known: L2)"},
-      {"base_lr: 1\nlr_policy: 'fixed'\n>momentum: 1", "momentum: 1 is out of range"},
-      {">base_lr: -1\nlr_policy: 'fixed'", "base_lr: -1 is out of range"},
-      {"base_lr: 1\nlr_policy: 'fixed'\n>iter_size: 0", "iter_size: 0 is out of range"},
-      {"base_lr: 1\nlr_policy: 'fixed'\n>train_net: 'a'", "train_net: \"a\" is not supported"},
-      {"base_lr: 1\nlr_policy: 'fixed'\n>weights: 'a'",
-       "weights: \"a\" is not supported (give --weights)"},
-  };
-  for (const CaffeCase& each : kCases)
-    expect_refusal(kData + caffe_layer("type: 'ReLU'") + kLoss, each.text, each.what);
-}
-
-TEST_F(CaffeCases, the_command_line_is_refused_with_its_option) {
-  put(folder_ / "n.prototxt", kData + caffe_layer("type: 'ReLU'") + kLoss);
-  put(folder_ / "s.prototxt", kSolver);
-  put(folder_ / "none.prototxt", "net: 'nowhere.prototxt'\n");
-  const std::string net = folder_ / "n.prototxt", solver = folder_ / "s.prototxt";
-  struct {
-    std::vector<std::string> words;
-    std::string what;
-  } const kCases[] = {
-      {{"--net", net, "--set", "base_lr=1"}, "--set base_lr=1: is not known without a solver"},
-      {{"--net", net, "--set", "height=0"}, "--set height=0: is out of range"},
-      {{"--net", net, "--solver", solver, "--set", "base_rl=1"}, "--set base_rl=1: unknown key"},
-      {{"--net", net, "--solver", solver, "--set", "base_lr=x"},
-       "--set base_lr=x:1:10: Expected double"},
-      {{"--net", net, "--solver", solver, "--set", "momentum=2"},
-       "command line: momentum: 2 is out of range"},
-      {{"--net", net, "--solver", "no.prototxt"}, "--solver no.prototxt: no such solver"},
-      {{"--net", "lenet", "--solver", solver}, "is no .prototxt"},
-      {{"--net", "none.prototxt"}, "--net none.prototxt: no such net"},
-      {{"--solver", folder_ / "none.prototxt"}, "none.prototxt:1: no such net: 'nowhere.prototxt'"},
-      {{"--solver", solver}, "s.prototxt:1: names no net"},
-  };
-  for (const auto& each : kCases) {
-    std::vector<std::string> words = each.words;
-    words.emplace_back("--dry-run");
-    const Finished run = omni_run_fork(words);
-    EXPECT_EQ(run.exit_code, 2) << run.errors;
-    EXPECT_NE(run.errors.find(each.what), std::string::npos)
-        << "wanted: " << each.what << "\nsaid: " << run.errors;
-  }
 }
 
 }  // namespace
