@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -149,6 +150,7 @@ struct TrainableNet : NetDescription {
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
   std::string text;                   // of the file, with settings; for equal ones the same
   std::map<std::string, std::string, std::less<>> places;  // of the training's options, by key
+  std::set<std::string, std::less<>> commanded;            // options that the command line sets
 
   const std::string& place_of(std::string_view key) const {
     const auto place = places.find(key);
@@ -161,6 +163,17 @@ struct NamedOptions {
   std::optional<int> batch{}, subdivisions{}, burn_in{}, max_batches{};
   std::optional<float> learning_rate{}, momentum{}, decay{};
   std::optional<RatePolicy> policy{};
+
+  void for_each(auto use) const {
+    use("batch", batch);
+    use("subdivisions", subdivisions);
+    use("burn_in", burn_in);
+    use("max_batches", max_batches);
+    use("learning_rate", learning_rate);
+    use("momentum", momentum);
+    use("decay", decay);
+    use("policy", policy);
+  }
 };
 
 // How a file is read.
@@ -170,6 +183,15 @@ struct ReadOptions {
   int classes = 0;                      // outputs that the last layer gets; 0: the file's
   bool strict = false;                  // unknown keys are errors
   bool endless = false;                 // a schedule that needs a length follows another one
+  bool learns = true;                   // false: the rate is 0, unless the command line sets one
+
+  // What takes the place of the file's values, where the command line sets these options.
+  NamedOptions named_beside(const std::set<std::string, std::less<>>& commanded) const {
+    NamedOptions all = named;
+    if (!learns && !commanded.contains("learning_rate")) all.learning_rate = 0.0f;
+    if (!learns && !commanded.contains("policy")) all.policy = RatePolicy::constant;
+    return all;
+  }
 };
 
 }  // namespace omni

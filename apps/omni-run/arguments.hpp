@@ -1,7 +1,6 @@
 // The arguments of the command line for nets, machines and data, and the options that set them.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -26,12 +25,6 @@ struct NetArguments : ReadOptions {
   bool fixed_sums = false;          // see BuildOptions
   DataType values = DataType::f32;  // the type of the values between layers
   Status refused{};                 // the first option of [net] that is wrong
-
-  bool sets(std::string_view key, const auto& by_name) const {
-    return by_name || std::ranges::any_of(settings, [&](std::string_view each) {
-             return each.starts_with(key) && each.substr(key.size()).starts_with('=');
-           });
-  }
 };
 
 struct MachineArguments {

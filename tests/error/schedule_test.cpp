@@ -123,6 +123,35 @@ TEST_F(Schedule, of_another_length_is_told) {
               HasSubstr("step=40 goes beyond this training of 24 iterations\n"));
 }
 
+// A mini-batch is a twelfth of an epoch here, too.
+class SolverSchedule : public Schedule {
+ protected:
+  Finished train(const std::string& policy, Words words) const {
+    put(at("n.prototxt"),
+        "input: 'data' input: 'label' input_shape { dim: 4 dim: 1 dim: 6 dim: 6 }\n"
+        "layer { name: 's' type: 'InnerProduct' bottom: 'data' top: 's'\n"
+        "  inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }\n"
+        "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label' }\n");
+    put(at("s.prototxt"), "net: 'n.prototxt'\nbase_lr: 0.00001\n" + policy);
+    words.insert(words.begin(), {"--solver", at("s.prototxt"), "--data", "synthetic:48:3",
+                                 "--display", "1", "--no-test", "--metrics", at("metrics")});
+    std::filesystem::remove(at("metrics"));
+    return omni_run(std::move(words));
+  }
+};
+
+TEST_F(SolverSchedule, ends_where_the_command_line_says) {
+  const char* const policy = "lr_policy: 'fixed' max_iter: 90000\n";
+  for (const Words& more : {Words{"--set", "max_iter=5"}, {"--max-batches", "5"}}) {
+    Words words{"--epochs", "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    ASSERT_EQ(train(policy, words).exit_code, 0);
+    EXPECT_EQ(rates().size(), 5u);
+  }
+  ASSERT_EQ(train(policy, {"--epochs", "1"}).exit_code, 0);
+  EXPECT_EQ(rates().size(), 12u);
+}
+
 TEST_F(Schedule, that_changes_at_a_resume_is_told) {
   const std::string policy = "policy=poly\npower=1\n";
   const Words common{"--out", at("run"), "--resume", "auto", "--epochs"};

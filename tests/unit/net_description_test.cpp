@@ -122,6 +122,23 @@ TEST(ReadOptions, named_ones_take_the_place_of_the_file_s) {
   EXPECT_EQ(net->place_of("policy"), "a.cfg:8");
   EXPECT_EQ(net->place_of("momentum"), "command line");
   EXPECT_EQ(net->place_of("burn_in"), "a.cfg:1");
+  EXPECT_EQ(net->commanded,
+            (std::set<std::string, std::less<>>{"batch", "decay", "max_batches", "momentum"}));
+}
+
+TEST(ReadOptions, without_learning_the_rate_is_0_unless_the_command_line_sets_it) {
+  const std::string text =
+      "[net]\nheight=2\nwidth=2\nlearning_rate=0.5\npolicy=exp\ngamma=0.9\n[softmax]\n";
+  const auto still = parse_darknet_cfg(text, "a.cfg", {.learns = false});
+  ASSERT_TRUE(still) << still.error().message();
+  EXPECT_EQ(still->solver.learning_rate, 0);
+  EXPECT_EQ(still->solver.policy, RatePolicy::constant);
+  const auto set = parse_darknet_cfg(
+      text, "a.cfg",
+      {.named = {.policy = RatePolicy::exp}, .settings = {"learning_rate=0.25"}, .learns = false});
+  ASSERT_TRUE(set) << set.error().message();
+  EXPECT_EQ(set->solver.learning_rate, 0.25f);
+  EXPECT_EQ(set->solver.policy, RatePolicy::exp);
 }
 
 TEST(ReadOptions, named_ones_are_checked_as_the_file_s) {

@@ -185,7 +185,7 @@ Status machine_command(const MachineFileArguments& given) {
                       .read = {net.net, net.solver},
                       .replaceable = [](const auto& file) { return bool(read_machine_file(file)); },
                       .foreign = "holds no machine"}));
-  net = TimedTraining::without_learning(net);
+  net.learns = false;
   OMNI_TRY(const TrainableNet spec, read_net(net));
   const NetOptions& options = spec.options;
 

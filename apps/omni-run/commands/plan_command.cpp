@@ -207,7 +207,7 @@ std::vector<CapturedTask> update_tasks(Net& net) {
 
 Status plan_command(const PlanArguments& given) {
   PlanArguments arguments = given;
-  arguments.net = TimedTraining::without_learning(given.net);
+  arguments.net.learns = false;
   OMNI_TRY(const NodeLink link, link_of(given));
   std::vector<NodeCount> nodes;
   for (const std::string& text : given.nodes) {

@@ -88,7 +88,7 @@ Result<std::vector<std::string>> image_files(const std::vector<std::string>& nam
 // Builds the net with the mini-batch of --batch, or with one that suits the number of images.
 Result<std::unique_ptr<Net>> open_for(std::size_t images, TrainableNet& spec,
                                       const NetArguments& arguments) {
-  const bool given = arguments.sets("batch", arguments.named.batch);
+  const bool given = spec.commanded.contains("batch");
   if (!given) spec.options.batch = 1;
   OMNI_TRY(auto one, build_net(spec, arguments, false));
   const std::size_t parameters = one->parameter_count() * sizeof(float),

@@ -199,7 +199,8 @@ WorkerPeaks measure_peaks(const Session& session, const MachineArguments& machin
 }  // namespace
 
 Status time_command(const TimeArguments& arguments) {
-  const NetArguments net_arguments = TimedTraining::without_learning(arguments.net);
+  NetArguments net_arguments = arguments.net;
+  net_arguments.learns = false;
   OMNI_TRY(const TrainableNet spec, read_net(net_arguments));
   OMNI_TRY(auto opened, build_net(spec, net_arguments, true));
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *opened, spec.augment.flat));

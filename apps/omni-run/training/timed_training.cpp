@@ -32,12 +32,6 @@ Result<MemoryDataset> hold(const Dataset& source, std::size_t most) {
 
 }  // namespace
 
-NetArguments TimedTraining::without_learning(NetArguments net) {
-  if (!net.sets("learning_rate", net.named.learning_rate)) net.named.learning_rate = 0.0f;
-  if (!net.sets("policy", net.named.policy)) net.named.policy = RatePolicy::constant;
-  return net;
-}
-
 Result<std::unique_ptr<TimedTraining>> TimedTraining::make(ComputeGroups groups,
                                                            const TrainableNet& described,
                                                            const Dataset& images,

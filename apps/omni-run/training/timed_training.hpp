@@ -1,5 +1,6 @@
-// TimedTraining measures how long iterations take, on a few images in memory. The learning rate is
-// 0, so that no net diverges; updates take as long as with any other rate.
+// TimedTraining measures how long iterations take, on a few images in memory. Nets are read with
+// `learns` false: the learning rate is 0, unless the user sets one, so that no net diverges;
+// updates take as long as with any other rate.
 #pragma once
 
 #include <functional>
@@ -14,9 +15,6 @@ namespace omni {
 
 class TimedTraining {
  public:
-  // Sets the learning rate to 0, unless the user sets one.
-  static NetArguments without_learning(NetArguments net);
-
   // Needs a running Session. All `images` must have the same size.
   static Result<std::unique_ptr<TimedTraining>> make(ComputeGroups groups, const TrainableNet& net,
                                                      const Dataset& images,

@@ -16,8 +16,7 @@ std::uint64_t planned_iterations(const TrainArguments& arguments, const Trainabl
   if (!arguments.epochs) return max_batches;
   const auto iterations = static_cast<std::uint64_t>(
       std::ceil(*arguments.epochs * static_cast<double>(images) / net.options.batch));
-  const bool limited =
-      max_batches != 0 && arguments.net.sets("max_batches", arguments.net.named.max_batches);
+  const bool limited = max_batches != 0 && net.commanded.contains("max_batches");
   return limited ? std::min(iterations, max_batches) : iterations;
 }
 

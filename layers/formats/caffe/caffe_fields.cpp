@@ -268,9 +268,12 @@ int CaffeFields::line(std::string_view name, int index) const {
   return found < 0 ? line_ : found + 1;
 }
 
+bool CaffeFields::is_commanded(std::string_view name) const {
+  return std::ranges::find(text_->set_elsewhere, name) != text_->set_elsewhere.end();
+}
+
 std::string CaffeFields::where(std::string_view name, int index) const {
-  if (std::ranges::find(text_->set_elsewhere, name) != text_->set_elsewhere.end())
-    return "command line";
+  if (is_commanded(name)) return "command line";
   return fmt::format("{}:{}{}", text_->file, line(name, index), layer_);
 }
 

@@ -56,6 +56,7 @@ class CaffeFields {
 
   // "lenet.prototxt:12: layer 'conv1'", of the field if it is there, else of the message.
   std::string where(std::string_view name = "", int index = -1) const;
+  bool is_commanded(std::string_view name) const;  // the command line sets it
   void refuse(std::string_view name, std::string what, std::string hint, int index = -1);
   bool failed() const { return !*status_; }
   // Refuses fields that are not supported, and numbers that are none; notes those without effect.

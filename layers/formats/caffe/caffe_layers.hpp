@@ -100,6 +100,8 @@ int read_square(CaffeFields& fields, const SideNames& names, int fallback, int l
 // The solver's options and its length, and how many mini-batches an update has. The options of the
 // net are those of one mini-batch before. `fields`: null for no file.
 Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableNet& net);
+// max_iter of the file.
+std::uint64_t length_of_caffe_solver(CaffeText& solver);
 // Sets fields of a solver as the command line says: base_lr=0.1, stepvalue=100,200.
 Status set_caffe_solver(CaffeText& solver, const std::vector<std::string>& settings);
 

@@ -292,6 +292,7 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
   std::optional<CaffeFields> solver_fields;
   if (solver != nullptr) {
     OMNI_CHECK(solver->unknown);
+    net.designed_length = length_of_caffe_solver(*solver);
     OMNI_CHECK(set_caffe_solver(*solver, settings));
     solver_fields.emplace(*solver, status);
     solver_fields->check();

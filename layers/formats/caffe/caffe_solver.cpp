@@ -31,6 +31,17 @@ constexpr std::array kPolicies{
     PolicyName{"sigmoid", RatePolicy::sigmoid}};
 constexpr int kAnyWhole = std::numeric_limits<int>::max();
 
+// Options of the training, and the fields that hold them.
+constexpr std::array<std::array<std::string_view, 2>, 8> kFieldsOfOptions{
+    {{"policy", "lr_policy"},
+     {"max_batches", "max_iter"},
+     {"learning_rate", "base_lr"},
+     {"momentum", "momentum"},
+     {"decay", "weight_decay"},
+     {"step", "stepsize"},
+     {"steps", "stepvalue"},
+     {"subdivisions", "iter_size"}}};
+
 // A hint: the nearest of the words, else all of them.
 std::string one_of(std::string_view word, std::span<const std::string_view> words) {
   const std::string_view near = nearest(word, words);
@@ -110,17 +121,9 @@ void read_solver_fields(CaffeFields& fields, const NamedOptions& named, Trainabl
   }
   read_policy(fields, named.policy.has_value(), solver);
   solver.max_batches = fields.whole("max_iter", 0, kAnyWhole);
-  net.designed_length = static_cast<std::uint64_t>(solver.max_batches);
   net.options.subdivisions = fields.whole("iter_size", 1, kMostImages);
-  constexpr std::array<std::array<std::string_view, 2>, 8> kPlaces{{{"policy", "lr_policy"},
-                                                                    {"max_batches", "max_iter"},
-                                                                    {"learning_rate", "base_lr"},
-                                                                    {"momentum", "momentum"},
-                                                                    {"decay", "weight_decay"},
-                                                                    {"step", "stepsize"},
-                                                                    {"steps", "stepvalue"},
-                                                                    {"subdivisions", "iter_size"}}};
-  for (const auto& [option, field] : kPlaces) net.places.emplace(option, fields.where(field));
+  for (const auto& [option, field] : kFieldsOfOptions)
+    net.places.emplace(option, fields.where(field));
 }
 
 Status check_policy(const TrainableNet& net) {
@@ -141,6 +144,11 @@ Status check_policy(const TrainableNet& net) {
 }
 
 }  // namespace
+
+std::uint64_t length_of_caffe_solver(CaffeText& solver) {
+  Status ignored;
+  return static_cast<std::uint64_t>(CaffeFields(solver, ignored).whole("max_iter", 0, kAnyWhole));
+}
 
 Status set_caffe_solver(CaffeText& solver, const std::vector<std::string>& settings) {
   google::protobuf::Message& message = *solver.message;
@@ -170,7 +178,12 @@ Status set_caffe_solver(CaffeText& solver, const std::vector<std::string>& setti
 }
 
 Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableNet& net) {
-  const NamedOptions& named = how.named;
+  how.named.for_each([&](const char* option, const auto& value) {
+    if (value) net.commanded.insert(option);
+  });
+  for (const auto& [option, field] : kFieldsOfOptions)
+    if (fields != nullptr && fields->is_commanded(field)) net.commanded.emplace(option);
+  const NamedOptions named = how.named_beside(net.commanded);
   if (fields != nullptr) read_solver_fields(*fields, named, net);
   const int of_file = net.options.batch, iterations = net.options.subdivisions;
   SolverOptions& solver = net.solver;
@@ -184,8 +197,7 @@ Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableN
   take(named.burn_in, solver.burn_in);
   take(named.max_batches, solver.max_batches);
   take(named.subdivisions, net.options.subdivisions);
-  if (how.endless && named.max_batches.value_or(0) == 0)
-    solver.max_batches = std::numeric_limits<int>::max();
+  if (how.endless && solver.max_batches == 0) solver.max_batches = std::numeric_limits<int>::max();
   if (of_file > kMostImages / iterations)
     return Error{ErrorKind::usage, net.place_of("subdivisions"),
                  fmt::format("{} mini-batches of {} images", iterations, of_file),

@@ -235,13 +235,19 @@ Result<TrainableNet> describe_darknet_net(DarknetCfg cfg, const ReadOptions& how
   TrainableNet read;
   read.name = cfg.name;
   read.where = cfg.net.where();
-  NamedOptions named = how.named, of_file;
+  NamedOptions of_file;
   OptionReader file(cfg.net, net_keys());
   read_named(file, of_file);
   if (const Option* length = cfg.net.find("max_batches"))
     read.designed_length = number_in<std::uint64_t>(length->value).value_or(0);
   OMNI_CHECK(add_settings(cfg.net, how.settings));
   OMNI_CHECK(check_keys(cfg.net, net_keys(), how.strict));
+  how.named.for_each([&](const char* key, const auto& value) {
+    if (value) read.commanded.insert(key);
+  });
+  for (const Option& option : cfg.net.options)
+    if (option.line == kCommandLine) read.commanded.insert(option.key);
+  NamedOptions named = how.named_beside(read.commanded);
   OptionReader options(cfg.net, net_keys());
   read_named(options, named);
   if (how.endless && named.max_batches.value_or(0) == 0)

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <set>
 
 #include "layers/formats/caffe/caffe.hpp"
 #include "runtime/data/augment.hpp"
@@ -80,6 +81,29 @@ TEST(CaffeSolver, options_are_read) {
   ASSERT_TRUE(net) << net.error().message();
   EXPECT_EQ(net->options.batch, 10);
   EXPECT_EQ(net->options.subdivisions, 2);
+}
+
+TEST(CaffeSolver, what_the_command_line_sets_is_known_by_the_options_names) {
+  const char* const kSolver = "base_lr: 0.5 lr_policy: 'step' gamma: 0.1 stepsize: 4 max_iter: 9";
+  ReadOptions how;
+  how.settings = {"max_iter=5"};
+  how.named.momentum = 0.5f;
+  how.endless = true;  // as with --epochs
+  auto net = with_solver(kSolver, how);
+  ASSERT_TRUE(net) << net.error().message();
+  EXPECT_EQ(net->commanded, (std::set<std::string, std::less<>>{"max_batches", "momentum"}));
+  EXPECT_EQ(net->solver.max_batches, 5);
+  EXPECT_EQ(net->designed_length, 9u) << "of the file";
+  how.learns = false;
+  net = with_solver(kSolver, how);
+  ASSERT_TRUE(net) << net.error().message();
+  EXPECT_EQ(net->solver.learning_rate, 0);
+  EXPECT_EQ(net->solver.policy, RatePolicy::constant);
+  how.settings = {"base_lr=0.25", "lr_policy=exp"};
+  net = with_solver(kSolver, how);
+  ASSERT_TRUE(net) << net.error().message();
+  EXPECT_EQ(net->solver.learning_rate, 0.25f);
+  EXPECT_EQ(net->solver.policy, RatePolicy::exp);
 }
 
 TEST(CaffeData, pixels_are_blue_first_less_their_mean) {
