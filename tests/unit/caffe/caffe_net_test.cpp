@@ -1,76 +1,13 @@
-// What Caffe's prototxts mean here. What is refused: tests/error/caffe_cases_test.cpp.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <gtest/gtest.h>
-
+// What Caffe's prototxts mean here. What is refused: tests/error/caffe/.
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "codelets/elementwise/activation_functors.hpp"
-#include "layers/formats/caffe/caffe.hpp"
-#include "layers/formats/caffe/caffe_layers.hpp"
-#include "layers/net.hpp"
-#include "runtime/log.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "tests/unit/caffe/read_nets.hpp"
 
-namespace omni {
+namespace omni::test {
 namespace {
-
-const std::string kCaffeNets = OMNI_SOURCE_DIR "/apps/nets/caffe/";
-
-TrainableNet shipped(const std::string& name) {
-  auto net = read_caffe_net(kCaffeNets + name + "_train_test.prototxt",
-                            kCaffeNets + name + "_solver.prototxt");
-  EXPECT_TRUE(net) << net.error().message();
-  return net ? std::move(*net) : TrainableNet{};
-}
-
-std::unique_ptr<Net> built(const NetDescription& description) {
-  auto net = Net::build(description, {.training = true});
-  EXPECT_TRUE(net) << net.error().message();
-  return net ? std::move(*net) : nullptr;
-}
-
-// "conv 24x24x20": the output of every layer.
-std::vector<std::string> outputs(const Net& net) {
-  std::vector<std::string> all;
-  for (const auto& layer : net.layers()) {
-    const Extent& extent = layer->output().extent;
-    all.push_back(fmt::format("{} {}x{}x{}", layer->type(), extent.w, extent.h, extent.c));
-  }
-  return all;
-}
-
-constexpr const char* kInput =
-    "layer { name: 'data' type: 'Input' top: 'data' top: 'label'\n"
-    "  input_param { shape { dim: 2 dim: 3 dim: 16 dim: 16 } } }\n";
-constexpr const char* kLoss =
-    "layer { name: 'scores' type: 'InnerProduct' bottom: 'last' top: 'scores'\n"
-    "  inner_product_param { num_output: 4 weight_filler { type: 'xavier' } } }\n"
-    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'scores' bottom: 'label' }\n";
-
-TrainableNet parsed(const std::string& text, const std::string& solver = "",
-                    const ReadOptions& how = {}) {
-  const log::Capture unsaid;
-  auto net = parse_caffe_net({text, "a.prototxt"},
-                             solver.empty() ? CaffeFile{} : CaffeFile{solver, "s.prototxt"}, how);
-  EXPECT_TRUE(net) << net.error().message();
-  return net ? std::move(*net) : TrainableNet{};
-}
-
-// A net of this layer, which reads 'data' and makes 'last', and a loss.
-TrainableNet with_layer(const std::string& fields) {
-  return parsed(kInput + ("layer { name: 'it' bottom: 'data' top: 'last' " + fields + " }\n") +
-                kLoss);
-}
-
-template <class Options>
-Options options_of(const TrainableNet& net, std::size_t layer = 0) {
-  const auto* options = std::get_if<Options>(&net.layers.at(layer).options);
-  EXPECT_NE(options, nullptr);
-  return options != nullptr ? *options : Options{};
-}
 
 TEST(CaffeNet, lenet_has_caffes_shapes_parameters_and_solver) {
   const TrainableNet read = shipped("lenet");
@@ -139,7 +76,7 @@ TEST(CaffeNet, pools_round_up_as_caffes_do) {
                 "input: 'data' input: 'label' input_shape {{ dim: 1 dim: 1 dim: {} dim: {} }}\n"
                 "layer {{ name: 'it' type: 'Pooling' bottom: 'data' top: 'last' pooling_param {{\n"
                 "  pool: {} kernel_size: {} stride: {} pad: {} }} }}\n{}",
-                size, size, method, kernel, stride, pad, kLoss));
+                size, size, method, kernel, stride, pad, kCaffeLoss));
             const auto net = Net::build(read, {.training = true});
             ASSERT_EQ(net ? (*net)->layers()[0]->output().extent.h : 0, std::max(wanted, 0))
                 << method << ' ' << size << ' ' << kernel << ' ' << stride << ' ' << pad;
@@ -192,7 +129,7 @@ TEST(CaffeNet, layers_are_read_with_their_options) {
 
 TEST(CaffeNet, blobs_have_names_and_may_be_replaced) {
   const TrainableNet net = parsed(
-      std::string(kInput) +
+      std::string(kCaffeInput) +
       "layer { name: 'a' type: 'Convolution' bottom: 'data' top: 'a'\n"
       "  convolution_param { num_output: 3 kernel_size: 3 pad: 1 bias_term: false } }\n"
       "layer { name: 'ar' type: 'ReLU' bottom: 'a' top: 'a' }\n"
@@ -203,7 +140,7 @@ TEST(CaffeNet, blobs_have_names_and_may_be_replaced) {
       "layer { name: 'flat' type: 'Flatten' bottom: 'join' top: 'flat' }\n"
       "layer { name: 'd' type: 'Dropout' bottom: 'flat' top: 'flat' }\n"
       "layer { name: 'fr' type: 'ReLU' bottom: 'flat' top: 'last' }\n" +
-      kLoss);
+      kCaffeLoss);
   ASSERT_EQ(net.layers.size(), 9u);
   EXPECT_EQ(options_of<FilterOptions>(net, 0).activation, Activation::relu);
   EXPECT_EQ(net.layers[0].params.at(ParamRole::bias).rate, 0) << "none: it stays 0";
@@ -216,118 +153,6 @@ TEST(CaffeNet, blobs_have_names_and_may_be_replaced) {
   EXPECT_EQ(made->layers()[3]->output().extent, (Extent{16, 16, 6}));
   EXPECT_EQ(made->layers()[2]->inputs()[0]->blob, &made->layers()[1]->output());
   EXPECT_EQ(made->classes(), 4);
-}
-
-TEST(CaffeNet, the_old_form_is_the_same_net) {
-  const TrainableNet old = parsed(
-      "name: 'old' input: 'data' input: 'label'\n"
-      "input_dim: 2 input_dim: 3 input_dim: 16 input_dim: 16\n"
-      "input_dim: 2 input_dim: 1 input_dim: 1 input_dim: 1\n"
-      "layers { name: 'c' type: CONVOLUTION bottom: 'data' top: 'last' blobs_lr: 1 blobs_lr: 2\n"
-      "  weight_decay: 1 weight_decay: 0 convolution_param { num_output: 5 kernel_size: 3 } }\n"
-      "layers { name: 'r' type: RELU bottom: 'last' top: 'last' }\n"
-      "layers { name: 'i' type: INNER_PRODUCT bottom: 'last' top: 'scores'\n"
-      "  inner_product_param { num_output: 4 } }\n"
-      "layers { name: 'l' type: SOFTMAX_LOSS bottom: 'scores' bottom: 'label' }\n"
-      "layers { name: 'a' type: ACCURACY bottom: 'scores' bottom: 'label' top: 'a'\n"
-      "  include: { phase: TEST } }\n");
-  EXPECT_EQ(old.options.input, (Extent{16, 16, 3}));
-  EXPECT_EQ(old.options.batch, 2);
-  const auto& params = old.layers.at(0).params;
-  EXPECT_EQ(params.at(ParamRole::bias).rate, 2);
-  EXPECT_EQ(params.at(ParamRole::bias).decay, 0);
-  EXPECT_EQ(params.at(ParamRole::weights).decay, 1);
-  EXPECT_EQ(options_of<FilterOptions>(old).activation, Activation::relu);
-  const auto net = built(old);
-  ASSERT_NE(net, nullptr);
-  EXPECT_EQ(outputs(*net), (std::vector<std::string>{"convolutional 14x14x5", "connected 1x1x4",
-                                                     "softmax 1x1x4"}));
-}
-
-TEST(CaffeNet, how_shapes_of_shared_parameters_are_compared_has_no_effect) {
-  with_layer(
-      "type: 'InnerProduct' inner_product_param { num_output: 2 } "
-      "param { share_mode: STRICT } param { share_mode: PERMISSIVE }");
-  parsed(
-      "input: 'data' input_shape { dim: 1 dim: 12 }\n"
-      "layers { name: 'i' type: INNER_PRODUCT bottom: 'data' top: 'i' blob_share_mode: STRICT\n"
-      "  inner_product_param { num_output: 4 } }\n");
-}
-
-// What a layer of each old type needs to be read. Data layers have their own nets.
-TEST(CaffeNet, every_type_is_read_in_its_old_form) {
-  const std::map<std::string_view, std::string> kNeeds{
-      {"CONVOLUTION", "convolution_param { num_output: 2 kernel_size: 3 }"},
-      {"INNER_PRODUCT", "inner_product_param { num_output: 2 }"},
-      {"POOLING", "pooling_param { kernel_size: 2 }"},
-      {"DATA", "data_param { batch_size: 2 } transform_param { crop_size: 8 }"},
-      {"IMAGE_DATA", "image_data_param { batch_size: 2 } transform_param { crop_size: 8 }"},
-      {"HDF5_DATA", "hdf5_data_param { batch_size: 2 }"},
-      {"MEMORY_DATA", "memory_data_param { batch_size: 2 channels: 3 height: 8 width: 8 }"},
-      {"DUMMY_DATA", "dummy_data_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } }"}};
-  int types = 0;
-  for (const CaffeType& type : caffe_types()) {
-    if (type.old_name.empty()) continue;
-    SCOPED_TRACE(type.name);
-    ++types;
-    const auto needed = kNeeds.find(type.old_name);
-    const std::string needs = needed == kNeeds.end() ? "" : needed->second;
-    const bool is_data = type.kind == CaffeType::Kind::data,
-               is_layer = type.kind == CaffeType::Kind::layer;
-    std::string blobs = is_data ? "top: 'data' top: 'label'" : "bottom: 'data'";
-    if (type.bottoms == 2) blobs += is_layer ? " bottom: 'data'" : " bottom: 'label'";
-    if (is_layer) blobs += " top: 'it'";
-    const std::string it =
-        fmt::format("layers {{ name: 'it' type: {} {} {} }}\n", type.old_name, blobs, needs);
-    const std::string data =
-        "layers { name: 'd' type: DUMMY_DATA top: 'data' top: 'label'\n"
-        "  dummy_data_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } }\n";
-    const std::string rest = "layers { name: 'r' type: RELU bottom: 'data' top: 'r' }\n";
-    ReadOptions how;
-    how.settings = {"height=8", "width=8"};
-    const TrainableNet net = parsed((is_data ? it : data + it) + rest, "", how);
-    EXPECT_EQ(net.layers.size(), type.kind == CaffeType::Kind::loss || is_layer ? 2u : 1u);
-  }
-  EXPECT_GE(types, 18);
-}
-
-TEST(CaffeNet, training_is_the_phase_that_is_read) {
-  const TrainableNet net = parsed(
-      "layer { name: 'd' type: 'MemoryData' top: 'data' top: 'label' include { phase: TRAIN }\n"
-      "  memory_data_param { batch_size: 7 channels: 1 height: 9 width: 8 }\n"
-      "  transform_param { mirror: true scale: 2 mean_value: 100 crop_size: 6 } }\n"
-      "layer { name: 'd' type: 'MemoryData' top: 'data' top: 'label' exclude { phase: TRAIN }\n"
-      "  memory_data_param { batch_size: 5 channels: 1 height: 9 width: 8 }\n"
-      "  transform_param { scale: 2 mean_value: 100 crop_size: 6 } }\n"
-      "layer { name: 'p' type: 'Dropout' bottom: 'data' top: 'last' include { phase: TRAIN } }\n" +
-      std::string(kLoss) +
-      "layer { name: 'p' type: 'Softmax' bottom: 'scores' top: 'p' include { phase: TEST } }\n");
-  EXPECT_EQ(net.options.batch, 7);
-  EXPECT_EQ(net.options.input, (Extent{6, 6, 1}));
-  EXPECT_TRUE(net.augment.flip);
-  EXPECT_TRUE(net.augment.own_size) << "crop_size never resizes";
-  EXPECT_EQ(net.augment.byte_values,
-            (ByteValues{.mean = {100, 100, 100}, .scale = 2, .blue_first = true}));
-  EXPECT_EQ(net.layers.size(), 3u);
-}
-
-TEST(CaffeNet, who_measures_another_blob_than_the_output_is_told) {
-  const auto remarks = [](const std::string& blob) {
-    const TrainableNet net = parsed(
-        std::string(kInput) + "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'last' }\n" +
-        kLoss +
-        "layer { name: 'p' type: 'Softmax' bottom: 'scores' top: 'p' include { phase: TEST } }\n"
-        "layer { name: 'a' type: 'Accuracy' bottom: '" +
-        blob + "' bottom: 'label' top: 'a' include { phase: TEST } }\n" +
-        "layer { name: 'q' type: 'Silence' bottom: 'a' }\n");
-    return fmt::format("{}", fmt::join(net.layers.front().remarks, "; "));
-  };
-  EXPECT_EQ(remarks("scores").find("'a'"), std::string::npos);
-  EXPECT_EQ(remarks("p").find("'a'"), std::string::npos) << "its Softmax";
-  EXPECT_NE(remarks("last").find("a.prototxt:8: layer 'a': reads 'last', but what is right is "
-                                 "counted of 'scores', the net's output"),
-            std::string::npos)
-      << remarks("last");
 }
 
 TEST(CaffeNet, without_a_loss_it_only_predicts) {
@@ -347,7 +172,7 @@ TEST(CaffeNet, the_command_line_takes_the_place_of_values) {
   const std::string text =
       "layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { batch_size: 8 } }\n"
       "layer { name: 'c' type: 'ReLU' bottom: 'data' top: 'last' }\n" +
-      std::string(kLoss);
+      std::string(kCaffeLoss);
   ReadOptions how;
   how.settings = {"height=9",    "width=7",       "channels=1",
                   "base_lr=0.5", "stepvalue=3,4", "lr_policy=multistep"};
@@ -370,8 +195,8 @@ TEST(CaffeNet, a_solver_names_its_net) {
   const auto found = net_of_caffe_solver(kCaffeNets + "lenet_solver.prototxt");
   ASSERT_TRUE(found) << found.error().message();
   EXPECT_EQ(*found, kCaffeNets + "lenet_train_test.prototxt");
-  const test::TemporaryDirectory folder;
-  test::put(folder / "s.prototxt", "\nnet: 'none.prototxt'\n");
+  const TemporaryDirectory folder;
+  put(folder / "s.prototxt", "\nnet: 'none.prototxt'\n");
   const auto none = net_of_caffe_solver(folder / "s.prototxt");
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().where, (folder / "s.prototxt").string() + ":2");
@@ -379,10 +204,10 @@ TEST(CaffeNet, a_solver_names_its_net) {
 
 TEST(CaffeNet, fields_without_effect_are_named) {
   const log::Capture said;
-  const std::string text = std::string(kInput) +
+  const std::string text = std::string(kCaffeInput) +
                            "layer { name: 'it' type: 'ReLU' bottom: 'data' top: 'last' "
                            "relu_param { engine: CAFFE } lrn_param { k: 2 } }\n" +
-                           kLoss;
+                           kCaffeLoss;
   ASSERT_TRUE(parse_caffe_net({text, "vain.prototxt"}));
   EXPECT_NE(said.text().find("vain.prototxt: without effect: engine (line 3: --impl prefers an "
                              "implementation)"),
@@ -398,8 +223,8 @@ TEST(CaffeNet, fields_without_effect_are_named) {
 TEST(CaffeNet, no_prefix_of_a_file_crashes) {
   const log::Capture unsaid;
   for (const char* name : {"lenet", "cifar10_quick"}) {
-    const std::string text = test::get(kCaffeNets + name + "_train_test.prototxt"),
-                      solver = test::get(kCaffeNets + name + "_solver.prototxt");
+    const std::string text = get(kCaffeNets + name + "_train_test.prototxt"),
+                      solver = get(kCaffeNets + name + "_solver.prototxt");
     for (std::size_t length = 0; length < text.size(); ++length) {
       const std::string_view prefix = std::string_view(text).substr(0, length);
       const auto net = parse_caffe_net({prefix, "a"}, {solver, "s"});
@@ -439,4 +264,4 @@ TEST(CaffeNet, what_is_deep_or_large_is_refused) {
 }
 
 }  // namespace
-}  // namespace omni
+}  // namespace omni::test
