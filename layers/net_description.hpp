@@ -149,12 +149,20 @@ struct TrainableNet : NetDescription {
   AugmentOptions augment;
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
   std::string text;                   // of the file, with settings; for equal ones the same
-  std::map<std::string, std::string, std::less<>> places;  // of the training's options, by key
-  std::set<std::string, std::less<>> commanded;            // options that the command line sets
+  // Of the training's options: where they are written, and as which key of the file's format.
+  struct Place {
+    std::string where, written;
+  };
+  std::map<std::string, Place, std::less<>> places;
+  std::set<std::string, std::less<>> commanded;  // options that the command line sets
 
-  const std::string& place_of(std::string_view key) const {
-    const auto place = places.find(key);
-    return place == places.end() ? where : place->second;
+  const std::string& place_of(std::string_view option) const {
+    const auto place = places.find(option);
+    return place == places.end() ? where : place->second.where;
+  }
+  std::string written_as(std::string_view option) const {
+    const auto place = places.find(option);
+    return place == places.end() ? std::string(option) : place->second.written;
   }
 };
 

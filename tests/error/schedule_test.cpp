@@ -152,6 +152,25 @@ TEST_F(SolverSchedule, ends_where_the_command_line_says) {
   EXPECT_EQ(rates().size(), 12u);
 }
 
+// In the words of the file, which --set knows.
+TEST_F(SolverSchedule, of_another_length_is_told_in_its_own_words) {
+  const auto said = [&](const std::string& policy, Words more = {}) {
+    more.insert(more.end(), {"--epochs", "2"});
+    return train(policy, more).errors;
+  };
+  const std::string steps =
+      "lr_policy: 'multistep' gamma: 0.1\nmax_iter: 600\nstepvalue: 300 stepvalue: 450\n";
+  EXPECT_THAT(said(steps), HasSubstr("s.prototxt:5: stepvalue=300,450 goes beyond this training of "
+                                     "24 iterations (--set stepvalue=12,18 would"));
+  EXPECT_THAT(said(steps, {"--set", "stepvalue=12,18"}), Not(HasSubstr("stepvalue=")));
+  const std::string step = "lr_policy: 'step' gamma: 0.1\nmax_iter: 600\nstepsize: 300\n";
+  EXPECT_THAT(said(step), HasSubstr("s.prototxt:5: stepsize=300 goes beyond this training of 24 "
+                                    "iterations (--set stepsize=12 would"));
+  EXPECT_THAT(said(step, {"--set", "stepsize=12"}), Not(HasSubstr("stepsize=")));
+  EXPECT_THAT(said(step, {"--burn-in", "500"}), HasSubstr("(--burn-in 20 would"));
+  EXPECT_THAT(said(step, {"--burn-in", "20"}), Not(HasSubstr("burn_in=")));
+}
+
 TEST_F(Schedule, that_changes_at_a_resume_is_told) {
   const std::string policy = "policy=poly\npower=1\n";
   const Words common{"--out", at("run"), "--resume", "auto", "--epochs"};

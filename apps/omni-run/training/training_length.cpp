@@ -9,6 +9,19 @@
 #include "scheduling/training/rate_policy.hpp"
 
 namespace omni {
+namespace {
+
+// How to say a value that suits the length; "": it is not known. Not every format has burn_in.
+std::string better_of(const UnsuitedKey& unsuited, const TrainableNet& net) {
+  if (unsuited.better.empty()) return "";
+  const std::string option =
+      unsuited.key == "burn_in"
+          ? "--burn-in " + unsuited.better
+          : fmt::format("--set {}={}", net.written_as(unsuited.key), unsuited.better);
+  return fmt::format(" ({} would be the same share of it as in the net)", option);
+}
+
+}  // namespace
 
 std::uint64_t planned_iterations(const TrainArguments& arguments, const TrainableNet& net,
                                  std::size_t images) {
@@ -24,8 +37,9 @@ Status check_schedule(const TrainableNet& net, std::uint64_t seed, std::uint64_t
                       bool by_epochs) {
   if (iterations == 0) {
     log::warn(
-        "neither --epochs nor max_batches says how long this training is: it goes on until it is "
-        "stopped (--epochs 10, say)");
+        "neither --epochs nor {} says how long this training is: it goes on until it is stopped "
+        "(--epochs 10, say)",
+        net.written_as("max_batches"));
     return {};
   }
   const SolverOptions& solver = net.solver;
@@ -42,19 +56,17 @@ Status check_schedule(const TrainableNet& net, std::uint64_t seed, std::uint64_t
   if (const auto from = vanishes_at(solver, seed, iterations, kLeastShare * solver.learning_rate);
       from && iterations - *from > iterations / kTail)
     log::warn(
-        "{}: from iteration {} of {} on the learning rate is less than {:g} of learning_rate, so "
-        "next to nothing is learned (--max-batches {} ends before)",
-        net.place_of("policy"), *from, iterations, kLeastShare, *from - 1);
+        "{}: from iteration {} of {} on the learning rate is less than {:g} of {}, so next to "
+        "nothing is learned (--max-batches {} ends before)",
+        net.place_of("policy"), *from, iterations, kLeastShare, net.written_as("learning_rate"),
+        *from - 1);
   for (const UnsuitedKey& unsuited : unsuited_keys(solver, iterations, net.designed_length)) {
-    const std::string text = fmt::format(
-        "{}: {}={} {} {} iterations{}", net.place_of(unsuited.key), unsuited.key, unsuited.value,
-        unsuited.late ? "goes beyond this training of" : "is early in this training of", iterations,
-        unsuited.better.empty()
-            ? ""
-            : fmt::format(" (--set {}={} would be the same share of it as in the "
-                          "net)",
-                          unsuited.key, unsuited.better));
-    // Only --epochs makes this a warning: a user who sets max_batches knows the other keys.
+    const std::string text =
+        fmt::format("{}: {}={} {} {} iterations{}", net.place_of(unsuited.key),
+                    net.written_as(unsuited.key), unsuited.value,
+                    unsuited.late ? "goes beyond this training of" : "is early in this training of",
+                    iterations, better_of(unsuited, net));
+    // Only --epochs makes this a warning: a user who sets the length knows the other keys.
     if (unsuited.late && by_epochs)
       log::warn("{}", text);
     else

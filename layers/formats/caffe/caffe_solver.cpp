@@ -123,7 +123,7 @@ void read_solver_fields(CaffeFields& fields, const NamedOptions& named, Trainabl
   solver.max_batches = fields.whole("max_iter", 0, kAnyWhole);
   net.options.subdivisions = fields.whole("iter_size", 1, kMostImages);
   for (const auto& [option, field] : kFieldsOfOptions)
-    net.places.emplace(option, fields.where(field));
+    net.places[std::string(option)] = {fields.where(field), std::string(field)};
 }
 
 Status check_policy(const TrainableNet& net) {

@@ -268,7 +268,8 @@ Result<TrainableNet> describe_darknet_net(DarknetCfg cfg, const ReadOptions& how
   read_augment(options, read.augment);
   OMNI_CHECK(options.status());
   for (const Key& key : net_keys())
-    if (options.has(key.name)) read.places.emplace(key.name, options.where(key.name));
+    if (options.has(key.name))
+      read.places[std::string(key.name)] = {options.where(key.name), std::string(key.name)};
   ClassesKey classes;
   if (how.classes > 0) {
     OMNI_TRY(classes, set_classes(cfg.layers, how.classes));
