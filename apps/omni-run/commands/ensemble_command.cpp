@@ -59,12 +59,10 @@ Result<RungOptions> rung_options(const std::string& text, std::uint64_t length) 
 class Ensemble {
  public:
   Ensemble(const EnsembleArguments& arguments, std::vector<Member> members)
-      : arguments_(arguments), members_(std::move(members)) {
-    for (const Member& each : members_)
-      all_.push_back({.name = each.name, .net = net_of(each), .options = each.words});
-  }
+      : arguments_(arguments), members_(std::move(members)) {}
 
   Status run() {
+    OMNI_CHECK(record_members());
     if (Status named = check_members(all_, "--members"); !named) {
       named.error().kind = ErrorKind::usage;
       return named;
@@ -106,11 +104,25 @@ class Ensemble {
   }
 
  private:
-  // A shipped net keeps its name; a file gets its whole path, since `valid` may run elsewhere.
-  static std::string net_of(const Member& member) {
-    const std::string& net = member.arguments.net.net;
+  // What is shipped keeps its name; a file gets its whole path, since `valid` may run elsewhere.
+  static std::string lasting(const std::string& file) {
     std::error_code ignored;
-    return fs::exists(net, ignored) ? fs::absolute(net).string() : net;
+    return fs::exists(file, ignored) ? fs::absolute(file).string() : file;
+  }
+
+  Status record_members() {
+    for (const Member& each : members_) {
+      const NetArguments& named = each.arguments.net;
+      std::string net = named.net;
+      if (net.empty()) {
+        OMNI_TRY(net, find_net(named));
+      }
+      all_.push_back({.name = each.name,
+                      .net = lasting(net),
+                      .solver = lasting(named.solver),
+                      .options = words_without({"--solver"}, each.words)});
+    }
+    return {};
   }
 
   // Leaves out the members of other processes.

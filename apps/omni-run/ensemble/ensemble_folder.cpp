@@ -60,6 +60,9 @@ class MemberReader {
     EnsembleMember member;
     OMNI_TRY(member.name, text("name"));
     OMNI_TRY(member.net, text("net"));
+    if (json_.contains("solver")) {
+      OMNI_TRY(member.solver, text("solver"));
+    }
     OMNI_TRY(member.options, words("options"));
     OMNI_TRY(const std::string state, text("state"));
     const auto known = std::ranges::find(kStates, state, &decltype(kStates)::value_type::second);
@@ -139,7 +142,8 @@ Status check_members(const std::vector<EnsembleMember>& members, const std::stri
     const auto is_word = [](const std::string& word) {
       return word.empty() || is_plain(word, kLongestText);
     };
-    if (!is_plain(member.net, kLongestText) || !std::ranges::all_of(member.options, is_word))
+    if (!is_plain(member.net, kLongestText) || !is_word(member.solver) ||
+        !std::ranges::all_of(member.options, is_word))
       return wrong_file(where,
                         fmt::format("the net or the options of {} hold control characters, are no "
                                     "UTF-8, or have more than {} bytes",
@@ -204,14 +208,16 @@ Status write_ensemble(const fs::path& folder, const std::vector<EnsembleMember>&
   const fs::path path = folder / kEnsembleFile;
   OMNI_CHECK(check_members(members, path.string()));
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const EnsembleMember& member : members)
-    list.push_back({{"name", member.name},
-                    {"net", member.net},
-                    {"options", member.options},
-                    {"state", text_of(member.state)},
-                    {"iteration", member.iteration},
-                    {"loss", number_or_null(member.loss)},
-                    {"accuracy", number_or_null(member.accuracy)}});
+  for (const EnsembleMember& member : members) {
+    nlohmann::ordered_json each{{"name", member.name}, {"net", member.net}};
+    if (!member.solver.empty()) each["solver"] = member.solver;
+    each.update({{"options", member.options},
+                 {"state", text_of(member.state)},
+                 {"iteration", member.iteration},
+                 {"loss", number_or_null(member.loss)},
+                 {"accuracy", number_or_null(member.accuracy)}});
+    list.push_back(std::move(each));
+  }
   const nlohmann::ordered_json file{
       {"format", kFormat}, {"version", kFormatVersion}, {"members", std::move(list)}};
   return write_file_atomically(path, json_text(file, 1) + "\n");

@@ -4,7 +4,8 @@
 //   FOLDER/<name>/...           its metrics.jsonl and checkpoints
 // ensemble.json: {"format": "omnivore-ensemble", "version": 1, "members": [{"name": "lenet-1",
 //   "net": "lenet", "options": ["--seed", "1"], "state": "finished", "iteration": 100,
-//   "loss": 0.3, "accuracy": 0.9}]}; loss and accuracy may be null. Unknown keys are ignored.
+//   "loss": 0.3, "accuracy": 0.9}]}; loss and accuracy may be null. Unknown keys are ignored. A
+// net with a solver has its "solver", too.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,9 @@ std::string_view text_of(MemberState state);
 struct EnsembleMember {
   std::string name{};                  // also of its folder; see check_members()
   std::string net{};                   // the name of a shipped net, or an absolute path
-  std::vector<std::string> options{};  // words of its training's command line, besides net, data
-                                       // and outputs
+  std::string solver{};                // likewise; "": none
+  std::vector<std::string> options{};  // words of its training's command line, besides net, solver,
+                                       // data and outputs
   MemberState state = MemberState::running;
   std::uint64_t iteration = 0;
   std::optional<double> loss{}, accuracy{};  // on the test set, when it ended; none: not known

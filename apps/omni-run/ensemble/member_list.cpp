@@ -81,7 +81,8 @@ Status add_members_of_file(const std::string& path, std::vector<Wanted>& all) {
     if (words.empty()) continue;
     const std::string where = fmt::format("{}:{}", path, number + 1);
     const auto name = value_of("--name", words);
-    const auto net = value_of("--net", words);
+    auto net = value_of("--net", words);
+    if (!net) net = value_of("--solver", words);
     words = words_without({"--name"}, words);
     std::string stem = net ? fs::path(*net).stem().string() : "member";
     all.push_back({where, name.value_or(std::move(stem)), std::move(words)});
@@ -163,6 +164,8 @@ std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<M
   if (!ensemble.members.empty())
     if (const Status added = add_members_of_file(ensemble.members, *wanted); !added)
       return refuse_members(added.error());
+  if (const std::string& solver = common.net.solver; wanted->empty() && !solver.empty())
+    wanted->push_back({"--solver " + solver, fs::path(solver).stem().string(), {}});
   if (wanted->empty())
     return refuse_members({ErrorKind::usage, "omni-run ensemble", "has no members",
                            "--net lenet:4, or --members FILE"});
@@ -178,7 +181,7 @@ std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<M
       const log::Name name(each.where);
       if (const auto code = read_options(table_of(own), each.words, given)) return code;
     }
-    if (!gives(given, "--net"))
+    if (!gives(given, "--net") && own.net.solver.empty() && common.net.solver.empty())
       return refuse_members({ErrorKind::usage, each.where, "names no net", "--net lenet, say"});
     for (const auto* options : {kOfAll.data(), kOfNobody.data()})
       for (std::size_t i = 0; i < (options == kOfAll.data() ? kOfAll.size() : kOfNobody.size());

@@ -33,7 +33,7 @@ Result<TrainedNet> trained_member(const fs::path& folder, const EnsembleMember& 
   NetArguments& own = trained.arguments;
   static_cast<ReadOptions&>(own) = training.net;
   own.net = member.net;
-  own.solver = training.net.solver;
+  own.solver = member.solver.empty() ? training.net.solver : member.solver;
   if (const auto net = find_net(own); !net)
     return Error{
         ErrorKind::data, file,

@@ -131,5 +131,23 @@ TEST_F(CaffeImages, members_of_an_ensemble_learn_what_one_learns_alone) {
   EXPECT_TRUE(alone == get(at("ensemble") + "/n-1/net.weights"));
 }
 
+// Named by a path from where the ensemble was trained, and tested from elsewhere.
+TEST_F(CaffeImages, an_ensemble_knows_its_solver_and_the_net_of_it_anywhere) {
+  put_net("crop_size: 32");
+  const std::string alone = trained_on(files());
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  const Finished trained = omni_run({"ensemble", "--solver", "s.prototxt", "--data", files(),
+                                     "--deterministic", "--out", at("ensemble")});
+  std::filesystem::current_path(before);
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  EXPECT_TRUE(alone == get(at("ensemble") + "/s/net.weights"));
+  const auto member = nlohmann::json::parse(get(at("ensemble") + "/ensemble.json"))["members"][0];
+  EXPECT_EQ(member["net"], at("n.prototxt"));
+  EXPECT_EQ(member["solver"], at("s.prototxt"));
+  const Finished tested = run({"valid", "--ensemble", at("ensemble"), "--data", files(), "--json"});
+  EXPECT_EQ(nlohmann::json::parse(tested.output)["images"], kTest);
+}
+
 }  // namespace
 }  // namespace omni::test

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "codelets/elementwise/activation_functors.hpp"
 #include "layers/formats/caffe/caffe_layers.hpp"
 #include "tests/unit/caffe/read_nets.hpp"
 
