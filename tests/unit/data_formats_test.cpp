@@ -10,6 +10,7 @@
 
 #include "runtime/data/formats.hpp"
 #include "runtime/data/memory_dataset.hpp"
+#include "runtime/data/synthetic.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace omni {
