@@ -125,7 +125,7 @@ TEST_F(CaffeImages, smaller_images_are_refused_by_name) {
 
 TEST_F(CaffeImages, members_of_an_ensemble_learn_what_one_learns_alone) {
   put_net("crop_size: 32 scale: 0.0078125 mean_value: 127.5");
-  const std::string alone = trained_on(files());
+  const std::string alone = trained_on(memory());
   run({"ensemble", "--net", at("n.prototxt") + ":2", "--solver", at("s.prototxt"), "--data",
        files(), "--deterministic", "--out", at("ensemble")});
   EXPECT_TRUE(alone == get(at("ensemble") + "/n-1/net.weights"));

@@ -18,7 +18,7 @@ TEST_F(CaffeCases, texts_are_refused_with_line_and_column) {
       {good + "layer { type: 'Pooling' bottom: 's' top: 't' pooling_param { pool: MEAN } }\n",
        "n.prototxt:8:73: Unknown enumeration value of \"MEAN\" for field \"pool\""},
       {good + "name: 'a' name: 'b'\n", "specified multiple times"},
-      {good + "[foo.bar]: 3\n", "n.prototxt:8:2: Ignoring extension \"foo.bar\""},
+      {good + "[foo.bar]: 3\n", "n.prototxt:8:10: Ignoring extension \"foo.bar\""},
       {std::string("a\0b", 3), "n.prototxt:1: a NUL byte"},
       {"\x7F"
        "ELF",
