@@ -25,8 +25,8 @@ TEST(TrainingLength, is_that_of_the_epochs_or_of_max_batches) {
   EXPECT_EQ(planned_iterations(arguments, net, 95), 40u);
   arguments.epochs = 2;
   EXPECT_EQ(planned_iterations(arguments, net, 95), 19u);
-  arguments.net.named.max_batches = 7;
   TrainableNet shorter = net;
+  shorter.commanded = {"max_batches"};
   shorter.solver.max_batches = 7;
   EXPECT_EQ(planned_iterations(arguments, shorter, 95), 7u) << "--max-batches bounds --epochs";
 }
