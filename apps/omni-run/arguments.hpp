@@ -69,7 +69,7 @@ void describe(auto& add, NetArguments& net) {
   add.group("Net and solver");
   add("--net FILE", &net.net, "Net: a .cfg or .prototxt file, or the name of a shipped net");
   add("--solver FILE", &net.solver,
-      "Solver of a .prototxt net, also a .prototxt file; it names the net, unless --net does");
+      "Solver of a .prototxt net, also a .prototxt file; its net is taken, unless one is named");
   add("--strict", &net.strict,
       "Unknown keys in the net are errors; a training that does not learn ends with exit code 6");
   add("--slice IMAGES", &net.slice, {.check = range(0, 1 << 30)},

@@ -27,6 +27,7 @@ CaffeTransform transform_of(const CaffeLayer& layer) {
                       .mirror = holder_of(layer, "mirror").flag("mirror"),
                       .grey = transform.flag("force_gray"),
                       .colour = transform.flag("force_color"),
+                      .is_color = !layer.own.has_field("is_color") || layer.own.flag("is_color"),
                       .scale = holder_of(layer, "scale").real("scale"),
                       .place_of_means = transform.where("mean_value", 0)};
   for (int i = 0; i < transform.count("mean_value"); ++i)
@@ -178,6 +179,7 @@ void check_caffe_test_data(const CaffeLayer& layer) {
           fmt::format("{}", fmt::join(train.means, " ")));
   compare("force_gray", test.grey, train.grey);
   compare("force_color", test.colour, train.colour);
+  compare("is_color", test.is_color, train.is_color);
   if (test.mirror) refuse("mirror", "mirror: true in tests", "tests take images as they are");
 }
 

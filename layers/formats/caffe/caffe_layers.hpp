@@ -19,6 +19,7 @@ namespace omni {
 struct CaffeTransform {
   int crop = 0;  // 0: none
   bool mirror = false, grey = false, colour = false;
+  bool is_color = true;  // of ImageData
   float scale = 1;
   std::vector<float> means{};  // one, or one of each channel; none: 0
   std::string place_of_means{};

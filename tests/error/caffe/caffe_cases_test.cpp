@@ -257,6 +257,14 @@ TEST_F(CaffeCases, tests_see_images_as_training_does) {
     expect_refusal(train + data("TEST", each.text) + rest, kCaffeSolver, each.what);
     expect_refusal(data("TEST", each.text) + train + rest, kCaffeSolver, each.what);
   }
+  const auto files = [](const char* phase, const char* more) {
+    return fmt::format(
+        "layer {{ name: '{}' type: 'ImageData' top: 'data' top: 'label' include {{ phase: {} }}\n"
+        "transform_param {{ crop_size: 16 }}\n image_data_param {{ batch_size: 4\n{} }} }}\n",
+        phase, phase, more);
+  };
+  expect_refusal(files("TRAIN", "") + files("TEST", ">is_color: false") + rest, kCaffeSolver,
+                 "layer 'TEST': is_color: false in tests, true in training");
   expect_refusal(train + ">" + data("TEST", "") + rest, kCaffeSolver,
                  "layer 'TEST': crop_size: 0 in tests, 16 in training");
 }

@@ -23,6 +23,7 @@ std::vector<EnsembleMember> some_members() {
            .accuracy = 0.915},
           {.name = "größer",
            .net = "/nets of mine/a.cfg",
+           .solver = "/nets of mine/s.prototxt",
            .options = {},
            .state = MemberState::diverged,
            .iteration = 7}};
