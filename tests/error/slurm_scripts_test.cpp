@@ -25,9 +25,10 @@ std::string job_script(Words words) {
 struct Job {
   explicit Job(const std::string& script, const Words& variables = {}) {
     put(folder / "script", script);
+    // Steps that run at once do not mix their lines.
     put(folder / "srun",
-        "#!/bin/bash\nprintf '%s$\\n' \"--end\" \"$SLURM_JOB_END_TIME\" --pwd \"$PWD\" "
-        "\"$@\"\nexit \"${CODE:-0}\"\n");
+        "#!/bin/bash\n{ flock 9; printf '%s$\\n' \"--end\" \"$SLURM_JOB_END_TIME\" --pwd "
+        "\"$PWD\" \"$@\"; } 9>\"$0.lock\"\nexit \"${CODE:-0}\"\n");
     put(folder / "scontrol", "#!/bin/bash\necho \"scontrol $*\"\n");
     // As Slurm: the number of an array alone means all its tasks.
     put(folder / "squeue",
