@@ -62,7 +62,7 @@ Result<std::size_t> check_memory(Training& training, const MachineArguments& mac
       "memory: {:.0f} MiB planned, with {:.0f} for decoded images, {:.0f} for working buffers, "
       "{:.0f} for the program{}{}",
       in_mebibytes(planned), in_mebibytes(images), in_mebibytes(working), in_mebibytes(program),
-      taken > planned ? fmt::format("; the start took {:.0f}", in_mebibytes(taken)) : "",
+      taken > planned ? fmt::format("; the start took {:.0f} MiB", in_mebibytes(taken)) : "",
       gpus_compute() ? fmt::format("; {:.0f} on each GPU, with {:.0f} for working buffers",
                                    in_mebibytes(forecast.on_each_gpu().all()),
                                    in_mebibytes(forecast.on_each_gpu().working))
