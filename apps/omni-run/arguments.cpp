@@ -81,10 +81,11 @@ std::string strategy_option_help(const DeclaredOption& option) {
   };
   std::string users, usual;
   std::map<double, std::string> users_of;  // by usual value
-  for (const StrategyType& type : strategy_types() | std::views::reverse)
-    if (const OptionUse* const use = find_use(type, option.name)) {
-      add(users, type.name);
-      if (use->usual) add(users_of[*use->usual], type.name);
+  const std::vector<StrategyType>& types = strategy_types();
+  for (auto type = types.rbegin(); type != types.rend(); ++type)
+    if (const OptionUse* const use = find_use(*type, option.name)) {
+      add(users, type->name);
+      if (use->usual) add(users_of[*use->usual], type->name);
     }
   for (const auto& [value, names] : users_of)
     add(usual,

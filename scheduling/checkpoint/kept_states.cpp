@@ -43,12 +43,13 @@ void save_kept(Snapshot& snapshot, Net& net, const TrainingState& state) {
     std::vector<double> numbers;
     for (std::size_t number = 0; number < states.size(); ++number) {
       const TrainingState& at = states[number]->state();
+      const std::string prefix = prefix_of_kept(pilot, number);
       numbers.insert(numbers.end(),
                      {static_cast<double>(at.iteration), static_cast<double>(at.samples),
                       at.average_loss, at.average_accuracy.value_or(kNoAccuracy)});
       states[number]->visit_shared(
           net, [&](const std::string& name, const Param& param, const std::vector<float>& values) {
-            snapshot.arrays.push_back({prefix_of_kept(pilot, number) + name, param.shape, values});
+            snapshot.arrays.push_back({prefix + name, param.shape, values});
           });
     }
     if (!states.empty()) snapshot.fields.set(std::string(kKept) + pilot, listed(numbers));

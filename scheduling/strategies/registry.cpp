@@ -52,8 +52,8 @@ MakeStrategy make_strategy(const StrategyType& type, StrategyOptions options) {
 
 std::vector<const DeclaredOption*> strategy_options() {
   std::vector<const DeclaredOption*> all;
-  for (const StrategyType& type : types() | std::views::reverse)
-    for (const OptionUse& use : type.options)
+  for (auto type = types().rbegin(); type != types().rend(); ++type)
+    for (const OptionUse& use : type->options)
       if (std::ranges::find(all, use.option) == all.end()) all.push_back(use.option);
   return all;
 }

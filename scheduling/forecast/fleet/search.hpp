@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "scheduling/forecast/fleet/fleet.hpp"
@@ -26,13 +27,12 @@ class FleetState {
   }
 
   int streams(const FleetShares& shares) const {
-    std::vector<std::uint64_t> positions;
+    std::set<std::uint64_t> positions;
     for (const FleetShare& share : shares) {
       const FleetMember& member = fleet_.members[share.member];
-      positions.push_back(member.position + member.samples - left[share.member]);
+      positions.insert(member.position + member.samples - left[share.member]);
     }
-    std::ranges::sort(positions);
-    return static_cast<int>(std::ranges::unique(positions).begin() - positions.begin());
+    return static_cast<int>(positions.size());
   }
 
   // Trains until the first member ends. `rate`: of the slowest member.

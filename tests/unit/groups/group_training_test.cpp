@@ -217,7 +217,8 @@ TEST_F(GroupTraining, replicated_connected_layers_go_stale) {
 TEST_F(GroupTraining, groups_learn) {
   let_accumulations_commute();
   const auto run = train(4, Asynchrony::free, 300, FullyConnected::merged, Compensation::theory);
-  EXPECT_LT(run->reports.back().average_loss, 0.5 * run->reports.front().loss);
+  // Under the thread sanitizer gradients are older.
+  EXPECT_LT(run->reports.back().average_loss, 0.6 * run->reports.front().loss);
   EXPECT_NEAR(run->reports.back().momentum.explicit_part, 0.6, 1e-6);
 }
 
