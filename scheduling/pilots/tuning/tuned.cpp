@@ -224,17 +224,19 @@ Status Tuned::adopt(const Found& found, std::uint64_t searched) {
   if (found.fails) tuning_.failing_step = *found.fails;
   for (const Setting& failed : found.diverged)
     if (failed.momentum >= tuning_.momentum) tuning_.note_failed(failed.groups, step_of(failed));
-  if (found.end == TrialEnd::diverged || (found.end == TrialEnd::dead && !dead_at_start_)) {
-    trials_->discard_champion();
+  const bool adopts = found.setting == champion.setting;
+  const bool dies = found.end == TrialEnd::dead && !dead_at_start_;
+  if (dies || (adopts && found.end == TrialEnd::diverged)) {
+    if (adopts) trials_->discard_champion();
     tuning_.next_search = next_search(searched);
     const Error dead{ErrorKind::diverged, "",
-                     found.end == TrialEnd::dead ? "the outputs are the same for all samples"
-                                                 : "the best trial diverged when it went on",
+                     dies ? "the outputs are the same for all samples"
+                          : "the best trial diverged when it went on",
                      ""};
     OMNI_TRY(const bool restored, restore(dead));
     return restored ? Status() : Status(dead);
   }
-  if (found.setting != champion.setting) {
+  if (!adopts) {
     tuning_.changed = iteration();
     tuning_.next_search = next_search(searched);
     training_->say(
