@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 
 #include "apps/omni-run/training_arguments.hpp"
 #include "layers/formats/darknet/darknet.hpp"

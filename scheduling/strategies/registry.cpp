@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"

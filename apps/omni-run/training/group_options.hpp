@@ -30,8 +30,8 @@ Status check_planned(const TrainArguments& arguments);
 Status check_adam(const GroupArguments& groups, const StrategyType& strategy,
                   const SolverOptions& solver);
 
-// Returns the workers of each group and, with several ranks, the ranks of each group. In --group-
-// layout, the numbers of workers must be below `most`.
+// Returns the workers of each group and, with several ranks, the ranks of each group. The option
+// --group-layout may name the workers below `most`.
 Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels models,
                                  Workers workers, int most);
 

@@ -18,7 +18,8 @@
 namespace omni {
 namespace {
 
-// These limits are far beyond any published net, but a wrong file can cost little time or memory.
+// These limits are far beyond any published net. They bound what time and memory a wrong file
+// costs.
 constexpr std::size_t kMaxBytes = 1 << 20;
 constexpr std::size_t kMaxLineBytes = 4096;
 constexpr std::size_t kMaxLayers = 10'000;
