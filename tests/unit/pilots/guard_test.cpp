@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
+#include <optional>
 #include <string>
 
+#include "runtime/data/subset.hpp"
 #include "scheduling/checkpoint/training_checkpoint.hpp"
 #include "tests/support/deterministic_session.hpp"
 #include "tests/support/group_training.hpp"
@@ -75,16 +79,27 @@ TEST_F(Guarded, a_snapshot_that_is_worse_than_the_one_before_is_left) {
 // Its rate is so small that it learns nothing.
 class DyingLayer : public test::DeterministicSession {
  protected:
-  // After `iteration` the biases of a relu layer are so low that its outputs are 0.
-  static std::string warnings(std::uint64_t iteration) {
+  // After `iteration` the biases of a relu layer are so low that its outputs are 0. `uneven`: 18 of
+  // 20 samples are of the first class, and the net then guesses as many.
+  static std::string warnings(std::uint64_t iteration, bool uneven = false) {
     test::GroupTraining run(test::net(12, {8, 8, 1}, "learning_rate=1e-6\nmomentum=0.5\n") +
                                 test::connected(8, "relu") + test::connected(3) +
                                 test::layer("softmax"),
                             2, FullyConnected::replicated);
-    const auto kill = [&] {
-      Param& bias = *run.groups.net().layers()[0]->params()[0];
+    std::optional<Subset> few;
+    if (uneven) {
+      few.emplace(uneven_data());
+      run.feed = std::make_unique<DataFeed>(*few, run.feed->options());
+      EXPECT_TRUE(run.feed->allocate());
+    }
+    const auto set_biases = [&](std::size_t layer, const std::vector<float>& values) {
+      Param& bias = *run.groups.net().layers()[layer]->params()[0];
       EXPECT_NE(bias.name.find("bias"), std::string::npos);
-      test::set(*bias.master, std::vector<float>(8, -1000));
+      test::set(*bias.master, values);
+    };
+    const auto kill = [&] {
+      set_biases(0, std::vector<float>(8, -1000));
+      if (uneven) set_biases(1, {std::log(0.9f), std::log(0.05f), std::log(0.05f)});
       run.groups.refresh_replicas();
     };
     if (iteration == 0) kill();
@@ -102,6 +117,18 @@ class DyingLayer : public test::DeterministicSession {
     EXPECT_TRUE(trained) << trained.error().message();
     return warnings;
   }
+
+ private:
+  static Subset uneven_data() {
+    auto opened =
+        open_dataset({.source = "synthetic:60:3", .net_input = {8, 8, 1}, .classes = 3, .seed = 5});
+    const std::shared_ptr<Dataset> all = std::move(opened->train);
+    std::array<std::vector<std::size_t>, 3> of_class;
+    for (std::size_t i = 0; i < all->size(); ++i) of_class[all->label(i)].push_back(i);
+    std::vector<std::size_t> indices(18, of_class[0].front());
+    indices.insert(indices.end(), {of_class[1].front(), of_class[2].front()});
+    return {all, std::move(indices), "uneven", false};
+  }
 };
 
 TEST_F(DyingLayer, is_left_although_the_loss_does_not_rise) {
@@ -113,6 +140,11 @@ TEST_F(DyingLayer, is_left_although_the_loss_does_not_rise) {
 TEST_F(DyingLayer, that_was_dead_at_the_start_is_no_reason_to_go_back) {
   EXPECT_EQ(warnings(0), "");
   EXPECT_EQ(warnings(2 * kSnapshot), "") << "nothing died";
+}
+
+// Guessing costs 0.39 there, far below log(3).
+TEST_F(DyingLayer, is_left_where_guessing_costs_little) {
+  EXPECT_NE(warnings(kWindow, true).find("layer 0 [connected]"), std::string::npos);
 }
 
 // A window is 17 losses, and the rate so high that the training goes back several times.
