@@ -5,7 +5,9 @@
 //   total = explicit + implicit - explicit * implicit
 // A gradient moves the parameters by rate / (1 - explicit momentum) in all, whatever its age. This
 // is the step. So compensation lowers the explicit momentum and raises the rate: the total and the
-// step stay those that were tuned for one group.
+// step stay those that were tuned for one group. Merged parameters are compensated, too. Their
+// gradients are never stale, but depend on activations of parameters that are. With the tuned
+// momentum there, trainings diverged at half of the step and less (docs/results/groups.md).
 #pragma once
 
 #include <algorithm>
@@ -21,11 +23,10 @@ enum class Compensation {
 
 struct Momentum {
   double tuned = 0;          // total momentum for one group
-  double explicit_part = 0;  // momentum in the updates of replicated parameters
+  double explicit_part = 0;  // momentum in the updates
   double implicit_part = 0;  // momentum that asynchrony adds
   double total() const { return explicit_part + implicit_part - explicit_part * implicit_part; }
-  // Factor of the rate in the updates of replicated parameters, with which the step is the tuned
-  // one.
+  // Factor of the rate in the updates, with which the step is the tuned one.
   double rate_factor() const { return tuned < 1 ? (1 - explicit_part) / (1 - tuned) : 1; }
 };
 

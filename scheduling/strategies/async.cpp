@@ -31,11 +31,7 @@ ExchangeArgs Async::step(const GroupUpdate& update, std::size_t number) {
   ExchangeArgs args = Strategy::step(update, number);
   const int group = update.batch.group;
   const bool merged = groups_.net(group).is_merged(*params(group)[number]);
-  // Gradients of merged parameters are never stale, so nothing is compensated there.
-  if (merged)
-    args.momentum = static_cast<float>(momentum_.tuned);
-  else
-    args.learning_rate *= static_cast<float>(momentum_.rate_factor());
+  args.learning_rate *= static_cast<float>(momentum_.rate_factor());
   args.reports = merged               ? Staleness::merged
                  : watched_ == number ? Staleness::replicated
                                       : Staleness::unwatched;

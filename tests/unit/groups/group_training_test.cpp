@@ -40,14 +40,14 @@ class GroupTraining : public test::DeterministicSession {
     return param.name.find("connected") != std::string::npos;
   }
 
-  struct StaleUpdates {
+  struct Steps {
     float momentum, learning_rate;
   };
-  static constexpr StaleUpdates kTuned{0.9f, 0.05f};
-  // Serial training in which gradients are taken at parameters that are `age` updates old and
-  // updated as `stale` says; those that are merged are always the newest.
+  static constexpr Steps kTuned{0.9f, 0.05f};
+  // Serial training in which gradients are taken at parameters that are `age` updates old; those
+  // that are merged are always the newest.
   std::vector<std::vector<float>> serial(int age, std::uint64_t iterations, bool merged,
-                                         StaleUpdates stale = kTuned) {
+                                         Steps steps = kTuned) {
     const auto run = std::make_unique<Run>(kTrainedNet);
     Net& net = run->groups.net();
     const std::vector<Param*> params = net.params();
@@ -71,9 +71,8 @@ class GroupTraining : public test::DeterministicSession {
       for (std::size_t i = 0; i < params.size(); ++i) {
         if (!params[i]->trainable) continue;
         test::set(*params[i]->master, history[newest][i]);
-        const StaleUpdates update = merged && is_connected(*params[i]) ? kTuned : stale;
-        const Exchange exchange{{.learning_rate = update.learning_rate,
-                                 .momentum = update.momentum,
+        const Exchange exchange{{.learning_rate = steps.learning_rate,
+                                 .momentum = steps.momentum,
                                  .decay = 0.01f * params[i]->decay,
                                  .gradient_scale = 1.0f / kBatch},
                                 {*params[i]->master, *params[i]->diff, *params[i]->velocity}};
@@ -117,16 +116,18 @@ TEST_F(GroupTraining, reproducible_groups_are_training_with_gradients_of_that_ag
   EXPECT_NE(serial(1, 20, true), serial(1, 20, false));
 }
 
-TEST_F(GroupTraining, compensation_changes_momentum_and_rate_of_what_is_stale_alone) {
+// Also of merged parameters, which are never stale: momentum there, over activations of stale
+// parameters, would allow smaller steps only.
+TEST_F(GroupTraining, compensation_changes_momentum_and_rate_of_all_parameters) {
   const auto run =
       train(3, Asynchrony::reproducible, 20, FullyConnected::merged, Compensation::theory);
   const double tuned = static_cast<double>(0.9f);
   const Momentum momentum = compensate(tuned, implicit_of_groups(3));
-  const StaleUpdates stale{static_cast<float>(momentum.explicit_part),
-                           0.05f * static_cast<float>(momentum.rate_factor())};
-  EXPECT_NEAR(stale.momentum, 0.7f, 1e-6f);
-  EXPECT_NEAR(stale.learning_rate, 0.15f, 1e-6f);
-  EXPECT_EQ(run->masters(), serial(2, 20, true, stale));
+  const Steps steps{static_cast<float>(momentum.explicit_part),
+                    0.05f * static_cast<float>(momentum.rate_factor())};
+  EXPECT_NEAR(steps.momentum, 0.7f, 1e-6f);
+  EXPECT_NEAR(steps.learning_rate, 0.15f, 1e-6f);
+  EXPECT_EQ(run->masters(), serial(2, 20, true, steps));
 }
 
 // Groups pool on their own, but nothing that they read there learns.
