@@ -88,8 +88,8 @@ void describe(auto& add, GroupArguments& groups) {
   add("--guard on|off", choice(groups.guard, {{"on", true}, {"off", false}}),
       {.excludes = {{"--auto", "--auto searches the learning rate by itself", one}}},
       "Learning rate of several asynchronous groups. on (default): start with a share of the given "
-      "rate and double it while the loss falls; when the loss rises, restore earlier parameters "
-      "and halve the rate. off: the given rate");
+      "rate and raise it while the loss falls; when the loss rises, restore earlier parameters "
+      "and lower the rate. off: the given rate");
   add("--group-layout WORKERS", &groups.layout,
       {.check = not_empty,
        .excludes = {{"--auto", "with --auto the number of groups varies",

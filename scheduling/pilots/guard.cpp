@@ -12,32 +12,33 @@
 #include "scheduling/pilots/health/inspection.hpp"
 #include "scheduling/pilots/registry.hpp"
 #include "scheduling/pilots/saved_numbers.hpp"
+#include "scheduling/training/rate_policy.hpp"
 
 namespace omni {
 namespace {
 
 constexpr int kKept = 2, kSnapshots = kKept + 1;
-// The first of the saved numbers. Checkpoints with kBefore lack the last number. In older ones the
-// first is the share, at most 1.
-constexpr double kLayout = 3, kBefore = 2;
+// The first of the saved numbers. Those of before kFailures lack the failures of RateShare, those
+// of before kDeadLayers also the last number. In older ones the first is the share, at most 1.
+constexpr double kFailures = 4, kDeadLayers = 3, kBefore = 2;
 // A window of losses, which are judged together, covers at least so many samples and losses.
 constexpr std::uint64_t kSamples = 1024, kLosses = 16;
 // From one snapshot to the next there are so many windows, or 1 / kPart of the iterations done.
 constexpr std::uint64_t kWindows = 2, kPart = 8;
-constexpr std::uint64_t kTrial = 4;  // stretches that must be left when the share is doubled
+constexpr std::uint64_t kTrial = 4;  // stretches that must be left when the share grows
 // The step times the curvature at which one group usually trains. Four nets at their best rates of
 // a grid with momentum 0.9 had 1 to 2.
 constexpr double kUsualStep = 2;
+// A share that has grown fails if losses are higher than before by so many standard errors.
+constexpr double kErrors = 2;
 constexpr std::uint64_t kProbes = 16;  // mini-batches that measure the loss of the result
-// The guard gives a training up when its share of the learning rate is smaller.
-constexpr double kSmallestShare = 1e-4;
 
 std::size_t window_of(const ComputeGroups& groups) {
   const std::uint64_t batch = groups.net().options().batch;
   return std::max({kLosses, kSamples / batch, static_cast<std::uint64_t>(groups.count())});
 }
 
-// Nothing: no layer is dead, or there are several ranks, of which none sees all samples.
+// None: no layer is dead, or there are several ranks, of which none sees all samples.
 Result<std::optional<Finding>> dead_layer(Trainer& training) {
   if (ranks::several()) return std::optional<Finding>();
   return find_dead_layer(training);
@@ -76,7 +77,7 @@ Status Guard::watch(Trainer& training, std::span<const double> saved) {
   // Without a finite loss of guessing nothing would be a loss that has risen.
   const double chance = loss_at_chance(groups.net(), training.feed().dataset());
   watch_.emplace(window_, std::isfinite(chance) ? chance : std::log(groups.net().classes()));
-  share_ = first_share(groups.count());
+  share_ = RateShare(first_share(groups.count()));
   if (!saved.empty() && saved.front() >= kBefore) return go_on(training, saved);
   if (!saved.empty()) OMNI_CHECK(go_on_from_older(saved));
   OMNI_TRY(const std::optional<Finding> dead, dead_layer(training));
@@ -92,9 +93,7 @@ Status Guard::go_on(const Trainer& training, std::span<const double> saved) {
   if (kept == training.state().kept.end() || kept->second.size() != kKept)
     return SavedNumbers::impossible(name());
   SavedNumbers read(saved.subspan(1));
-  share_ = read.between(0, 1);
-  patience_ = std::max<std::uint64_t>(read.count(), 1);
-  wait_ = read.count();
+  share_ = RateShare(read, saved.front() >= kFailures);
   next_ = read.count();
   returned_ = read.between(0, 1) != 0;
   const LossWatch fresh = *watch_;
@@ -105,15 +104,15 @@ Status Guard::go_on(const Trainer& training, std::span<const double> saved) {
     good->watch.restore(read.watch());
     good->level = read.mean();
   }
-  if (saved.front() != kBefore) dead_at_start_ = read.between(0, 1) != 0;
+  if (saved.front() >= kDeadLayers) dead_at_start_ = read.between(0, 1) != 0;
+  if (saved.front() >= kFailures)
+    for (LossMean* each : {&stretch_, &before_}) *each = read.mean().value_or(LossMean{});
   return read.status(name());
 }
 
 Status Guard::go_on_from_older(std::span<const double> saved) {
   SavedNumbers read(saved);
-  share_ = read.between(0, 1);
-  patience_ = read.count();
-  wait_ = read.count();
+  share_ = RateShare(read, false);
   next_ = read.count();
   watch_->restore(read.losses());
   return read.status(name());
@@ -121,18 +120,17 @@ Status Guard::go_on_from_older(std::span<const double> saved) {
 
 std::vector<double> Guard::numbers() const {
   if (!watch_) return {};
-  std::vector<double> all{kLayout,
-                          share_,
-                          static_cast<double>(patience_),
-                          static_cast<double>(wait_),
-                          static_cast<double>(next_),
-                          returned_ ? 1.0 : 0.0};
+  std::vector<double> all{kFailures};
+  for (const double each : share_.saved()) all.push_back(each);
+  all.insert(all.end(), {static_cast<double>(next_), returned_ ? 1.0 : 0.0});
   append(all, watch_->state());
   for (const GoodState* good : {&*sure_, &*latest_}) {
     append(all, good->watch.state());
     append(all, good->level);
   }
   all.push_back(dead_at_start_ ? 1 : 0);
+  append(all, stretch_);
+  append(all, before_);
   return all;
 }
 
@@ -152,6 +150,7 @@ Status Guard::keep(Trainer& training) {
   watch_->expect_falling();
   auto snapshot = std::make_shared<TrainingSnapshot>();
   snapshot->take(groups, training.state(), false);
+  before_ = std::exchange(stretch_, {});
   latest_ = {std::move(snapshot), *watch_};
   returned_ = false;
   return {};
@@ -160,6 +159,7 @@ Status Guard::keep(Trainer& training) {
 Advice Guard::judge(const StepReport& at) {
   if (!watch_) return Advice::go_on;
   watch_->note(at.loss);
+  stretch_.add(at.loss);
   const bool known = latest_->level.has_value();
   if (!known) latest_->level = watch_->first();
   return watch_->lost() || (!known && is_worse()) ? Advice::go_back : Advice::go_on;
@@ -169,47 +169,53 @@ Status Guard::rested(Trainer& training) {
   const std::uint64_t iteration = training.state().iteration;
   if (!watch_) return begin(training, {});
   if (iteration < next_) return {};
-  if (watch_->near_chance() && !dead_at_start_) {
-    OMNI_TRY(const std::optional<Finding> dead, dead_layer(training));
-    if (dead) {
-      OMNI_TRY(const bool restored,
-               go_back(training, {ErrorKind::diverged, dead->where, dead->what, ""}));
-      if (restored) return {};
-    }
+  OMNI_TRY(const std::optional<Error> why, why_bad(training));
+  if (why) {
+    OMNI_TRY(const bool restored, go_back(training, *why));
+    if (restored) return {};
   }
   if (watch_->good()) {
     sure_ = std::exchange(latest_, {});
-    OMNI_CHECK(keep(training));
-    // The share is not doubled near the end, as later losses would not show the effect in time.
+    // The share does not grow near the end, as later losses would not show the effect in time.
     const std::uint64_t end = training.options().iterations;
-    const bool lasts = end == 0 || iteration + kTrial * stretch(iteration) < end;
-    if (wait_ > 0) --wait_;
-    if (share_ < 1 && wait_ == 0 && lasts) {
-      share_ = std::min(1.0, 2 * share_);
-      wait_ = patience_;
-    }
-  } else if (share_ > kSmallestShare) {
-    halve();
+    share_.held(iteration, rate_of(training), is_higher(kErrors),
+                end == 0 || iteration + kTrial * stretch(iteration) < end);
+    OMNI_CHECK(keep(training));
+  } else if (!share_.is_smallest()) {
+    share_.failed(iteration, rate_of(training));
   }
   rest_later(iteration);
   return {};
 }
 
-// After halving, the guard waits twice as long as before until it doubles the share.
-void Guard::halve() {
-  share_ /= 2;
-  patience_ *= 2;
-  wait_ = patience_;
+// None: the parameters are as good as those of the last snapshot, as far as losses show.
+Result<std::optional<Error>> Guard::why_bad(Trainer& training) const {
+  if (before_.count > 0 && watch_->surely_above(stretch_, before_))
+    return std::optional(Error{ErrorKind::diverged, "",
+                               fmt::format("the loss rises, from {:.4g} to {:.4g} in iteration {}",
+                                           before_.mean, stretch_.mean, training.state().iteration),
+                               ""});
+  if (!watch_->near_chance() || dead_at_start_) return std::optional<Error>();
+  OMNI_TRY(const std::optional<Finding> dead, dead_layer(training));
+  if (!dead) return std::optional<Error>();
+  return std::optional(Error{ErrorKind::diverged, dead->where, dead->what, ""});
+}
+
+double Guard::rate_of(const Trainer& training) {
+  const TrainingState& state = training.state();
+  return learning_rate(training.solver(), state.seed, state.iteration);
 }
 
 Result<bool> Guard::go_back(Trainer& training, const Error& why) {
-  if (!watch_ || share_ < kSmallestShare) return false;
+  if (!watch_ || share_.is_smallest()) return false;
   if (returned_ || !latest_->level || is_worse()) {
     // The level of sure_ was measured at a higher rate, so it is not compared with latest_ any
     // more.
     sure_->level.reset();
     latest_ = sure_;
+    before_ = {};
   }
+  stretch_ = {};
   returned_ = true;
   latest_->snapshot->restore(training.groups());
   latest_->level.reset();
@@ -219,11 +225,11 @@ Result<bool> Guard::go_back(Trainer& training, const Error& why) {
   TrainingState& state = training.state();
   state.average_loss = at.average_loss;
   state.average_accuracy = at.average_accuracy;
-  halve();
+  share_.failed(state.iteration, rate_of(training));
   training.warn(
       fmt::format("{}: back to the parameters of iteration {}, with {:.2g} of the "
                   "learning rate",
-                  why.what, at.iteration, share_));
+                  why.what, at.iteration, share_.value()));
   rest_later(state.iteration);
   return true;
 }

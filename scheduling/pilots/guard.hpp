@@ -2,8 +2,8 @@
 // step, rate / (1 - momentum), must be below stable_step() over the curvature
 // (groups/momentum.hpp). Without staleness and with momentum 0.9 the bound is 38 over the
 // curvature. So a rate that suits one group can be far too large for several, and the curvature is
-// not known in advance. The training begins with a share of the rate, which doubles unless the loss
-// rises. When the loss rises, Guard restores the last good parameters and halves the share. It does
+// not known in advance. The training begins with a share of the rate, which grows unless the loss
+// rises. When the loss rises, Guard restores the last good parameters and lowers the share. It does
 // the same when, near the loss of guessing, the outputs of a layer are the same for all samples.
 #pragma once
 
@@ -13,6 +13,7 @@
 
 #include "scheduling/checkpoint/training_snapshot.hpp"
 #include "scheduling/pilots/loss_watch.hpp"
+#include "scheduling/pilots/rate_share.hpp"
 #include "scheduling/training/trainer.hpp"
 
 namespace omni {
@@ -23,7 +24,7 @@ class Guard : public Pilot {
   std::string_view name() const override { return "guard"; }
   std::size_t bytes(ComputeGroups& groups) const override;
   std::size_t kept_bytes(ComputeGroups& groups) const override;
-  Steering steering() const override { return {.share = share_}; }
+  Steering steering() const override { return {.share = share_.value()}; }
   std::uint64_t next_rest() const override { return watch_ ? next_ : UINT64_MAX; }
   Advice judge(const StepReport& at) override;
   Status begin(Trainer& training, std::span<const double> saved) override;
@@ -58,19 +59,26 @@ class Guard : public Pilot {
   Status go_on_from_older(std::span<const double> saved);
   Status keep(Trainer& training);
   void rest_later(std::uint64_t iteration) { next_ = iteration + stretch(iteration); }
+  // The losses since the last snapshot exceed those of the stretch before by so many errors.
+  bool is_higher(double errors) const {
+    return before_.count > 0 &&
+           stretch_.mean - before_.mean > errors * std::hypot(stretch_.error(), before_.error());
+  }
   bool is_worse() const {  // latest_ is surely worse than sure_
     return latest_->level && sure_->level && watch_->surely_above(*latest_->level, *sure_->level);
   }
+  Result<std::optional<Error>> why_bad(Trainer& training) const;
   Result<LossMean> level_now(Trainer& training) const;
-  void halve();
   std::uint64_t stretch(std::uint64_t iteration) const;  // iterations to the next snapshot
 
-  double share_ = 1;  // factor of the learning rate
-  // Numbers of good snapshots: between two doublings of the share, and still left until the next.
-  std::uint64_t patience_ = 1, wait_ = 1;
+  static double rate_of(const Trainer& training);  // by the solver's policy
+
+  RateShare share_;
   std::uint64_t next_ = 0;  // iteration of the next snapshot
   std::size_t window_ = 0;
-  std::optional<LossWatch> watch_{};            // none: there was only one group so far
+  std::optional<LossWatch> watch_{};  // none: there was only one group so far
+  LossMean stretch_{},
+      before_{};  // losses since the last snapshot, and up to it from the one before
   std::optional<GoodState> sure_{}, latest_{};  // none: as for watch_; sure_ is the older one
   bool returned_ = false;                       // latest_ was restored since it was taken
   bool dead_at_start_ = false;  // a layer's outputs were the same for all samples from the start on

@@ -194,7 +194,7 @@ void warn_about_groups(const ComputeGroups& groups, const GroupArguments& argume
     warn_about_momentum(groups, arguments, static_cast<double>(solver.momentum));
   if (is_guarded(strategy, arguments))
     log::info(
-        "guard: starts with {:.2g} of the learning rate, doubles it up to the given one, halves it "
+        "guard: starts with {:.2g} of the learning rate, raises it up to the given one, lowers it "
         "when the loss rises (--guard off: always the given one)",
         Guard::first_share(groups.count()));
   if (uses(strategy, "--fc") && !groups.has_replicated_phase())

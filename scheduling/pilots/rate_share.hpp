@@ -1,0 +1,46 @@
+// RateShare is the share of the learning rate with which several groups train. It grows towards 1
+// while the loss falls. After a failure it halves, approaches the rate that failed by a smaller
+// step, and does not try it again until the training is much longer. Rates are compared, not
+// shares, since the learning rate may follow a policy.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "scheduling/pilots/saved_numbers.hpp"
+
+namespace omni {
+
+class RateShare {
+ public:
+  explicit RateShare(double share = 1) : share_(share) {}
+  // Reads what saved() returned. In checkpoints of older versions `with_failure` is false.
+  RateShare(SavedNumbers& read, bool with_failure);
+  std::vector<double> saved() const;
+
+  double value() const { return share_; }
+  // The training gives up when its share of the learning rate is smaller.
+  bool is_smallest() const { return share_ < kSmallest; }
+
+  // The training was good up to this iteration, whose learning rate is `rate`. A share that has
+  // just grown fails if the loss is `higher` than before. `may_grow`: enough iterations are left to
+  // see the effect of a larger share.
+  void held(std::uint64_t iteration, double rate, bool higher, bool may_grow);
+  // The training was bad with this share.
+  void failed(std::uint64_t iteration, double rate);
+
+ private:
+  static constexpr double kSmallest = 1e-4;
+
+  double share_;
+  // Numbers of calls of held(): between two growths, and still left until the next.
+  std::uint64_t patience_ = 1, wait_ = 1;
+  // Rates times shares. proven_: the last one before the share grew; 0: the share shrank since.
+  // failed_: the last one that failed, in iteration failed_at_; 0: none.
+  double proven_ = 0, failed_ = 0;
+  std::uint64_t failed_at_ = 0;
+  bool grown_ = false;  // the last call let the share grow
+};
+
+}  // namespace omni
