@@ -78,6 +78,16 @@ TEST_F(Guarded, a_snapshot_that_is_worse_than_the_one_before_is_left) {
       << said;
 }
 
+// By all losses since the snapshot, of which the first window is good and the others are not high
+// enough to be lost.
+TEST_F(Guarded, a_stretch_that_is_worse_than_the_one_before_is_left) {
+  testing::internal::CaptureStderr();
+  (void)train(520, 2 * kSnapshot + kWindow, 0.3f);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("in iteration 510: back to the parameters of iteration 340"), said.npos)
+      << said;
+}
+
 // Its rate is so small that it learns nothing.
 class DyingLayer : public test::DeterministicSession {
  protected:
