@@ -64,6 +64,7 @@ void fit_to_workers(MachineArguments& machine, NetArguments& net, int gpus);
 Status settle_workers(MachineArguments& machine, NetArguments* net);
 Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
+void say_peak_memory();  // of this process
 
 // The file of --net, or the one that --solver names.
 Result<std::filesystem::path> find_net(const NetArguments& arguments);

@@ -102,7 +102,7 @@ struct Contestant {
   std::vector<float> losses;
 };
 
-// A loser takes the weights of the winner, and multiplies its own learning rate.
+// A loser takes the weights and the learning rate of the winner, and multiplies that rate.
 struct Takeover {
   int winner = 0, loser = 0;
   double rate_factor = 1;

@@ -74,16 +74,16 @@ class Ensemble {
       log::info("no member is in this part");
       return {};
     }
-    if (!arguments_.stop.empty() || !arguments_.sweep.empty()) {
+    if (!arguments_.stop.empty() || !arguments_.sweep.empty() || arguments_.exploit) {
       std::vector<std::string> names;
       for (const Member& each : members_) names.push_back(each.name);
       judge_.emplace(std::move(names));
     }
     OMNI_CHECK(settle());
-    OMNI_TRY(const Session session, start_session(members_.front().arguments.machine));
+    OMNI_TRY(session_, start_session(members_.front().arguments.machine));
     const bool shares = arguments_.share == "all";
-    SharedTrainings shared(session, shares ? std::size_t(arguments_.window) << 20 : 0);
-    OMNI_CHECK(prepare(shared));
+    shared_.emplace(*session_, shares ? std::size_t(arguments_.window) << 20 : 0);
+    OMNI_CHECK(prepare());
     if (members_.front().arguments.dry_run) return {};
     if (judge_) OMNI_CHECK(start_judge());
     for (TrainCommand& each : trainings_) OMNI_CHECK(each.join_stream());
@@ -94,10 +94,12 @@ class Ensemble {
       for (std::size_t i = 0; i < members_.size(); ++i)
         threads.emplace_back([this, i] { train(i); });
     }
-    shared.progress.finish();
-    for (const SharedStream& stream : shared.streams())
-      log::info("shared samples: {} prepared, {:.0f} MiB for the window", stream.prepared(),
+    shared_->progress.finish();
+    for (const SharedStream& stream : shared_->streams())
+      log::info("shared {}samples: {} prepared, {:.0f} MiB for the window",
+                stream.samples().options().training ? "" : "test ", stream.prepared(),
                 static_cast<double>(stream.bytes()) / 0x1p20);
+    say_peak_memory();
     OMNI_CHECK(write());
     print();
     return outcome();
@@ -128,10 +130,20 @@ class Ensemble {
   // Leaves out the members of other processes.
   Status take_part() {
     OMNI_TRY(const MembersPart part, read_part(arguments_.part));
-    if (part.count > 1 && !arguments_.stop.empty())
-      return Error{ErrorKind::usage, "--stop " + arguments_.stop,
+    const char* const compares = !arguments_.stop.empty() ? "--stop"
+                                 : arguments_.exploit     ? "--exploit"
+                                                          : nullptr;
+    if (part.count > 1 && compares != nullptr)
+      return Error{ErrorKind::usage, compares,
                    "members of several processes cannot be compared while they train",
-                   "leave out --stop, or train all members in one process"};
+                   fmt::format("leave out {}, or train all members in one process", compares)};
+    if (arguments_.exploit && !arguments_.stop.empty())
+      return Error{ErrorKind::usage, "--exploit", "losers either end or go on from the winners",
+                   "leave out --stop or --exploit"};
+    for (const Member& each : members_)
+      if (arguments_.exploit && each.arguments.groups.automatic)
+        return Error{ErrorKind::usage, "--exploit", "--auto chooses the learning rate by itself",
+                     "leave out --auto or --exploit"};
     std::vector<Member> own;
     for (std::size_t i = 0; i < members_.size(); ++i) {
       are_own_.push_back(i % part.count == part.first);
@@ -157,7 +169,7 @@ class Ensemble {
     return {};
   }
 
-  Status prepare(SharedTrainings& shared) {
+  Status prepare() {
     for (Member& each : members_) {
       std::error_code failure;
       const fs::path folder = each.arguments.out;
@@ -173,7 +185,7 @@ class Ensemble {
           return judge_->pilot(member);
         };
       Status prepared =
-          trainings_.emplace_back(each.arguments, &shared, each.name, std::move(pilot)).prepare();
+          trainings_.emplace_back(each.arguments, &*shared_, each.name, std::move(pilot)).prepare();
       if (!prepared) {
         prepared.error().where = each.name + ": " + prepared.error().where;
         return prepared;
@@ -190,15 +202,26 @@ class Ensemble {
       if (softmax == nullptr || softmax->groups != 1)
         return Error{ErrorKind::usage, members_[i].name, "the outputs are no probabilities",
                      "a sweep compares nets that end with a softmax layer of one group"};
-      if (!trainings_[i].has_test())
+      if (trainings_[i].test() == nullptr)
         return Error{ErrorKind::usage, members_[i].name, "there is no test set",
                      "a sweep compares members on test images: --hold-out 0.1, say"};
       length = std::max(length, trainings_[i].planned());
+      OMNI_CHECK(judge_->open(static_cast<int>(i), *trainings_[i].test(),
+                              trainings_[i].is_finished(), shared_->window()));
+    }
+    const TrainArguments& first = members_.front().arguments;
+    const bool resumes = first.resume == "auto";
+    if (arguments_.exploit) {
+      std::vector<std::string> kinds;
+      for (const TrainCommand& each : trainings_)
+        kinds.push_back(layers_hash(each.spec()) + (each.spec().solver.adam ? " adam" : ""));
+      return judge_->exploit_by(
+          {.every = *arguments_.exploit, .seed = first.data.data_seed.value_or(first.data.seed)},
+          folder(), kinds, resumes);
     }
     if (arguments_.stop.empty()) return {};
     OMNI_TRY(const RungOptions options, rung_options(arguments_.stop, length));
-    return judge_->stop_by(options, folder() / "rungs.json",
-                           members_.front().arguments.resume == "auto");
+    return judge_->stop_by(options, folder() / "rungs.json", resumes);
   }
 
   void train(std::size_t i) {
@@ -206,6 +229,8 @@ class Ensemble {
     OwnTasks tasks;
     const OwnTasksScope counted(tasks);
     ended_[i] = trainings_[i].train();
+    const bool goes_on_later = !ended_[i] && ended_[i].error().kind == ErrorKind::interrupted;
+    if (judge_ && !goes_on_later) judge_->leave(static_cast<int>(i));
     if (ended_[i] || ended_[i].error().kind == ErrorKind::interrupted) return;
     log::warn("ends here: {}", ended_[i].error().message());
     if (members_[i].arguments.net.strict) request_stop();
@@ -303,6 +328,8 @@ class Ensemble {
   std::vector<EnsembleMember> records_;
   std::vector<EnsembleMember> all_;  // also the members of other processes
   std::vector<bool> are_own_;        // by all_
+  std::optional<Session> session_;   // none: it has not begun
+  std::optional<SharedTrainings> shared_;
   std::optional<SweepJudge> judge_;  // none: no member is compared
   std::deque<TrainCommand> trainings_;
 };

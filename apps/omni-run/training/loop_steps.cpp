@@ -13,7 +13,6 @@
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
-#include "runtime/memory/memory_limits.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/signals.hpp"
@@ -188,7 +187,7 @@ Status TrainCommand::train() {
   share_damaged(trainer.state().iteration);
   OMNI_CHECK(task_status());
   count_damaged();
-  log::info("memory: {:.0f} MiB at most", static_cast<double>(peak_resident_memory()) / 0x1p20);
+  if (shared_ == nullptr) say_peak_memory();
   if (const auto seconds = trainer.simulated_seconds())
     log::info("virtual clock: {}", simulated(*seconds));
   if (shared_ != nullptr) return {};  // all trainings have one table

@@ -34,8 +34,8 @@ class TrainCommand {
                         const std::string& name = "",
                         std::function<std::unique_ptr<Pilot>()> make_pilot = {});
   Status run();
-  // The two halves of run(): all before the first mini-batch; all from there on. Trainings that
-  // share samples join the stream in between, when all are prepared.
+  // The two halves of run(): all before the first mini-batch; all from there on. In between, when
+  // all are prepared, trainings that share samples check the test images and join the stream.
   Status prepare();
   Status join_stream();
   Status train();
@@ -44,7 +44,12 @@ class TrainCommand {
   // What the training has done.
   const std::optional<EvaluationReport>& last_evaluation() const { return last_; }
   const TrainableNet& spec() const { return spec_; }
-  bool has_test() const { return data_->test != nullptr; }
+  // Its test set; null: there is none.
+  DataFeed* test() { return training_ ? training_->test() : nullptr; }
+  // Nothing is left to train.
+  bool is_finished() const {
+    return iterations_ != 0 && start_.samples >= iterations_ * groups().net().options().batch;
+  }
   std::uint64_t planned() const { return iterations_; }  // 0: no end
   bool was_run() const { return trained_; }
   const TrainingState& state() const { return trained_ ? training_->trainer().state() : start_; }
@@ -101,9 +106,6 @@ class TrainCommand {
   ComputeGroups& groups() { return training_ ? training_->groups() : *groups_; }
   const ComputeGroups& groups() const { return training_ ? training_->groups() : *groups_; }
   Net& net() { return groups().net(); }
-  bool is_finished() const {
-    return iterations_ != 0 && start_.samples >= iterations_ * groups().net().options().batch;
-  }
 
   TrainArguments arguments_;
   SharedTrainings* shared_;

@@ -18,8 +18,10 @@ struct SharedStream::Window {
   std::vector<const Tensor*> tensors;  // of block b: b modulo their number
   std::vector<std::uint64_t> held;     // by tensor: its block
   std::vector<Reader*> readers;
+  bool keeps = false;  // SharedStream::keeps()
 
   std::uint64_t first_block() const {
+    if (keeps) return 0;
     return (*std::ranges::min_element(readers, {}, &Reader::block_))->block_;
   }
   bool has_room_for(std::uint64_t block) const { return block < first_block() + tensors.size(); }
@@ -30,10 +32,17 @@ SharedStream::SharedStream(const Dataset& dataset, SampleOptions options, std::s
 
 SharedStream::~SharedStream() = default;
 
+bool SharedStream::fits(const Dataset& dataset, const SampleOptions& options, std::size_t bytes) {
+  const SampleReader samples(dataset, options);
+  return dataset.size() <= bytes / (samples.values_per_sample() * bytes_of(samples.type_apart()));
+}
+
 std::uint64_t SharedStream::blocks() const {
   const std::size_t block = samples_per_block_ * samples_.values_per_sample() * bytes_of(type_);
   constexpr std::uint64_t kBatches = 6;  // of the largest mini-batches, some of which are under way
   constexpr std::uint64_t kMost = 1024;  // StarPU takes about 12 KiB for each
+  // The last mini-batch of a pass may go beyond the end of the test set.
+  if (keeps()) return (samples_.dataset().size() + most_batch_) / samples_per_block_ + 1;
   return std::max({std::min(wanted_bytes_ / block, kMost),
                    kBatches * most_batch_ / samples_per_block_ + 1,
                    std::uint64_t{UnpackArgs::kMostParts} + 1});
@@ -60,7 +69,7 @@ void SharedStream::remove(Reader& reader) {
   Window* const window = std::exchange(reader.window_, nullptr);
   if (window == nullptr) return;
   std::erase(window->readers, &reader);
-  if (window->readers.empty())
+  if (window->readers.empty() && !keeps())
     std::erase_if(windows_, [&](const auto& each) { return each.get() == window; });
   moved_.notify_all();
 }
@@ -68,6 +77,7 @@ void SharedStream::remove(Reader& reader) {
 // Puts a reader into a window where it may read this block.
 Status SharedStream::place(Reader& reader, std::uint64_t block) {
   Window* const own = reader.window_;
+  if (keeps() && own != nullptr) return {};
   const bool moves_on = own != nullptr && block >= reader.block_;
   const bool is_alone = own != nullptr && own->readers.size() == 1;
   Window* const other = moves_on && !is_alone ? nullptr : window_with(block, own);
@@ -77,9 +87,10 @@ Status SharedStream::place(Reader& reader, std::uint64_t block) {
   }
   remove(reader);
   reader.block_ = block;
-  reader.window_ = other;
-  if (other == nullptr) {
+  reader.window_ = keeps() && !windows_.empty() ? windows_.front().get() : other;
+  if (reader.window_ == nullptr) {
     auto window = std::make_unique<Window>();
+    window->keeps = keeps();
     window->held.assign(blocks(), std::numeric_limits<std::uint64_t>::max());
     for (std::uint64_t i = 0; i < blocks(); ++i)
       window->tensors.push_back(&window->pool.declare(
@@ -97,8 +108,9 @@ SharedStream::Reader::Reader(SharedStream& stream, int slice, int batch) : strea
   // A slice that begins within a block has one part more.
   constexpr int kMostParts = UnpackArgs::kMostParts - 1;
   const int usual = std::min(samples_per_task(stream.samples_), stream.most_batch_);
+  const int kept = stream.keeps() ? static_cast<int>(stream.samples_.dataset().size() / 1000) : 0;
   stream.samples_per_block_ =
-      std::max({stream.samples_per_block_, usual, (slice + kMostParts - 1) / kMostParts});
+      std::max({stream.samples_per_block_, usual, kept, (slice + kMostParts - 1) / kMostParts});
 }
 
 Status SharedStream::Reader::join(std::uint64_t first_sample) {

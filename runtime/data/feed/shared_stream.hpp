@@ -1,5 +1,5 @@
-// A SharedStream prepares the training samples of a data set once for several trainings in this
-// process, which read the samples in one order, each in mini-batches of its own size.
+// A SharedStream prepares the samples of a data set once for several trainings in this process,
+// which read the samples in one order, each in mini-batches of its own size.
 #pragma once
 
 #include <condition_variable>
@@ -17,14 +17,18 @@ namespace omni {
 
 // Samples are prepared in blocks. A window holds consecutive blocks, from the first that one of its
 // readers still needs. A reader that would leave the window behind waits for the slowest one. A
-// reader whose samples are in no window gets a window of its own, and prepares them again.
+// reader whose samples are in no window gets a window of its own, and prepares them again. Test
+// samples have one window, which holds all of them, so nobody waits, and each is prepared once.
 class SharedStream {
   struct Window;
 
  public:
-  // `bytes`: of a window. It is larger where the readers' mini-batches ask for that.
+  // `bytes`: of a window. It is larger where the readers' mini-batches ask for that. Of test
+  // samples, the stream keeps all: see fits().
   SharedStream(const Dataset& dataset, SampleOptions options, std::size_t bytes);
   ~SharedStream();
+  // Whether so many bytes hold all samples of a test set.
+  static bool fits(const Dataset& dataset, const SampleOptions& options, std::size_t bytes);
 
   // A slice of samples, in parts of blocks. The first `skipped` samples of the first part are not
   // of the slice.
@@ -69,6 +73,7 @@ class SharedStream {
   Window* window_with(std::uint64_t block, const Window* other_than) const;
   void remove(Reader& reader);
   std::uint64_t blocks() const;  // of a window
+  bool keeps() const { return !samples_.options().training; }
 
   SampleReader samples_;
   DataType type_;

@@ -71,7 +71,7 @@ TEST_F(SweepRuns, MembersThatSurelyLoseAreEnded) {
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   auto all = members(run);
   EXPECT_EQ(all["small,learning_rate=0.2"].first, "finished") << run.output;
-  for (const char* loser : {"small,learning_rate=1e-6", "small,learning_rate=1e-7"}) {
+  for (const char* loser : {"small,learning_rate=1e-06", "small,learning_rate=1e-07"}) {
     EXPECT_EQ(all[loser].first, "dropped") << run.output;
     EXPECT_LT(all[loser].second, 80) << run.output;
   }
@@ -105,6 +105,25 @@ TEST_F(SweepRuns, AResumeAtARungIsJudgedThere) {
   for (const auto& each : rungs["reached"])
     if (each["iteration"] == 30) judged.insert(each["member"].get<int>());
   EXPECT_EQ(judged.size(), 3u) << rungs;
+}
+
+// Complete members of a resumed sweep are not judged again.
+TEST_F(SweepRuns, ACompleteMemberKeepsItsResult) {
+  put(folder_ / "members", "--net " + (folder_ / "small.cfg").string() +
+                               " --learning-rate 1e-6 --max-batches 20 " + "--name short\n--net " +
+                               (folder_ / "small.cfg").string() + " --name long\n");
+  SweepWords words = sweep("run", {"--stop", "median:10", "--json", "--resume", "auto"});
+  words.erase(words.begin() + 1, words.begin() + 3);
+  words.insert(words.end(), {"--members", folder_ / "members"});
+  const auto length = std::ranges::find(words, "80");
+  *length = "40";
+  for (const int end : {40, 80}) {
+    *length = std::to_string(end);
+    const Finished run = omni_run(words);
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_EQ(members(run)["short"], std::pair(std::string("finished"), 20)) << run.output;
+    EXPECT_EQ(members(run)["long"], std::pair(std::string("finished"), end)) << run.output;
+  }
 }
 
 TEST_F(SweepRuns, WhatIsWrongIsSaid) {
