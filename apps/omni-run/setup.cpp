@@ -146,6 +146,13 @@ int cpu_workers(const Session& session) {
       std::ranges::count_if(workers, [](const WorkerInfo& each) { return each.kind == "CPU"; }));
 }
 
+std::string launcher() {
+  if (!ranks::several()) return "";
+  const auto launch = ranks::read_launch([](const char* name) { return std::getenv(name); });
+  return fmt::format("{} -n {} ", launch && launch->by_hydra ? "mpiexec" : "srun --mpi=pmi2",
+                     ranks::size());
+}
+
 void say_peak_memory() {
   log::info("memory: {:.0f} MiB at most", static_cast<double>(peak_resident_memory()) / 0x1p20);
 }

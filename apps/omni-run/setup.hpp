@@ -55,6 +55,9 @@ void share_workers(MachineArguments& machine);
 // nothing.
 Status prepare_ranks(TrainArguments& train);
 
+// Returns the command that started these ranks, without the names of hosts; "": there is one.
+std::string launcher();
+
 // Returns the number of cores that will compute.
 int computing_cores(const SessionOptions& session);
 // Sets in `net` how mini-batches are cut for the workers, of which `gpus` are GPUs.

@@ -27,6 +27,38 @@ Error impossible_rounds(const std::filesystem::path& file) {
           "name another --out"};
 }
 
+// Not a number: there is none.
+double number_of(const nlohmann::json& of, const char* key) {
+  if (!of.is_object()) return NAN;
+  const auto found = of.find(key);
+  return found != of.end() && found->is_number() ? found->get<double>() : NAN;
+}
+
+// What is no number of a member becomes -1.
+std::vector<TakenOver> takeovers_of(const nlohmann::json& list) {
+  const auto member = [](double number) {
+    return number >= 0 && number < 1e6 && number == std::floor(number) ? static_cast<int>(number)
+                                                                       : -1;
+  };
+  std::vector<TakenOver> takeovers;
+  for (const nlohmann::json& each : list)
+    takeovers.push_back({.winner = member(number_of(each, "winner")),
+                         .loser = member(number_of(each, "loser")),
+                         .learning_rate = number_of(each, "learning_rate"),
+                         .momentum = number_of(each, "momentum")});
+  return takeovers;
+}
+
+nlohmann::json takeovers_json(const std::vector<TakenOver>& takeovers) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const TakenOver& each : takeovers)
+    list.push_back({{"loser", each.loser},
+                    {"winner", each.winner},
+                    {"learning_rate", each.learning_rate},
+                    {"momentum", each.momentum}});
+  return list;
+}
+
 }  // namespace
 
 Rounds::Rounds(RoundOptions options, std::filesystem::path folder, std::vector<RoundMember> members)
@@ -85,11 +117,22 @@ Result<std::optional<TakenOver>> Rounds::meet(int member, Trainer& training,
     OMNI_CHECK(write_arrays(member, training));
     training.feed().leave_stream();
     lock.lock();
-    waiting_[member] = {round, std::move(losses), learning_rate, momentum, &training};
+    waiting_[member] = &training;
+    if (decides_)
+      arrived_[member] = {round, std::move(losses), learning_rate, momentum};
+    else
+      send_({{"arrives", member},
+             {"round", round},
+             {"losses", losses_json(losses)},
+             {"learning_rate", learning_rate},
+             {"momentum", momentum}});
     decide();
     while (waiting_.contains(member) && !stop_requested())
       decided_.wait_for(lock, std::chrono::milliseconds(50));
-    if (waiting_.erase(member) > 0) return std::optional<TakenOver>();
+    if (waiting_.erase(member) > 0) {
+      arrived_.erase(member);
+      return std::optional<TakenOver>();
+    }
     OMNI_CHECK(Status(status_));
   }
   // All members were here, so all losers of earlier rounds have saved what they took.
@@ -103,18 +146,29 @@ Result<std::optional<TakenOver>> Rounds::meet(int member, Trainer& training,
 
 void Rounds::leave(int member) {
   const std::lock_guard lock(mutex_);
+  if (!decides_) return send_({{"leaves", member}});
   active_.erase(member);
   decide();
 }
 
 // Decides a round when all members that have not left are there.
 void Rounds::decide() {
-  if (waiting_.empty() || waiting_.size() < active_.size()) return;
-  status_ = decide(waiting_.begin()->second.round);
-  // Nobody reads samples before all have joined the stream again.
-  for (const auto& [member, each] : waiting_)
-    if (Status joined = each.training->feed().join_stream(each.training->state().samples);
-        !joined && status_)
+  if (!decides_ || arrived_.empty() || arrived_.size() < active_.size()) return;
+  const std::uint64_t round = arrived_.begin()->second.round;
+  status_ = decide(round);
+  if (send_) {
+    nlohmann::json letter{{"round", round}, {"takeovers", takeovers_json(decisions_[round])}};
+    if (!status_) letter["error"] = status_.error().message();
+    send_(letter);
+  }
+  arrived_.clear();
+  go_on();
+}
+
+// Nobody on this rank reads samples before all its members have joined the stream again.
+void Rounds::go_on() {
+  for (const auto& [member, training] : waiting_)
+    if (Status joined = training->feed().join_stream(training->state().samples); !joined && status_)
       status_ = std::move(joined);
   waiting_.clear();
   decided_.notify_all();
@@ -122,36 +176,52 @@ void Rounds::decide() {
 
 Status Rounds::decide(std::uint64_t round) {
   std::map<std::string, std::vector<Contestant>> kinds;
-  for (const auto& [member, each] : waiting_)
+  for (const auto& [member, each] : arrived_)
     kinds[members_[member].kind].push_back({member, each.losses});
   std::vector<TakenOver>& takeovers = decisions_[round];
   for (auto& [kind, contestants] : kinds) {
     OMNI_TRY(const std::vector<Takeover> found,
              tournament(std::move(contestants), options_.seed, round));
     for (const Takeover& each : found) {
-      const Arrival& winner = waiting_[each.winner];
+      const Arrival& winner = arrived_[each.winner];
       takeovers.push_back({.winner = each.winner,
                            .loser = each.loser,
                            .learning_rate = winner.learning_rate * each.rate_factor,
-                           .momentum = winner.momentum,
-                           .worse = each.worse});
+                           .momentum = winner.momentum});
     }
   }
   return record();
 }
 
+void Rounds::over_ranks(bool is_first, std::function<void(const nlohmann::json&)> send) {
+  decides_ = is_first;
+  send_ = std::move(send);
+}
+
+void Rounds::heard(const nlohmann::json& letter) {
+  const std::lock_guard lock(mutex_);
+  if (letter.contains("leaves")) {
+    active_.erase(letter["leaves"].get<int>());
+    decide();
+  } else if (letter.contains("arrives")) {
+    arrived_[letter["arrives"].get<int>()] = {letter["round"], losses_of(letter["losses"]),
+                                              letter["learning_rate"], letter["momentum"]};
+    decide();
+  } else {
+    const std::uint64_t round = letter["round"];
+    decisions_[round] = takeovers_of(letter["takeovers"]);
+    status_ = letter.contains("error")
+                  ? Status(Error{ErrorKind::failed, "", letter["error"].get<std::string>(), ""})
+                  : Status();
+    go_on();
+  }
+}
+
 Status Rounds::record() const {
   nlohmann::ordered_json names = nlohmann::ordered_json::array(), rounds = names;
   for (const RoundMember& each : members_) names.push_back(each.name);
-  for (const auto& [round, takeovers] : decisions_) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const TakenOver& each : takeovers)
-      list.push_back({{"loser", each.loser},
-                      {"winner", each.winner},
-                      {"learning_rate", each.learning_rate},
-                      {"momentum", each.momentum}});
-    rounds.push_back({{"iteration", round}, {"takeovers", std::move(list)}});
-  }
+  for (const auto& [round, takeovers] : decisions_)
+    rounds.push_back({{"iteration", round}, {"takeovers", takeovers_json(takeovers)}});
   const nlohmann::ordered_json all{{"every", options_.every},
                                    {"seed", options_.seed},
                                    {"members", std::move(names)},
@@ -174,30 +244,20 @@ Status Rounds::read() {
       all.value("seed", nlohmann::json()) != options_.seed)
     return Error{ErrorKind::usage, file.string(), "is of a tournament of other members or rounds",
                  "resume with the same members, seed and --exploit, or name another --out"};
-  const auto number = [](const nlohmann::json& of, const char* key) {
-    const auto found = of.is_object() ? of.find(key) : of.end();
-    return of.is_object() && found != of.end() && found->is_number() ? found->get<double>() : NAN;
-  };
-  const auto is_member = [&](double value) {
-    return value >= 0 && value < static_cast<double>(members_.size()) && value == std::floor(value);
-  };
   for (const nlohmann::json& each : all["rounds"]) {
-    const double iteration = number(each, "iteration");
+    const auto iteration = number_of(each, "iteration");
     if (!(iteration >= 1 && iteration <= 1e15) || !each.contains("takeovers") ||
         !each["takeovers"].is_array())
       return impossible_rounds(file);
-    std::vector<TakenOver>& takeovers = decisions_[static_cast<std::uint64_t>(iteration)];
-    for (const nlohmann::json& one : each["takeovers"]) {
-      const double winner = number(one, "winner"), loser = number(one, "loser"),
-                   rate = number(one, "learning_rate"), momentum = number(one, "momentum");
-      if (!is_member(winner) || !is_member(loser) || !std::isfinite(rate) ||
-          !std::isfinite(momentum))
+    std::vector<TakenOver> takeovers = takeovers_of(each["takeovers"]);
+    const auto is_member = [&](int member) {
+      return member >= 0 && member < static_cast<int>(members_.size());
+    };
+    for (const TakenOver& one : takeovers)
+      if (!is_member(one.winner) || !is_member(one.loser) || !std::isfinite(one.learning_rate) ||
+          !std::isfinite(one.momentum))
         return impossible_rounds(file);
-      takeovers.push_back({.winner = static_cast<int>(winner),
-                           .loser = static_cast<int>(loser),
-                           .learning_rate = rate,
-                           .momentum = momentum});
-    }
+    decisions_[static_cast<std::uint64_t>(iteration)] = std::move(takeovers);
   }
   return {};
 }

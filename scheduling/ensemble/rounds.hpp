@@ -9,8 +9,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -37,7 +39,6 @@ struct RoundMember {
 struct TakenOver {
   int winner = 0, loser = 0;
   double learning_rate = 0, momentum = 0;
-  LossExcess worse{};
 };
 
 class Rounds {
@@ -61,17 +62,22 @@ class Rounds {
   // The others do not wait for this member any more.
   void leave(int member);
 
+  // Where members are spread over ranks, the first rank decides. Arrivals and leaves are sent to
+  // it, and its decisions to the others. heard() takes what another rank sent.
+  void over_ranks(bool is_first, std::function<void(const nlohmann::json&)> send);
+  void heard(const nlohmann::json& letter);
+
  private:
   struct Arrival {
     std::uint64_t round = 0;
     std::vector<float> losses;
     double learning_rate = 0, momentum = 0;
-    Trainer* training = nullptr;
   };
   std::filesystem::path arrays_of(int member, std::uint64_t round) const;
   Status write_arrays(int member, Trainer& training) const;
   void decide();
   Status decide(std::uint64_t round);
+  void go_on();
   Status record() const;
 
   RoundOptions options_;
@@ -80,9 +86,12 @@ class Rounds {
   std::mutex mutex_;
   std::condition_variable decided_;
   std::set<int> active_;                                       // who has not left
-  std::map<int, Arrival> waiting_;                             // by member
+  std::map<int, Arrival> arrived_;                             // by member, on the first rank
+  std::map<int, Trainer*> waiting_;                            // by member, on this rank
   std::map<std::uint64_t, std::vector<TakenOver>> decisions_;  // by round
   Status status_;                                              // of the last decision
+  bool decides_ = true;
+  std::function<void(const nlohmann::json&)> send_{};  // empty: there is one rank
 };
 
 }  // namespace omni

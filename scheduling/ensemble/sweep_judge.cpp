@@ -9,6 +9,7 @@
 
 #include "runtime/files.hpp"
 #include "runtime/json_text.hpp"
+#include "runtime/tasks/task_errors.hpp"
 #include "scheduling/pilots/saved_numbers.hpp"
 #include "scheduling/training/trainer.hpp"
 
@@ -143,8 +144,7 @@ SweepJudge::Images::Images(const Dataset& all)
           }(),
           "some of them", false) {}
 
-Status SweepJudge::open(int member, const DataFeed& test, bool has_ended, std::size_t window) {
-  has_ended_[member] = has_ended;
+Status SweepJudge::open(int member, const DataFeed& test, std::size_t window) {
   const Dataset& all = test.dataset();
   auto images = std::ranges::find_if(images_, [&](const Images& each) { return &each.of == &all; });
   if (images == images_.end()) images = images_.emplace(images_.end(), all);
@@ -211,20 +211,61 @@ bool SweepJudge::is_wanted(int member, std::uint64_t iteration) const {
 
 Status SweepJudge::reach(int member, std::uint64_t iteration, std::vector<float> losses) {
   const std::lock_guard lock(mutex_);
+  if (rank_ == 0) return judge(member, iteration, std::move(losses));
+  send_(0, json_text(nlohmann::json{
+               {"member", member}, {"iteration", iteration}, {"losses", losses_json(losses)}}));
+  return {};
+}
+
+Status SweepJudge::judge(int member, std::uint64_t iteration, std::vector<float> losses) {
   OMNI_CHECK(rungs_->reach(member, iteration, std::move(losses)));
   for (const RungVerdict& each : rungs_->verdicts()) {
     // Who has ended keeps its result.
     if (!each.stops || has_ended_[each.member] || stopped_[each.member]) continue;
     rungs_->leave(each.member);
-    reasons_[each.member] = fmt::format(
-        "stops: at iteration {} it is number {} of {}, with a loss {:.4f} +- {:.4f} above {}",
-        each.iteration, each.better + 1, each.reached, each.worse.mean, each.worse.error,
-        members_[each.rival]);
-    stopped_[each.member] = true;
+    stop(each.member,
+         fmt::format(
+             "stops: at iteration {} it is number {} of {}, with a loss {:.4f} +- {:.4f} above {}",
+             each.iteration, each.better + 1, each.reached, each.worse.mean, each.worse.error,
+             members_[each.rival]));
   }
   nlohmann::json json = rungs_->to_json();
   json["members"] = members_;
   return write_file_atomically(file_, json_text(json));
+}
+
+void SweepJudge::stop(int member, std::string reason) {
+  if (const int on = rank_of_ ? rank_of_(member) : 0; on != rank_)
+    send_(on, json_text(nlohmann::json{{"stops", member}, {"reason", reason}}));
+  reasons_[member] = std::move(reason);
+  stopped_[member] = true;
+}
+
+void SweepJudge::over_ranks(int rank, std::function<int(int)> rank_of,
+                            std::function<void(int, const std::string&)> send) {
+  rank_ = rank;
+  rank_of_ = std::move(rank_of);
+  send_ = std::move(send);
+  if (rounds_)
+    rounds_->over_ranks(rank == 0, [this](const nlohmann::json& letter) {
+      send_(rank_ == 0 ? -1 : 0, json_text(nlohmann::json{{"rounds", letter}}));
+    });
+}
+
+void SweepJudge::heard(const std::string& text) {
+  const auto letter = nlohmann::json::parse(text);
+  if (letter.contains("rounds")) return rounds_->heard(letter["rounds"]);
+  const std::lock_guard lock(mutex_);
+  if (letter.contains("stops")) {
+    stop(letter["stops"], letter["reason"]);
+  } else if (letter.contains("final")) {
+    has_ended_[letter["member"].get<std::size_t>()] = true;
+    final_[letter["member"].get<std::size_t>()] = losses_of(letter["final"]);
+  } else if (Status judged =
+                 judge(letter["member"], letter["iteration"], losses_of(letter["losses"]));
+             !judged) {
+    report_task_error(std::move(judged.error()));
+  }
 }
 
 std::string SweepJudge::reason(int member) const {
@@ -235,6 +276,8 @@ std::string SweepJudge::reason(int member) const {
 void SweepJudge::finish(int member, std::vector<float> losses) {
   const std::lock_guard lock(mutex_);
   has_ended_[member] = true;
+  if (rank_ > 0)
+    send_(0, json_text(nlohmann::json{{"member", member}, {"final", losses_json(losses)}}));
   final_[member] = std::move(losses);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -40,9 +41,10 @@ class SweepJudge {
 
   std::unique_ptr<Pilot> pilot(int member);
   // Chooses the images of the test set by which the member is compared. It is called for all
-  // members before one trains. `has_ended`: its training is complete. If the images fit into so
-  // many bytes, they are decoded once for all members of one input. The test set must outlive this.
-  Status open(int member, const DataFeed& test, bool has_ended, std::size_t window);
+  // members of this rank before one trains. If the images fit into so many bytes, they are decoded
+  // once for all members of one input. The test set must outlive this.
+  Status open(int member, const DataFeed& test, std::size_t window);
+  void note_end(int member) { has_ended_[member] = true; }  // in an earlier process
   // From now on members stop by these rules, before which no member trains. Their state is kept in
   // the file; `resumes`: it is read first.
   Status stop_by(const RungOptions& options, std::filesystem::path file, bool resumes);
@@ -54,6 +56,12 @@ class SweepJudge {
   void leave(int member) {
     if (rounds_) rounds_->leave(member);
   }
+
+  // Where members are spread over ranks, the first rank judges. `send` takes the rank that a letter
+  // is for (-1: all others); heard() takes what another rank sent.
+  void over_ranks(int rank, std::function<int(int member)> rank_of,
+                  std::function<void(int rank, const std::string& text)> send);
+  void heard(const std::string& text);
   bool has_stopped(int member) const { return stopped_[member]; }
   BestMember best() const;
 
@@ -69,6 +77,8 @@ class SweepJudge {
   std::uint64_t next_rest(std::uint64_t iteration) const;
   bool is_wanted(int member, std::uint64_t iteration) const;
   Status reach(int member, std::uint64_t iteration, std::vector<float> losses);
+  Status judge(int member, std::uint64_t iteration, std::vector<float> losses);
+  void stop(int member, std::string reason);
   std::string reason(int member) const;  // why it has stopped
   void finish(int member, std::vector<float> losses);
 
@@ -79,6 +89,9 @@ class SweepJudge {
   std::filesystem::path file_;
   std::deque<std::atomic<bool>> stopped_;  // by member
   std::vector<std::string> reasons_;       // by member; "": it goes on, or has stopped before
+  int rank_ = 0;
+  std::function<int(int)> rank_of_{};  // of a member; empty: there is one
+  std::function<void(int, const std::string&)> send_{};
   std::vector<bool> has_ended_;            // by member
   std::vector<std::vector<float>> final_;  // by member: losses at its end; empty: not known yet
   std::list<Images> images_;               // one for each test set

@@ -12,7 +12,8 @@ struct EnsembleArguments {
   CommonArguments common;
   std::vector<std::string> nets;           // as of --net, with ":COUNT" for so many seeds
   std::string members;                     // file with a line of words for each member; "": none
-  std::string share = "all";               // the samples: all, off
+  std::string share = "auto";              // the samples: see RankEnsemble::join()
+  std::optional<int> preparers{};          // none: as many as is fastest
   int window = 64;                         // MiB
   std::string out;                         // run folder; "": by default
   std::string part{};                      // "1/4"; "": see read_part()
@@ -48,8 +49,14 @@ void describe(auto& add, EnsembleArguments& ensemble) {
       "and how long; train nothing");
   add("--machine FILE", &ensemble.machine, {.check = not_empty},
       "Machine of --plan, or of --arrivals virtual: a machine file, or the name of a shipped one");
-  add("--share all|off", &ensemble.share, {.words = {"all", "off"}, .shows_default = true},
-      "Whether samples are prepared once for all members that take the same, or by each member");
+  add("--share auto|all|single|multi|off", &ensemble.share,
+      {.words = {"auto", "all", "single", "multi", "off"}, .shows_default = true},
+      "How samples are prepared: off: by each member for itself; others: once for all members of a "
+      "rank, and over ranks: all: by every rank for all; single: by some ranks, of which one sends "
+      "everything on; multi: by some ranks, each of which sends its part to all");
+  add("--preparers RANKS", &ensemble.preparers, {.check = range(1, 100'000)},
+      "Number of ranks that prepare samples, of --share single or multi; default: as many as is "
+      "fastest");
   add("--window MIB", &ensemble.window, {.check = range(1, 1 << 20), .shows_default = true},
       "Prepared samples that are kept for slower members");
   add("--part NUMBER/COUNT", &ensemble.part, {.check = not_empty},

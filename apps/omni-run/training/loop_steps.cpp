@@ -20,18 +20,6 @@
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
-namespace {
-
-// Returns the command that started these ranks, without the names of hosts.
-std::string launcher() {
-  if (!ranks::several()) return "";
-  const auto launch = ranks::read_launch([](const char* name) { return std::getenv(name); });
-  return fmt::format("{} -n {} ", launch && launch->by_hydra ? "mpiexec" : "srun --mpi=pmi2",
-                     ranks::size());
-}
-
-}  // namespace
-
 Status train_command(const TrainArguments& arguments) {
   TrainCommand command(arguments);
   Status status = command.run();
@@ -91,7 +79,10 @@ TrainerEvents TrainCommand::events() {
       .on_step =
           [this](const StepReport& report) {
             progress_.step(report);
-            record(&MetricsLog::step, report);
+            StepReport with = report;
+            if (const SharedStream* of = stream())
+              with.figures.push_back({"stream_fill", of->fill()});
+            record(&MetricsLog::step, with);
           },
       .on_evaluation =
           [this](const EvaluationReport& report) {

@@ -262,12 +262,13 @@ void TrainCommand::make_training() {
                                   .augment = spec_.augment,
                                   .net_input = net().options().input});
   };
+  stream_ = stream(data_->train.get(), true);
   training_.emplace(TrainingPlan{.net = spec_,
                                  .groups = shape_,
                                  .data = data_.get(),
                                  .seed = seed_,
                                  .data_seed = data_seed_,
-                                 .stream = stream(data_->train.get(), true),
+                                 .stream = stream_,
                                  .test_stream = stream(data_->test.get(), false),
                                  .strategy = strategy_.make(),
                                  .pilots = pilot_options(),

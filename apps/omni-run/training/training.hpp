@@ -46,6 +46,11 @@ class TrainCommand {
   const TrainableNet& spec() const { return spec_; }
   // Its test set; null: there is none.
   DataFeed* test() { return training_ ? training_->test() : nullptr; }
+  // The stream of its training samples; null: it prepares them itself.
+  SharedStream* stream() { return shape_.images_per_pass.empty() ? stream_ : nullptr; }
+  std::uint64_t last_sample() const {  // the end of those that it reads
+    return iterations_ == 0 ? UINT64_MAX : iterations_ * groups().net().options().batch;
+  }
   // Nothing is left to train.
   bool is_finished() const {
     return iterations_ != 0 && start_.samples >= iterations_ * groups().net().options().batch;
@@ -109,6 +114,7 @@ class TrainCommand {
 
   TrainArguments arguments_;
   SharedTrainings* shared_;
+  SharedStream* stream_ = nullptr;
   std::function<std::unique_ptr<Pilot>()> make_pilot_;
   TrainableNet spec_;
   StrategyChoice strategy_;
