@@ -14,7 +14,7 @@ from source_tree import is_cpp, run
 # shared stream, 480 for devices by speed, 450 for sweeps and joint predictions, 1,560 for commands and their files. What
 # a strategy names of async, and dead layers under the guard, took 50. The reader of Caffe's nets and solvers took 1,520. What a
 # review found in pilots took 60. Tournaments and shared test images took 330,
-# ensembles over ranks 720.
+# ensembles over ranks 720, their page of curves 35.
 LINES = {"runtime": 8_235, "codelets": 7_590, "layers": 5_360, "scheduling": 10_295, "apps": 8_355, "perf": 3_150}
 IN_ALL = 42_980
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/ensemble/curves_page.hpp"
 #include "apps/omni-run/ensemble/ensemble_folder.hpp"
 #include "apps/omni-run/ensemble/ensemble_plan.hpp"
 #include "apps/omni-run/ensemble/rank_ensemble.hpp"
@@ -77,6 +78,9 @@ class Ensemble {
     say_peak_memory();
     OMNI_CHECK(write());
     if (ranks_) OMNI_CHECK(hear_results());
+    if (ranks::first())
+      if (const Status drawn = write_curves(folder(), all_); !drawn)
+        log::warn("no page of curves: {}", drawn.error().message());
     print();
     return outcome();
   }
