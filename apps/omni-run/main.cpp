@@ -67,8 +67,8 @@ std::vector<std::string> one_by_one(const std::vector<std::string>& words) {
 // Reads the members of `omni-run ensemble`, and trains them.
 int run_ensemble(const std::vector<std::string>& words, EnsembleArguments& ensemble) {
   std::vector<std::string> own;  // options with a value
-  for (const char* option :
-       {"--net", "--members", "--sweep", "--stop", "--part", "--share", "--window", "--out"})
+  for (const char* option : {"--net", "--members", "--sweep", "--stop", "--exploit", "--part",
+                             "--share", "--preparers", "--window", "--out"})
     own.emplace_back(option);
   // The machine of a plan is not that of a member's virtual clock.
   if (ensemble.plan) own.insert(own.end(), {"--machine", "--arrivals"});
@@ -131,10 +131,11 @@ class Commands {
   std::optional<int> run() {
     const auto given = app_.get_subcommands();
     const std::string name = given.empty() ? "train" : given.front()->get_name();
-    if (ranks::several() && name != "train") {
+    if (ranks::several() && name != "train" && name != "ensemble") {
       if (name != "plan" && name != "devices") {
         log::error(
-            "omni-run {}: only trainings, devices and plan run over several ranks (start one "
+            "omni-run {}: only trainings, ensembles, devices and plan run over several ranks "
+            "(start one "
             "process)",
             name);
         return exit_code(ErrorKind::usage);

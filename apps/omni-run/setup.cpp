@@ -20,6 +20,7 @@
 #include "runtime/data/open.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
+#include "runtime/memory/memory_limits.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/policy/omni_policy.hpp"
@@ -143,6 +144,17 @@ int cpu_workers(const Session& session) {
   const auto workers = session.workers();
   return static_cast<int>(
       std::ranges::count_if(workers, [](const WorkerInfo& each) { return each.kind == "CPU"; }));
+}
+
+std::string launcher() {
+  if (!ranks::several()) return "";
+  const auto launch = ranks::read_launch([](const char* name) { return std::getenv(name); });
+  return fmt::format("{} -n {} ", launch && launch->by_hydra ? "mpiexec" : "srun --mpi=pmi2",
+                     ranks::size());
+}
+
+void say_peak_memory() {
+  log::info("memory: {:.0f} MiB at most", static_cast<double>(peak_resident_memory()) / 0x1p20);
 }
 
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bool flat) {

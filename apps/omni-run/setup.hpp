@@ -55,6 +55,9 @@ void share_workers(MachineArguments& machine);
 // nothing.
 Status prepare_ranks(TrainArguments& train);
 
+// Returns the command that started these ranks, without the names of hosts; "": there is one.
+std::string launcher();
+
 // Returns the number of cores that will compute.
 int computing_cores(const SessionOptions& session);
 // Sets in `net` how mini-batches are cut for the workers, of which `gpus` are GPUs.
@@ -64,6 +67,7 @@ void fit_to_workers(MachineArguments& machine, NetArguments& net, int gpus);
 Status settle_workers(MachineArguments& machine, NetArguments* net);
 Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
+void say_peak_memory();  // of this process
 
 // The file of --net, or the one that --solver names.
 Result<std::filesystem::path> find_net(const NetArguments& arguments);

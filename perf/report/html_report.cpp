@@ -237,22 +237,6 @@ PageJson limits(const Trace& trace, const Dependencies& dependencies) {
           {"path", path.text()}};
 }
 
-// Writes as many lines as a curve can show, and all lines with evaluations.
-PageJson curves(const std::vector<MetricsLine>& lines) {
-  constexpr std::size_t kLines = 10'000;
-  const std::size_t step = lines.size() / kLines + 1;
-  PageJson json = PageJson::array();
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const MetricsLine& line = lines[i];
-    const bool evaluation = !std::isnan(line.test_loss) || !std::isnan(line.test_accuracy);
-    if (i % step != 0 && !evaluation) continue;
-    json.push_back({line.iteration, line.seconds, line.loss, line.loss_average, line.accuracy,
-                    line.images_per_second, line.test_loss, line.test_accuracy,
-                    line.simulated_seconds});
-  }
-  return {{"every", step}, {"lines", json}};
-}
-
 // Writes the data that perf/report/page/decode.js reads.
 PageJson page_data(const Trace& trace, const Dependencies& dependencies,
                    const std::vector<MetricsLine>& metrics) {
@@ -268,7 +252,7 @@ PageJson page_data(const Trace& trace, const Dependencies& dependencies,
   json["roofline"] = roofline(trace);
   json["staleness"] = staleness(trace);
   json["limits"] = limits(trace, dependencies);
-  json["metrics"] = curves(metrics);
+  json["metrics"] = curves(metrics, 10'000);
   return json;
 }
 

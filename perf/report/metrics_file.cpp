@@ -1,5 +1,6 @@
 #include "perf/report/metrics_file.hpp"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -64,6 +65,20 @@ Result<std::vector<MetricsLine>> read_metrics(const std::filesystem::path& path)
     return Error{ErrorKind::data, path.string(), "holds no metrics",
                  "give the file that omni-run --metrics wrote"};
   return lines;
+}
+
+nlohmann::json curves(const std::vector<MetricsLine>& lines, std::size_t most) {
+  const std::size_t step = lines.size() / most + 1;
+  nlohmann::json json = nlohmann::json::array();
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const MetricsLine& line = lines[i];
+    const bool evaluation = !std::isnan(line.test_loss) || !std::isnan(line.test_accuracy);
+    if (i % step != 0 && !evaluation) continue;
+    json.push_back({line.iteration, line.seconds, line.loss, line.loss_average, line.accuracy,
+                    line.images_per_second, line.test_loss, line.test_accuracy,
+                    line.simulated_seconds});
+  }
+  return {{"every", step}, {"lines", json}};
 }
 
 }  // namespace omni::perf

@@ -6,6 +6,7 @@
 #include <starpu.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -29,6 +30,7 @@ constexpr std::size_t kPiece = std::size_t{1} << 18;  // values of an array
 
 Service* service = nullptr;  // null: one rank; it lives to the end of the process
 bool disbanded = false;
+std::atomic<bool> apart = false;
 int supposed = 1;  // number of ranks by suppose(), without a service
 int (*exit_code_of)(ErrorKind) = nullptr;
 
@@ -190,11 +192,16 @@ Status start(int (*exit_code)(ErrorKind)) {
   return {};
 }
 
-int rank() { return service != nullptr ? service->rank() : 0; }
+int rank() { return apart ? 0 : place_in_job().rank; }
 int size() {
   if (service == nullptr) return supposed;
-  return disbanded ? 1 : service->size();
+  return disbanded || apart ? 1 : service->size();
 }
+Place place_in_job() {
+  return service != nullptr ? Place{service->rank(), service->size()} : Place();
+}
+Apart::Apart() { apart = true; }
+Apart::~Apart() { apart = false; }
 
 Status suppose(int ranks) {
   if (ranks > 1) OMNI_CHECK(find_library());
@@ -314,7 +321,10 @@ void leave(int code) {
 }
 
 void leave_for(const Error& error) {
-  if (!several()) return;
+  if (several()) end_job(error);
+}
+
+void end_job(const Error& error) {
   log::error("{}", error.message());
   leave(exit_code_of(error.kind));
 }

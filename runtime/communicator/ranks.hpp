@@ -51,7 +51,8 @@ struct Message {
 };
 // The first tag for tensors. The communicator uses lower ones itself.
 inline constexpr int kFirstTag = 16;
-inline constexpr int kEventTag = kFirstTag - 1;  // of the messages of RankEvents
+inline constexpr int kEventTag = kFirstTag - 1;   // of the messages of RankEvents
+inline constexpr int kLetterTag = kFirstTag - 2;  // of Letters
 // When all messages are done, `done` is called in the communicator's thread. It must not wait.
 void post(std::vector<Message> messages, std::function<void()> done);
 
@@ -89,6 +90,20 @@ std::vector<int> share_of_cores(const std::vector<int>& cores, int place, int sh
 // it ends.
 void disband();
 
+// While it lives, rank() is 0 and size() is 1, so that each rank trains by itself. Messages still
+// name ranks by their numbers in the job, which is Place.
+class Apart {
+ public:
+  Apart();
+  ~Apart();
+  Apart(const Apart&) = delete;
+  Apart& operator=(const Apart&) = delete;
+};
+struct Place {
+  int rank = 0, size = 1;
+};
+Place place_in_job();
+
 // For checks before any rank is started: this process acts as the first of `ranks` ranks that all
 // send what it sends. 1 ends that. Refuses several ranks if there is no MPI.
 Status suppose(int ranks);
@@ -99,6 +114,7 @@ Status suppose(int ranks);
 // Ends all ranks because of an error that only this rank has: its tasks would wait for other ranks
 // for ever. Does nothing if there is one rank.
 void leave_for(const Error& error);
+[[noreturn]] void end_job(const Error& error);  // the same, also for one rank
 
 // ---- the measured cost of messages between neighbouring ranks ----
 

@@ -84,7 +84,8 @@ void hold_first(int door, std::uint64_t secret, const std::function<void(int)>& 
     const int line = accept4(door, nullptr, nullptr, SOCK_CLOEXEC);
     limit_waiting(line, 1);
     const Greeting other = heard(line);
-    if (other.secret != secret || other.rank <= 0 || other.rank >= size() || !says(line, other)) {
+    if (other.secret != secret || other.rank <= 0 || other.rank >= place_in_job().size ||
+        !says(line, other)) {
       close(line);
       continue;
     }
@@ -103,7 +104,7 @@ void hold_other(const std::string& host, const std::string& port, std::uint64_t 
   limit_waiting(line, 10);
   char nothing = 0;
   const bool held = connect(line, found->ai_addr, found->ai_addrlen) == 0 &&
-                    says(line, {secret, rank()}) && heard(line).secret == secret;
+                    says(line, {secret, place_in_job().rank}) && heard(line).secret == secret;
   limit_waiting(line, 0);
   if (held && recv(line, &nothing, 1, 0) <= 0) gone(0);
 }

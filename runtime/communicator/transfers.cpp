@@ -13,6 +13,7 @@
 #include "runtime/tasks/calls/task_chain.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_capture.hpp"
+#include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/tensor.hpp"
 
 namespace omni {
@@ -22,6 +23,7 @@ struct TransferGroup {
   std::vector<Transfer> transfers;
   std::vector<Access> accesses;  // has each part of a tensor once
   std::function<void()> then;
+  bool even_after_errors = true;
   std::atomic<std::size_t> to_acquire;
 };
 
@@ -51,6 +53,8 @@ void finish_transfers(const TransferGroup& group) {
 void begin_transfers(void* argument) {
   const std::unique_ptr<OneAcquired> own(static_cast<OneAcquired*>(argument));
   if (--own->group->to_acquire > 0) return;
+  if (!own->group->even_after_errors && first_task_error() != nullptr)
+    return finish_transfers(*own->group);
   std::vector<ranks::Message> messages;
   for (const Transfer& each : own->group->transfers)
     for (const int peer : each.peers)
@@ -90,7 +94,8 @@ std::vector<Access> accesses_of(const std::vector<Transfer>& transfers) {
 
 }  // namespace
 
-void submit_transfers(std::vector<Transfer> transfers, TaskTag tag, std::function<void()> then) {
+void submit_transfers(std::vector<Transfer> transfers, TaskTag tag, std::function<void()> then,
+                      bool even_after_errors) {
   if (transfers.empty()) return;
   std::vector<Access> accesses = accesses_of(transfers);
   if (task_capture::is_on() &&
@@ -100,6 +105,7 @@ void submit_transfers(std::vector<Transfer> transfers, TaskTag tag, std::functio
   const auto group = std::make_shared<TransferGroup>();
   group->to_acquire = accesses.size();
   group->then = std::move(then);
+  group->even_after_errors = even_after_errors;
   group->transfers = std::move(transfers);
   group->accesses = std::move(accesses);
   for (const Access& each : group->accesses)

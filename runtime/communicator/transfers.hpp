@@ -29,8 +29,9 @@ inline constexpr const char* kTransferName = "transfer";  // the codelet's name 
 
 // The transfers run after the tasks submitted before that use these parts, and before those
 // submitted later. When all are done, `then` is called in the communicator's thread. No two
-// transfers overlap.
+// transfers overlap. `even_after_errors` false: once a task has failed nothing is sent or received,
+// so that no rank uses wrong values.
 void submit_transfers(std::vector<Transfer> transfers, TaskTag tag = {},
-                      std::function<void()> then = {});
+                      std::function<void()> then = {}, bool even_after_errors = true);
 
 }  // namespace omni

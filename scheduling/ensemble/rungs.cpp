@@ -34,21 +34,13 @@ Error impossible_rungs() {
           "use another checkpoint"};
 }
 
-nlohmann::json written(std::span<const float> losses) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const float loss : losses)
-    list.push_back(std::isfinite(loss) ? nlohmann::json(loss) : nlohmann::json());
-  return list;
-}
-
 // False: they are no list of losses.
 bool read_losses(const nlohmann::json& from, const char* key, std::vector<float>& losses) {
   const auto list = from.find(key);
   if (list == from.end() || !list->is_array()) return false;
-  for (const nlohmann::json& each : *list) {
+  for (const nlohmann::json& each : *list)
     if (!each.is_number() && !each.is_null()) return false;
-    losses.push_back(each.is_null() ? NAN : each.get<float>());
-  }
+  losses = losses_of(*list);
   return true;
 }
 
@@ -63,6 +55,20 @@ bool read_number(const nlohmann::json& from, const char* key, Number& number) {
 }
 
 }  // namespace
+
+nlohmann::json losses_json(std::span<const float> losses) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const float loss : losses)
+    list.push_back(std::isfinite(loss) ? nlohmann::json(loss) : nlohmann::json());
+  return list;
+}
+
+std::vector<float> losses_of(const nlohmann::json& list) {
+  std::vector<float> losses;
+  for (const nlohmann::json& each : list)
+    losses.push_back(each.is_null() ? NAN : each.get<float>());
+  return losses;
+}
 
 LossExcess loss_excess(std::span<const float> losses, std::span<const float> others) {
   const double mine = mean_loss(losses), theirs = mean_loss(others);
@@ -223,8 +229,8 @@ nlohmann::json Rungs::to_json() const {
       rungs.push_back({{"iteration", iteration},
                        {"member", static_cast<std::uint64_t>(each.member)},
                        {"reports", each.reports},
-                       {"losses", written(each.losses)},
-                       {"running", written(each.running)}});
+                       {"losses", losses_json(each.losses)},
+                       {"running", losses_json(each.running)}});
   return {{"rule", kRuleNames[static_cast<int>(options_.rule)]},
           {"first", options_.first},
           {"eta", static_cast<std::uint64_t>(options_.eta)},

@@ -26,6 +26,9 @@ struct LossExcess {
   // errors are asked for that several comparisons are wrong about as seldom as one.
   bool is_sure(double errors, std::size_t comparisons) const;
 };
+// Losses that are not finite are null.
+nlohmann::json losses_json(std::span<const float> losses);
+std::vector<float> losses_of(const nlohmann::json& list);  // all are numbers or null
 LossExcess loss_excess(std::span<const float> losses, std::span<const float> others);
 
 enum class StopRule {
@@ -102,7 +105,7 @@ struct Contestant {
   std::vector<float> losses;
 };
 
-// A loser takes the weights of the winner, and multiplies its own learning rate.
+// A loser takes the weights and the learning rate of the winner, and multiplies that rate.
 struct Takeover {
   int winner = 0, loser = 0;
   double rate_factor = 1;

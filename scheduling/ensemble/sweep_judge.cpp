@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "runtime/data/subset.hpp"
 #include "runtime/files.hpp"
 #include "runtime/json_text.hpp"
-#include "scheduling/training/feed_options.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "scheduling/pilots/saved_numbers.hpp"
 #include "scheduling/training/trainer.hpp"
 
 namespace omni {
@@ -32,18 +32,33 @@ float loss_of(std::span<const float> probabilities, int label) {
 
 }  // namespace
 
-// Rests at rungs, and computes the losses there and at the end.
+// Rests at rungs or rounds, and computes the losses there and at the end.
 class SweepJudge::MemberPilot : public Pilot {
  public:
   MemberPilot(SweepJudge& judge, int member) : judge_(judge), member_(member) {}
 
   std::string_view name() const override { return "sweep"; }
-  std::uint64_t next_rest() const override { return judge_.next_rung(rested_at_); }
+  std::uint64_t next_rest() const override { return judge_.next_rest(rested_at_); }
+  Steering steering() const override {
+    if (taken_at_ == 0) return {};
+    return {.momentum = momentum_, .learning_rate = learning_rate_};
+  }
+  std::vector<double> numbers() const override {
+    if (taken_at_ == 0) return {};
+    return {static_cast<double>(taken_at_), learning_rate_, momentum_};
+  }
   Advice judge(const StepReport& /*at*/) override {
     return judge_.has_stopped(member_) ? Advice::end : Advice::go_on;
   }
 
-  Status begin(Trainer& training, std::span<const double> /*saved*/) override {
+  Status begin(Trainer& training, std::span<const double> saved) override {
+    if (!saved.empty()) {
+      SavedNumbers numbers(saved);
+      taken_at_ = numbers.count();
+      learning_rate_ = numbers.between(0, SavedNumbers::kLargest);
+      momentum_ = numbers.between(0, 1);
+      OMNI_CHECK(numbers.status(name()));
+    }
     // A checkpoint is saved before the rest that is due at its iteration.
     rested_at_ = std::max<std::uint64_t>(training.state().iteration, 1) - 1;
     if (judge_.has_stopped(member_)) training.end_here();
@@ -52,6 +67,7 @@ class SweepJudge::MemberPilot : public Pilot {
 
   Status rested(Trainer& training) override {
     rested_at_ = training.state().iteration;
+    if (judge_.rounds_) return meet(training);
     if (!judge_.is_wanted(member_, rested_at_)) return {};
     OMNI_TRY(std::vector<float> losses, losses_of(training));
     OMNI_CHECK(judge_.reach(member_, rested_at_, std::move(losses)));
@@ -70,26 +86,38 @@ class SweepJudge::MemberPilot : public Pilot {
   }
 
  private:
-  // Spreads the images over the test set, which may be sorted by class.
-  Status open(Trainer& training) {
-    if (feed_) return {};
-    const Dataset& all = training.test()->dataset();
-    const std::size_t count = std::min(all.size(), kJudgedImages);
-    std::vector<std::size_t> indices(count);
-    for (std::size_t i = 0; i < count; ++i) indices[i] = i * all.size() / count;
-    // The training outlives its pilots.
-    images_.emplace(std::shared_ptr<Dataset>(const_cast<Dataset*>(&all), [](Dataset*) {}),
-                    std::move(indices), "some of them", false);
-    feed_ = std::make_unique<DataFeed>(*images_, training.test()->options());
-    return feed_->allocate();
+  Status meet(Trainer& training) {
+    Rounds& rounds = *judge_.rounds_;
+    const bool is_round = rested_at_ > 0 && rounds.next(rested_at_ - 1) == rested_at_;
+    // A checkpoint may be of after the takeover.
+    if (!is_round || taken_at_ == rested_at_) return {};
+    if (taken_at_ == 0) {
+      learning_rate_ = training.solver().learning_rate;
+      momentum_ = training.solver().momentum;
+    }
+    OMNI_TRY(std::vector<float> losses, losses_of(training));
+    OMNI_TRY(const auto taken,
+             rounds.meet(member_, training, std::move(losses), learning_rate_, momentum_));
+    if (!taken) return {};
+    OMNI_CHECK(rounds.take(*taken, rested_at_, training));
+    taken_at_ = rested_at_;
+    learning_rate_ = taken->learning_rate;
+    momentum_ = taken->momentum;
+    const std::string& winner = judge_.members_[taken->winner];
+    training.say(fmt::format("takes the weights of {} at iteration {}; learning rate {:.4g}",
+                             winner, rested_at_, learning_rate_));
+    training.record({{"iteration", rested_at_},
+                     {"takes_weights_of", winner},
+                     {"learning_rate", learning_rate_}});
+    return training.save_changed();
   }
 
   Result<std::vector<float>> losses_of(Trainer& training) {
-    OMNI_CHECK(open(training));
     std::vector<float> losses;
+    DataFeed& images = *judge_.feeds_[member_];
     OMNI_TRY(const Tally tally,
-             training.evaluate(*feed_, [&](std::size_t index, std::span<const float> outputs) {
-               losses.push_back(loss_of(outputs, images_->label(index)));
+             training.evaluate(images, [&](std::size_t index, std::span<const float> outputs) {
+               losses.push_back(loss_of(outputs, images.dataset().label(index)));
                return Status();
              }));
     (void)tally;
@@ -98,10 +126,45 @@ class SweepJudge::MemberPilot : public Pilot {
 
   SweepJudge& judge_;
   int member_;
-  std::uint64_t rested_at_ = 0;  // iteration
-  std::optional<Subset> images_;
-  std::unique_ptr<DataFeed> feed_;
+  std::uint64_t rested_at_ = 0;              // iteration
+  std::uint64_t taken_at_ = 0;               // the last round in which it took weights; 0: none
+  double learning_rate_ = 0, momentum_ = 0;  // since then
 };
+
+// The images are spread over the test set, which may be sorted by class.
+SweepJudge::Images::Images(const Dataset& all)
+    : of(all),
+      some(
+          std::shared_ptr<Dataset>(const_cast<Dataset*>(&all), [](Dataset*) {}),
+          [&all] {
+            std::vector<std::size_t> indices(std::min(all.size(), kJudgedImages));
+            for (std::size_t i = 0; i < indices.size(); ++i)
+              indices[i] = i * all.size() / indices.size();
+            return indices;
+          }(),
+          "some of them", false) {}
+
+Status SweepJudge::open(int member, const DataFeed& test, std::size_t window) {
+  const Dataset& all = test.dataset();
+  auto images = std::ranges::find_if(images_, [&](const Images& each) { return &each.of == &all; });
+  if (images == images_.end()) images = images_.emplace(images_.end(), all);
+  FeedOptions options = test.options();
+  const SampleOptions samples{.training = false,
+                              .seed = options.seed,
+                              .augment = options.augment,
+                              .net_input = options.net_input};
+  options.stream = nullptr;
+  if (SharedStream::fits(images->some, samples, window)) {
+    auto stream = std::ranges::find_if(images->streams, [&](const SharedStream& each) {
+      return each.samples().options() == samples;
+    });
+    if (stream == images->streams.end())
+      stream = images->streams.emplace(images->streams.end(), images->some, samples, window);
+    options.stream = &*stream;
+  }
+  feeds_[member] = std::make_unique<DataFeed>(images->some, std::move(options));
+  return feeds_[member]->allocate();
+}
 
 std::unique_ptr<Pilot> SweepJudge::pilot(int member) {
   return std::make_unique<MemberPilot>(*this, member);
@@ -125,7 +188,16 @@ Status SweepJudge::stop_by(const RungOptions& options, std::filesystem::path fil
   return {};
 }
 
-std::uint64_t SweepJudge::next_rung(std::uint64_t iteration) const {
+Status SweepJudge::exploit_by(const RoundOptions& options, const std::filesystem::path& folder,
+                              const std::vector<std::string>& kinds, bool resumes) {
+  std::vector<RoundMember> members;
+  for (std::size_t i = 0; i < members_.size(); ++i) members.push_back({members_[i], kinds[i]});
+  rounds_.emplace(options, folder, std::move(members));
+  return resumes ? rounds_->read() : Status();
+}
+
+std::uint64_t SweepJudge::next_rest(std::uint64_t iteration) const {
+  if (rounds_) return rounds_->next(iteration);
   const std::lock_guard lock(mutex_);
   return rungs_ ? rungs_->next(iteration) : UINT64_MAX;
 }
@@ -139,20 +211,61 @@ bool SweepJudge::is_wanted(int member, std::uint64_t iteration) const {
 
 Status SweepJudge::reach(int member, std::uint64_t iteration, std::vector<float> losses) {
   const std::lock_guard lock(mutex_);
+  if (rank_ == 0) return judge(member, iteration, std::move(losses));
+  send_(0, json_text(nlohmann::json{
+               {"member", member}, {"iteration", iteration}, {"losses", losses_json(losses)}}));
+  return {};
+}
+
+Status SweepJudge::judge(int member, std::uint64_t iteration, std::vector<float> losses) {
   OMNI_CHECK(rungs_->reach(member, iteration, std::move(losses)));
   for (const RungVerdict& each : rungs_->verdicts()) {
-    const bool has_ended = !final_[each.member].empty();  // and keeps its result
-    if (!each.stops || has_ended || stopped_[each.member]) continue;
+    // Who has ended keeps its result.
+    if (!each.stops || has_ended_[each.member] || stopped_[each.member]) continue;
     rungs_->leave(each.member);
-    reasons_[each.member] = fmt::format(
-        "stops: at iteration {} it is number {} of {}, with a loss {:.4f} +- {:.4f} above {}",
-        each.iteration, each.better + 1, each.reached, each.worse.mean, each.worse.error,
-        members_[each.rival]);
-    stopped_[each.member] = true;
+    stop(each.member,
+         fmt::format(
+             "stops: at iteration {} it is number {} of {}, with a loss {:.4f} +- {:.4f} above {}",
+             each.iteration, each.better + 1, each.reached, each.worse.mean, each.worse.error,
+             members_[each.rival]));
   }
   nlohmann::json json = rungs_->to_json();
   json["members"] = members_;
   return write_file_atomically(file_, json_text(json));
+}
+
+void SweepJudge::stop(int member, std::string reason) {
+  if (const int on = rank_of_ ? rank_of_(member) : 0; on != rank_)
+    send_(on, json_text(nlohmann::json{{"stops", member}, {"reason", reason}}));
+  reasons_[member] = std::move(reason);
+  stopped_[member] = true;
+}
+
+void SweepJudge::over_ranks(int rank, std::function<int(int)> rank_of,
+                            std::function<void(int, const std::string&)> send) {
+  rank_ = rank;
+  rank_of_ = std::move(rank_of);
+  send_ = std::move(send);
+  if (rounds_)
+    rounds_->over_ranks(rank == 0, [this](const nlohmann::json& letter) {
+      send_(rank_ == 0 ? -1 : 0, json_text(nlohmann::json{{"rounds", letter}}));
+    });
+}
+
+void SweepJudge::heard(const std::string& text) {
+  const auto letter = nlohmann::json::parse(text);
+  if (letter.contains("rounds")) return rounds_->heard(letter["rounds"]);
+  const std::lock_guard lock(mutex_);
+  if (letter.contains("stops")) {
+    stop(letter["stops"], letter["reason"]);
+  } else if (letter.contains("final")) {
+    has_ended_[letter["member"].get<std::size_t>()] = true;
+    final_[letter["member"].get<std::size_t>()] = losses_of(letter["final"]);
+  } else if (Status judged =
+                 judge(letter["member"], letter["iteration"], losses_of(letter["losses"]));
+             !judged) {
+    report_task_error(std::move(judged.error()));
+  }
 }
 
 std::string SweepJudge::reason(int member) const {
@@ -162,6 +275,9 @@ std::string SweepJudge::reason(int member) const {
 
 void SweepJudge::finish(int member, std::vector<float> losses) {
   const std::lock_guard lock(mutex_);
+  has_ended_[member] = true;
+  if (rank_ > 0)
+    send_(0, json_text(nlohmann::json{{"member", member}, {"final", losses_json(losses)}}));
   final_[member] = std::move(losses);
 }
 

@@ -1,4 +1,5 @@
-// SweepJudge compares the members of a sweep while they train, and ends those that surely lose.
+// SweepJudge compares the members of a sweep while they train. It ends those that surely lose, or
+// lets them go on from the winners' weights.
 // Each member has a pilot, which computes its losses on the same test images as the others.
 #pragma once
 
@@ -6,12 +7,17 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/data/feed/data_feed.hpp"
+#include "runtime/data/subset.hpp"
+#include "scheduling/ensemble/rounds.hpp"
 #include "scheduling/ensemble/rungs.hpp"
 #include "scheduling/training/pilot.hpp"
 
@@ -29,30 +35,67 @@ class SweepJudge {
       : members_(std::move(members)),
         stopped_(members_.size()),
         reasons_(members_.size()),
-        final_(members_.size()) {}
+        has_ended_(members_.size()),
+        final_(members_.size()),
+        feeds_(members_.size()) {}
 
   std::unique_ptr<Pilot> pilot(int member);
+  // Chooses the images of the test set by which the member is compared. It is called for all
+  // members of this rank before one trains. If the images fit into so many bytes, they are decoded
+  // once for all members of one input. The test set must outlive this.
+  Status open(int member, const DataFeed& test, std::size_t window);
+  void note_end(int member) { has_ended_[member] = true; }  // in an earlier process
   // From now on members stop by these rules, before which no member trains. Their state is kept in
   // the file; `resumes`: it is read first.
   Status stop_by(const RungOptions& options, std::filesystem::path file, bool resumes);
+  // From now on members meet in rounds. `resumes`: the decisions of an earlier process are read.
+  // `kinds`: RoundMember::kind, by member.
+  Status exploit_by(const RoundOptions& options, const std::filesystem::path& folder,
+                    const std::vector<std::string>& kinds, bool resumes);
+  // The training of the member has ended for good.
+  void leave(int member) {
+    if (rounds_) rounds_->leave(member);
+  }
+
+  // Where members are spread over ranks, the first rank judges. `send` takes the rank that a letter
+  // is for (-1: all others); heard() takes what another rank sent.
+  void over_ranks(int rank, std::function<int(int member)> rank_of,
+                  std::function<void(int rank, const std::string& text)> send);
+  void heard(const std::string& text);
   bool has_stopped(int member) const { return stopped_[member]; }
   BestMember best() const;
 
  private:
   class MemberPilot;
-  std::uint64_t next_rung(std::uint64_t iteration) const;
+  // The images of a test set, and a stream for each way to prepare them.
+  struct Images {
+    explicit Images(const Dataset& all);
+    const Dataset& of;
+    Subset some;
+    std::list<SharedStream> streams{};
+  };
+  std::uint64_t next_rest(std::uint64_t iteration) const;
   bool is_wanted(int member, std::uint64_t iteration) const;
   Status reach(int member, std::uint64_t iteration, std::vector<float> losses);
+  Status judge(int member, std::uint64_t iteration, std::vector<float> losses);
+  void stop(int member, std::string reason);
   std::string reason(int member) const;  // why it has stopped
   void finish(int member, std::vector<float> losses);
 
   std::vector<std::string> members_;
   mutable std::mutex mutex_;
-  std::optional<Rungs> rungs_;  // none: all members go on
+  std::optional<Rungs> rungs_;    // none: all members go on
+  std::optional<Rounds> rounds_;  // none: nobody takes another's weights
   std::filesystem::path file_;
   std::deque<std::atomic<bool>> stopped_;  // by member
   std::vector<std::string> reasons_;       // by member; "": it goes on, or has stopped before
-  std::vector<std::vector<float>> final_;  // by member: losses at its end; empty: it has not ended
+  int rank_ = 0;
+  std::function<int(int)> rank_of_{};  // of a member; empty: there is one
+  std::function<void(int, const std::string&)> send_{};
+  std::vector<bool> has_ended_;            // by member
+  std::vector<std::vector<float>> final_;  // by member: losses at its end; empty: not known yet
+  std::list<Images> images_;               // one for each test set
+  std::vector<std::unique_ptr<DataFeed>> feeds_;  // by member
 };
 
 }  // namespace omni

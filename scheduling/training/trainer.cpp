@@ -320,6 +320,11 @@ Status Trainer::keep_as_best() {
   return events_.keep_best();
 }
 
+Status Trainer::save_changed() {
+  changed_result();
+  return save();
+}
+
 // A full disk may have room again later, so only a failure of the last save ends the run.
 void Trainer::save_in_passing() {
   if (Status saved = save(); !saved && ranks::first())

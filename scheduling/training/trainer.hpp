@@ -94,6 +94,7 @@ class Trainer {
     if (events_.record) events_.record(line);
   }
   Status keep_as_best();             // saves a checkpoint first
+  Status save_changed();             // a pilot has changed the parameters
   void end_here() { ends_ = true; }  // the training is complete
   // Says that a pilot has changed the parameters of a complete training.
   void changed_result() {

@@ -103,8 +103,9 @@ Training::Training(TrainingPlan plan, ComputeGroups groups)
     }
   }
   if (plan_.data->test)
-    test_.emplace(*plan_.data->test, feed_options(groups_.evaluating_net(), plan_.net.augment,
-                                                  data_seed, false, kEvaluationSlots));
+    test_.emplace(*plan_.data->test,
+                  feed_options(groups_.evaluating_net(), plan_.net.augment, data_seed, false,
+                               kEvaluationSlots, plan_.test_stream));
 }
 
 Status Training::allocate() {

@@ -37,6 +37,7 @@ struct TrainingPlan {
   // Has the training samples of this data, seed and augmentation, also for other trainings. It must
   // outlive the training. Groups with mini-batches of other sizes do not use it. Null: none.
   SharedStream* stream = nullptr;
+  SharedStream* test_stream = nullptr;  // likewise, of the test samples
   MakeStrategy strategy = async();
   PilotOptions pilots{};
   // Its solver, strategy and feeds are not used: they follow from the plan.

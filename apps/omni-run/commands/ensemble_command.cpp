@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
-#include <sstream>
 #include <thread>
 
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/ensemble/curves_page.hpp"
 #include "apps/omni-run/ensemble/ensemble_folder.hpp"
 #include "apps/omni-run/ensemble/ensemble_plan.hpp"
+#include "apps/omni-run/ensemble/rank_ensemble.hpp"
 #include "apps/omni-run/ensemble/shared_trainings.hpp"
+#include "apps/omni-run/ensemble/stop_rule.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/training/rank_checks.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
@@ -25,36 +28,6 @@ namespace omni {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Reads --stop: "asha", "asha:100:3", "median:50". Without a number of iterations, it follows from
-// the length of the training; 0: no end.
-Result<RungOptions> rung_options(const std::string& text, std::uint64_t length) {
-  const auto refuse = [&] {
-    return Error{ErrorKind::usage, "--stop " + text, "is no rule",
-                 "asha, asha:100, asha:100:3, median or median:100"};
-  };
-  std::vector<std::string> parts;
-  std::istringstream words(text);
-  for (std::string part; std::getline(words, part, ':');) parts.push_back(part);
-  RungOptions options;
-  if (parts.empty() || (parts[0] != "asha" && parts[0] != "median")) return refuse();
-  options.rule = parts[0] == "asha" ? StopRule::asha : StopRule::median;
-  if (parts.size() > (options.rule == StopRule::asha ? 3 : 2)) return refuse();
-  if (parts.size() > 2) {
-    const auto eta = count_in(parts[2], 1000);
-    if (!eta || *eta < 2) return refuse();
-    options.eta = *eta;
-  }
-  const auto share = static_cast<std::uint64_t>(
-      options.rule == StopRule::asha ? options.eta * options.eta * options.eta : 10);
-  options.first = std::max<std::uint64_t>(10, length / share);
-  if (parts.size() > 1) {
-    const auto first = count_in(parts[1], 1 << 30);
-    if (!first) return refuse();
-    options.first = *first;
-  }
-  return options;
-}
 
 class Ensemble {
  public:
@@ -69,23 +42,28 @@ class Ensemble {
     }
     if (!arguments_.stop.empty()) OMNI_CHECK(rung_options(arguments_.stop, 0));
     if (arguments_.plan) return plan_ensemble(arguments_, members_);
+    if (ranks::several()) OMNI_CHECK(check_ranks());
     OMNI_CHECK(take_part());
     if (members_.empty()) {
       log::info("no member is in this part");
       return {};
     }
-    if (!arguments_.stop.empty() || !arguments_.sweep.empty()) {
+    if (!arguments_.stop.empty() || !arguments_.sweep.empty() || arguments_.exploit) {
       std::vector<std::string> names;
-      for (const Member& each : members_) names.push_back(each.name);
+      for (const EnsembleMember& each : all_) names.push_back(each.name);
       judge_.emplace(std::move(names));
     }
     OMNI_CHECK(settle());
-    OMNI_TRY(const Session session, start_session(members_.front().arguments.machine));
-    const bool shares = arguments_.share == "all";
-    SharedTrainings shared(session, shares ? std::size_t(arguments_.window) << 20 : 0);
-    OMNI_CHECK(prepare(shared));
+    OMNI_TRY(session_, start_session(members_.front().arguments.machine));
+    const bool shares = arguments_.share != "off";
+    shared_.emplace(*session_, shares ? std::size_t(arguments_.window) << 20 : 0);
+    if (ranks::several()) ranks_.emplace([this](const std::string& text) { judge_->heard(text); });
+    OMNI_CHECK(prepare());
     if (members_.front().arguments.dry_run) return {};
     if (judge_) OMNI_CHECK(start_judge());
+    if (ranks_)
+      OMNI_CHECK(
+          ranks_->join(*shared_, trainings_, arguments_.share, arguments_.preparers.value_or(0)));
     for (TrainCommand& each : trainings_) OMNI_CHECK(each.join_stream());
     OMNI_CHECK(write());
     stop_in_order();
@@ -94,11 +72,15 @@ class Ensemble {
       for (std::size_t i = 0; i < members_.size(); ++i)
         threads.emplace_back([this, i] { train(i); });
     }
-    shared.progress.finish();
-    for (const SharedStream& stream : shared.streams())
-      log::info("shared samples: {} prepared, {:.0f} MiB for the window", stream.prepared(),
-                static_cast<double>(stream.bytes()) / 0x1p20);
+    shared_->progress.finish();
+    if (ranks_) ranks_->finish();
+    say_samples();
+    say_peak_memory();
     OMNI_CHECK(write());
+    if (ranks_) OMNI_CHECK(hear_results());
+    if (ranks::first())
+      if (const Status drawn = write_curves(folder(), all_); !drawn)
+        log::warn("no page of curves: {}", drawn.error().message());
     print();
     return outcome();
   }
@@ -125,27 +107,59 @@ class Ensemble {
     return {};
   }
 
+  Status check_ranks() {
+    OMNI_CHECK(require_one_command());
+    if (!arguments_.part.empty())
+      return Error{ErrorKind::usage, "--part", "the ranks of this job share the members",
+                   "leave out --part, or start one process"};
+    if (std::ssize(members_) < ranks::size())
+      return Error{ErrorKind::usage, "omni-run ensemble",
+                   fmt::format("has {} members for {} ranks", members_.size(), ranks::size()),
+                   "start as many ranks as members, or fewer"};
+    return {};
+  }
+
   // Leaves out the members of other processes.
   Status take_part() {
-    OMNI_TRY(const MembersPart part, read_part(arguments_.part));
-    if (part.count > 1 && !arguments_.stop.empty())
-      return Error{ErrorKind::usage, "--stop " + arguments_.stop,
+    OMNI_TRY(MembersPart part, read_part(arguments_.part));
+    const char* const compares = !arguments_.stop.empty() ? "--stop"
+                                 : arguments_.exploit     ? "--exploit"
+                                                          : nullptr;
+    if (part.count > 1 && compares != nullptr)
+      return Error{ErrorKind::usage, compares,
                    "members of several processes cannot be compared while they train",
-                   "leave out --stop, or train all members in one process"};
+                   fmt::format("leave out {}, or train all members in one job", compares)};
+    if (arguments_.exploit && !arguments_.stop.empty())
+      return Error{ErrorKind::usage, "--exploit", "losers either end or go on from the winners",
+                   "leave out --stop or --exploit"};
+    for (const Member& each : members_)
+      if (arguments_.exploit && each.arguments.groups.automatic)
+        return Error{ErrorKind::usage, "--exploit", "--auto chooses the learning rate by itself",
+                     "leave out --auto or --exploit"};
+    if (ranks::several())
+      part = {static_cast<std::size_t>(ranks::rank()), static_cast<std::size_t>(ranks::size())};
     std::vector<Member> own;
     for (std::size_t i = 0; i < members_.size(); ++i) {
       are_own_.push_back(i % part.count == part.first);
       if (!are_own_.back()) continue;
       own.push_back(std::move(members_[i]));
-      records_.push_back(all_[i]);
+      own_.push_back(i);
     }
     members_ = std::move(own);
-    ended_.resize(members_.size());
+    ended_.resize(all_.size());
     return {};
   }
 
   Status settle() {
     TrainArguments& first = members_.front().arguments;
+    const bool quiet = first.common.quiet;
+    if (ranks::several()) {
+      std::string metrics = first.metrics, weights = first.save_weights;
+      OMNI_CHECK(prepare_ranks(first));  // clears what only the first rank of a training writes
+      first.metrics = std::move(metrics);
+      first.save_weights = std::move(weights);
+      first.common.quiet = quiet;
+    }
     for (const Member& each : members_)
       first.machine.session.deterministic |= each.arguments.arrivals.simulated;
     OMNI_CHECK(settle_workers(first.machine, &first.net));
@@ -157,7 +171,7 @@ class Ensemble {
     return {};
   }
 
-  Status prepare(SharedTrainings& shared) {
+  Status prepare() {
     for (Member& each : members_) {
       std::error_code failure;
       const fs::path folder = each.arguments.out;
@@ -169,11 +183,11 @@ class Ensemble {
       const log::Name name(each.name);
       std::function<std::unique_ptr<Pilot>()> pilot;
       if (judge_)
-        pilot = [this, member = static_cast<int>(trainings_.size())] {
+        pilot = [this, member = static_cast<int>(own_[trainings_.size()])] {
           return judge_->pilot(member);
         };
       Status prepared =
-          trainings_.emplace_back(each.arguments, &shared, each.name, std::move(pilot)).prepare();
+          trainings_.emplace_back(each.arguments, &*shared_, each.name, std::move(pilot)).prepare();
       if (!prepared) {
         prepared.error().where = each.name + ": " + prepared.error().where;
         return prepared;
@@ -182,38 +196,76 @@ class Ensemble {
     return {};
   }
 
+  // Ranks tell each other what they know of their members.
   Status start_judge() {
     std::uint64_t length = 0;
+    nlohmann::json known = nlohmann::json::array();
     for (std::size_t i = 0; i < trainings_.size(); ++i) {
-      const auto* softmax =
-          std::get_if<SoftmaxOptions>(&trainings_[i].spec().layers.back().options);
+      const TrainableNet& spec = trainings_[i].spec();
+      const auto* softmax = std::get_if<SoftmaxOptions>(&spec.layers.back().options);
       if (softmax == nullptr || softmax->groups != 1)
         return Error{ErrorKind::usage, members_[i].name, "the outputs are no probabilities",
                      "a sweep compares nets that end with a softmax layer of one group"};
-      if (!trainings_[i].has_test())
+      if (trainings_[i].test() == nullptr)
         return Error{ErrorKind::usage, members_[i].name, "there is no test set",
                      "a sweep compares members on test images: --hold-out 0.1, say"};
-      length = std::max(length, trainings_[i].planned());
+      OMNI_CHECK(judge_->open(static_cast<int>(own_[i]), *trainings_[i].test(), shared_->window()));
+      known.push_back({{"member", own_[i]},
+                       {"length", trainings_[i].planned()},
+                       {"has_ended", trainings_[i].is_finished()},
+                       {"kind", layers_hash(spec) + (spec.solver.adam ? " adam" : "")}});
     }
-    if (arguments_.stop.empty()) return {};
-    OMNI_TRY(const RungOptions options, rung_options(arguments_.stop, length));
-    return judge_->stop_by(options, folder() / "rungs.json",
-                           members_.front().arguments.resume == "auto");
+    std::vector<std::string> kinds(all_.size());
+    for (const std::string& rank :
+         ranks_ ? ranks_->gather(known.dump()) : std::vector<std::string>{known.dump()}) {
+      const auto list = nlohmann::json::parse(rank);
+      for (const auto& each : list) {
+        length = std::max<std::uint64_t>(length, each["length"]);
+        kinds[each["member"].get<std::size_t>()] = each["kind"];
+        if (each["has_ended"]) judge_->note_end(each["member"]);
+      }
+    }
+    const TrainArguments& first = members_.front().arguments;
+    const bool resumes = first.resume == "auto";
+    if (arguments_.exploit)
+      OMNI_CHECK(judge_->exploit_by(
+          {.every = *arguments_.exploit, .seed = first.data.data_seed.value_or(first.data.seed)},
+          folder(), kinds, resumes));
+    if (!arguments_.stop.empty()) {
+      OMNI_TRY(const RungOptions options, rung_options(arguments_.stop, length));
+      OMNI_CHECK(judge_->stop_by(options, folder() / "rungs.json", resumes));
+    }
+    if (ranks_)
+      judge_->over_ranks(
+          ranks::place_in_job().rank,
+          [](int member) { return member % ranks::place_in_job().size; },
+          [this](int rank, const std::string& text) { ranks_->send_to_judge(rank, text); });
+    return {};
   }
 
   void train(std::size_t i) {
     const log::Name name(members_[i].name);
     OwnTasks tasks;
     const OwnTasksScope counted(tasks);
-    ended_[i] = trainings_[i].train();
-    if (ended_[i] || ended_[i].error().kind == ErrorKind::interrupted) return;
-    log::warn("ends here: {}", ended_[i].error().message());
+    Status& ended = ended_[own_[i]];
+    ended = trainings_[i].train();
+    const bool goes_on_later = !ended && ended.error().kind == ErrorKind::interrupted;
+    if (judge_ && !goes_on_later) judge_->leave(static_cast<int>(own_[i]));
+    if (ended || goes_on_later) return;
+    log::warn("ends here: {}", ended.error().message());
     if (members_[i].arguments.net.strict) request_stop();
+  }
+
+  void say_samples() const {
+    for (const SharedStream& stream : shared_->streams())
+      log::info("shared {}samples: {} prepared, {:.0f} MiB for the window",
+                stream.samples().options().training ? "" : "test ", stream.prepared(),
+                static_cast<double>(stream.bytes()) / 0x1p20);
   }
 
   Status write() {
     for (std::size_t i = 0; i < trainings_.size(); ++i) {
-      EnsembleMember& record = records_[i];
+      EnsembleMember& record = all_[own_[i]];
       const TrainCommand& training = trainings_[i];
       record.iteration = training.state().iteration;
       if (!training.was_run()) continue;
@@ -221,26 +273,48 @@ class Ensemble {
         record.loss = last->tally.mean_loss();
         record.accuracy = last->tally.accuracy();
       }
-      const bool loses = judge_ && judge_->has_stopped(static_cast<int>(i));
-      record.state = ended_[i] && loses                                 ? MemberState::dropped
-                     : ended_[i]                                        ? MemberState::finished
-                     : ended_[i].error().kind == ErrorKind::interrupted ? MemberState::stopped
-                     : ended_[i].error().kind == ErrorKind::diverged    ? MemberState::diverged
-                                                                        : MemberState::dropped;
+      const Status& ended = ended_[own_[i]];
+      const bool loses = judge_ && judge_->has_stopped(static_cast<int>(own_[i]));
+      record.state = ended && loses                                 ? MemberState::dropped
+                     : ended                                        ? MemberState::finished
+                     : ended.error().kind == ErrorKind::interrupted ? MemberState::stopped
+                     : ended.error().kind == ErrorKind::diverged    ? MemberState::diverged
+                                                                    : MemberState::dropped;
     }
-    for (std::size_t i = 0, own = 0; i < all_.size(); ++i)
-      if (are_own_[i]) all_[i] = records_[own++];
     return update_ensemble(folder(), all_, are_own_);
+  }
+
+  // Learns how the members of other ranks have ended.
+  Status hear_results() {
+    nlohmann::json own = nlohmann::json::array();
+    for (const std::size_t member : own_)
+      if (const Status& ended = ended_[member]; !ended)
+        own.push_back({{"member", member},
+                       {"kind", static_cast<int>(ended.error().kind)},
+                       {"what", ended.error().message()}});
+    // All have written the states of their members before.
+    const std::vector<std::string> all = ranks::gather(own.dump());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const auto list = nlohmann::json::parse(all[rank]);
+      for (const auto& each : list)
+        if (static_cast<int>(rank) != ranks::rank())
+          ended_[each["member"].get<std::size_t>()] =
+              Error{static_cast<ErrorKind>(each["kind"].get<int>()), "", each["what"], ""};
+    }
+    OMNI_TRY(all_, read_ensemble(folder()));
+    own_.clear();
+    for (std::size_t member = 0; member < all_.size(); ++member) own_.push_back(member);
+    return {};
   }
 
   void print() const {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     std::size_t width = 6;
-    for (const EnsembleMember& each : records_) width = std::max(width, each.name.size());
+    for (const std::size_t member : own_) width = std::max(width, all_[member].name.size());
     std::string table = fmt::format("{:{}}  {:>9}  {:>10}  {:>10}  {:>13}\n", "member", width,
                                     "state", "iterations", "test loss", "test accuracy");
-    for (std::size_t i = 0; i < records_.size(); ++i) {
-      const EnsembleMember& each = records_[i];
+    for (const std::size_t member : own_) {
+      const EnsembleMember& each = all_[member];
       const auto shown = [](const std::optional<double>& value, double factor, const char* unit) {
         return value ? fmt::format("{:.4g}{}", factor * *value, unit) : std::string("-");
       };
@@ -251,17 +325,17 @@ class Ensemble {
           {"name", each.name}, {"state", text_of(each.state)}, {"iterations", each.iteration}};
       if (each.loss) line["test_loss"] = *each.loss;
       if (each.accuracy) line["test_accuracy"] = *each.accuracy;
-      if (!ended_[i]) line["error"] = ended_[i].error().message();
+      if (!ended_[member]) line["error"] = ended_[member].error().message();
       all.push_back(std::move(line));
     }
     nlohmann::ordered_json summary{{"members", all}};
     if (const BestMember best = judge_ ? judge_->best() : BestMember(); best.best >= 0) {
-      table += fmt::format("best: {}", members_[best.best].name);
-      summary["best"] = members_[best.best].name;
+      table += fmt::format("best: {}", all_[best.best].name);
+      summary["best"] = all_[best.best].name;
       if (best.next >= 0) {
         table += fmt::format("; the loss of {} is {:.4f} +- {:.4f} higher on the same images",
-                             members_[best.next].name, best.ahead.mean, best.ahead.error);
-        summary["next"] = members_[best.next].name;
+                             all_[best.next].name, best.ahead.mean, best.ahead.error);
+        summary["next"] = all_[best.next].name;
         summary["ahead"] = {{"loss", best.ahead.mean}, {"error", best.ahead.error}};
       }
       table += '\n';
@@ -275,36 +349,42 @@ class Ensemble {
   // An ensemble is well as long as a member is, and none failed for another reason than its own
   // divergence.
   Status outcome() const {
+    std::vector<Status> all;
+    for (const std::size_t member : own_) all.push_back(ended_[member]);
     const auto with = [&](ErrorKind kind) {
       return std::ranges::find_if(
-          ended_, [&](const Status& each) { return !each && each.error().kind == kind; });
+          all, [&](const Status& each) { return !each && each.error().kind == kind; });
     };
     const bool strict = members_.front().arguments.net.strict;
-    for (const Status& each : ended_)
+    for (const Status& each : all)
       if (!each && each.error().kind != ErrorKind::interrupted &&
           (each.error().kind != ErrorKind::diverged || strict))
         return each;
-    if (with(ErrorKind::interrupted) != ended_.end()) {
+    if (with(ErrorKind::interrupted) != all.end()) {
       std::vector<std::string> words = words_without({"--resume"}, own_words());
       words.insert(words.end(), {"--resume", "auto"});
-      return Error{ErrorKind::interrupted, "", "stopped; to go on:\n  " + for_shell(words), ""};
+      return Error{ErrorKind::interrupted, "",
+                   "stopped; to go on:\n  " + launcher() + for_shell(words), ""};
     }
     const auto first = with(ErrorKind::diverged);
     const bool some_end_well =
-        std::ranges::any_of(ended_, [](const Status& each) { return bool(each); });
-    return first == ended_.end() || some_end_well ? Status() : *first;
+        std::ranges::any_of(all, [](const Status& each) { return bool(each); });
+    return first == all.end() || some_end_well ? Status() : *first;
   }
 
   fs::path folder() const { return fs::path(members_.front().arguments.out).parent_path(); }
 
   const EnsembleArguments& arguments_;
   std::vector<Member> members_;
-  std::vector<Status> ended_;  // by member: what its training returned
-  std::vector<EnsembleMember> records_;
   std::vector<EnsembleMember> all_;  // also the members of other processes
+  std::vector<Status> ended_;        // by all_: what a training returned
   std::vector<bool> are_own_;        // by all_
+  std::vector<std::size_t> own_;     // in all_: those that this process trains, at last reports on
+  std::optional<Session> session_;   // none: it has not begun
+  std::optional<SharedTrainings> shared_;
   std::optional<SweepJudge> judge_;  // none: no member is compared
   std::deque<TrainCommand> trainings_;
+  std::optional<RankEnsemble> ranks_;  // none: there is one rank
 };
 
 }  // namespace

@@ -10,17 +10,19 @@ namespace omni {
 
 struct EnsembleArguments {
   CommonArguments common;
-  std::vector<std::string> nets;     // as of --net, with ":COUNT" for so many seeds
-  std::string members;               // file with a line of words for each member; "": none
-  std::string share = "all";         // the samples: all, off
-  int window = 64;                   // MiB
-  std::string out;                   // run folder; "": by default
-  std::string part{};                // "1/4"; "": see read_part()
-  std::vector<std::string> sweep{};  // see sweep_spec.hpp; empty: there is no sweep
-  std::string stop{};                // "asha:100:3", "median:100"; "": no member is stopped
-  bool plan = false;                 // print how devices could be shared out; nothing trains
-  std::string machine{};             // file or name, of the plan or of --arrivals virtual
-  std::vector<std::string> words{};  // of every training
+  std::vector<std::string> nets;           // as of --net, with ":COUNT" for so many seeds
+  std::string members;                     // file with a line of words for each member; "": none
+  std::string share = "auto";              // the samples: see RankEnsemble::join()
+  std::optional<int> preparers{};          // none: as many as is fastest
+  int window = 64;                         // MiB
+  std::string out;                         // run folder; "": by default
+  std::string part{};                      // "1/4"; "": see read_part()
+  std::vector<std::string> sweep{};        // see sweep_spec.hpp; empty: there is no sweep
+  std::string stop{};                      // "asha:100:3", "median:100"; "": no member is stopped
+  std::optional<std::uint64_t> exploit{};  // iterations between rounds; none: there are none
+  bool plan = false;                       // print how devices could be shared out; nothing trains
+  std::string machine{};                   // file or name, of the plan or of --arrivals virtual
+  std::vector<std::string> words{};        // of every training
 };
 
 void describe(auto& add, EnsembleArguments& ensemble) {
@@ -38,13 +40,23 @@ void describe(auto& add, EnsembleArguments& ensemble) {
       "End members that surely lose: asha[:ITERATIONS[:ETA]] lets the best 1/ETA of those at a "
       "rung "
       "go on, median[:ITERATIONS] those at least as good as the median");
+  add("--exploit ITERATIONS", &ensemble.exploit, {.check = range(1, 1'000'000'000)},
+      "Tournament: after so many iterations members are compared in pairs, and a member that "
+      "surely "
+      "loses goes on from the winner's weights with a changed learning rate");
   add("--plan", &ensemble.plan,
       "Print which members would train together on the machine of --machine, on how many devices, "
       "and how long; train nothing");
   add("--machine FILE", &ensemble.machine, {.check = not_empty},
       "Machine of --plan, or of --arrivals virtual: a machine file, or the name of a shipped one");
-  add("--share all|off", &ensemble.share, {.words = {"all", "off"}, .shows_default = true},
-      "Whether samples are prepared once for all members that take the same, or by each member");
+  add("--share auto|all|single|multi|off", &ensemble.share,
+      {.words = {"auto", "all", "single", "multi", "off"}, .shows_default = true},
+      "How samples are prepared: off: by each member for itself; others: once for all members of a "
+      "rank, and over ranks: all: by every rank for all; single: by some ranks, of which one sends "
+      "everything on; multi: by some ranks, each of which sends its part to all");
+  add("--preparers RANKS", &ensemble.preparers, {.check = range(1, 100'000)},
+      "Number of ranks that prepare samples, of --share single or multi; default: as many as is "
+      "fastest");
   add("--window MIB", &ensemble.window, {.check = range(1, 1 << 20), .shows_default = true},
       "Prepared samples that are kept for slower members");
   add("--part NUMBER/COUNT", &ensemble.part, {.check = not_empty},

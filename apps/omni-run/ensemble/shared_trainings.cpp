@@ -30,13 +30,14 @@ Result<std::shared_ptr<DatasetPair>> SharedTrainings::open(
   return opened_.back().data;
 }
 
-SharedStream* SharedTrainings::stream(const DatasetPair& data, const SampleOptions& options) {
-  if (window_ == 0) return nullptr;
+SharedStream* SharedTrainings::stream(const Dataset* data, const SampleOptions& options) {
+  if (window_ == 0 || data == nullptr) return nullptr;
   const auto found = std::ranges::find_if(streams_, [&](const SharedStream& each) {
-    return &each.samples().dataset() == data.train.get() && each.samples().options() == options;
+    return &each.samples().dataset() == data && each.samples().options() == options;
   });
   if (found != streams_.end()) return &*found;
-  return &streams_.emplace_back(*data.train, options, window_);
+  if (!options.training && !SharedStream::fits(*data, options, window_)) return nullptr;
+  return &streams_.emplace_back(*data, options, window_);
 }
 
 bool SharedTrainings::takes_check_of(const DatasetPair& data) {

@@ -28,9 +28,11 @@ class SharedTrainings {
   Result<std::shared_ptr<DatasetPair>> open(const DataArguments& arguments, const Net& net,
                                             bool flat,
                                             const std::function<Result<DatasetPair>()>& open_now);
-  // Returns the stream of these samples; null: there are none.
-  SharedStream* stream(const DatasetPair& data, const SampleOptions& options);
+  // Returns the stream of these samples; null: each training prepares them itself. All test samples
+  // must fit into a window.
+  SharedStream* stream(const Dataset* data, const SampleOptions& options);
   const std::list<SharedStream>& streams() const { return streams_; }
+  std::size_t window() const { return window_; }
   // Returns true once for each test set: its images must be checked.
   bool takes_check_of(const DatasetPair& data);
 

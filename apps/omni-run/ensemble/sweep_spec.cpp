@@ -63,6 +63,14 @@ bool is_whole(std::string_view text) {
   return number && std::abs(static_cast<double>(*number)) <= kMostWhole;
 }
 
+// Writes a number in one way, however the user has written it: 1e-3 becomes 0.001. Whole numbers
+// and words stay as they are.
+std::string usual(std::string_view text) {
+  const bool whole = number_in<std::int64_t>(text) || number_in<std::uint64_t>(text);
+  const auto number = finite_in(text);
+  return number && !whole ? fmt::format("{}", *number) : std::string(text);
+}
+
 // Writes a number of the range with six digits, or as a whole number.
 std::string written(const SweepRange& range, double number) {
   if (range.whole)
@@ -111,10 +119,10 @@ Result<SweepRange> parse_range(std::string_view key, std::string_view text, bool
                         fmt::format("{} is no number of values from 2 to {}",
                                     shown_name(text.substr(colon + 1)), kMostMembers),
                         usage);
-  range.values = {low};
+  range.values = {usual(low)};
   for (int k = 1; k < *count - 1; ++k)
     range.values.push_back(written(range, at_share(range, static_cast<double>(k) / (*count - 1))));
-  range.values.push_back(high);
+  range.values.push_back(usual(high));
   return range;
 }
 
@@ -130,7 +138,7 @@ Result<SweepAxis> parse_values(SweepAxis axis, std::string_view text) {
     return axis;
   }
   Values values;
-  for (const std::string_view each : split(text, ',')) values.emplace_back(each);
+  for (const std::string_view each : split(text, ',')) values.push_back(usual(each));
   axis.values = std::move(values);
   return axis;
 }

@@ -13,7 +13,6 @@
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
-#include "runtime/memory/memory_limits.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/signals.hpp"
@@ -21,18 +20,6 @@
 #include "runtime/tasks/task_errors.hpp"
 
 namespace omni {
-namespace {
-
-// Returns the command that started these ranks, without the names of hosts.
-std::string launcher() {
-  if (!ranks::several()) return "";
-  const auto launch = ranks::read_launch([](const char* name) { return std::getenv(name); });
-  return fmt::format("{} -n {} ", launch && launch->by_hydra ? "mpiexec" : "srun --mpi=pmi2",
-                     ranks::size());
-}
-
-}  // namespace
-
 Status train_command(const TrainArguments& arguments) {
   TrainCommand command(arguments);
   Status status = command.run();
@@ -92,7 +79,10 @@ TrainerEvents TrainCommand::events() {
       .on_step =
           [this](const StepReport& report) {
             progress_.step(report);
-            record(&MetricsLog::step, report);
+            StepReport with = report;
+            if (const SharedStream* of = stream())
+              with.figures.push_back({"stream_fill", of->fill()});
+            record(&MetricsLog::step, with);
           },
       .on_evaluation =
           [this](const EvaluationReport& report) {
@@ -188,7 +178,7 @@ Status TrainCommand::train() {
   share_damaged(trainer.state().iteration);
   OMNI_CHECK(task_status());
   count_damaged();
-  log::info("memory: {:.0f} MiB at most", static_cast<double>(peak_resident_memory()) / 0x1p20);
+  if (shared_ == nullptr) say_peak_memory();
   if (const auto seconds = trainer.simulated_seconds())
     log::info("virtual clock: {}", simulated(*seconds));
   if (shared_ != nullptr) return {};  // all trainings have one table

@@ -91,12 +91,14 @@ Status TrainCommand::prepare() {
   if (shared_ != nullptr) shared_->planned_bytes += planned;
   OMNI_CHECK(training_->allocate());
   OMNI_TRY(start_, starting_point());
-  OMNI_CHECK(check_images());
+  // Trainings that share test samples read them when all are prepared.
+  if (shared_ == nullptr) OMNI_CHECK(check_images());
   OMNI_TRY(recorder_, start_trace(arguments_.trace, *session_, net()));
   return open_metrics();
 }
 
 Status TrainCommand::join_stream() {
+  OMNI_CHECK(check_images());
   return is_finished() ? Status() : training_->join_stream(start_.samples);
 }
 
@@ -254,17 +256,21 @@ Status TrainCommand::settle_groups() {
 }
 
 void TrainCommand::make_training() {
-  SharedStream* const stream = shared_ == nullptr
-                                   ? nullptr
-                                   : shared_->stream(*data_, {.seed = data_seed_.value_or(seed_),
-                                                              .augment = spec_.augment,
-                                                              .net_input = net().options().input});
+  const auto stream = [&](const Dataset* data, bool training) -> SharedStream* {
+    if (shared_ == nullptr) return nullptr;
+    return shared_->stream(data, {.training = training,
+                                  .seed = data_seed_.value_or(seed_),
+                                  .augment = spec_.augment,
+                                  .net_input = net().options().input});
+  };
+  stream_ = stream(data_->train.get(), true);
   training_.emplace(TrainingPlan{.net = spec_,
                                  .groups = shape_,
                                  .data = data_.get(),
                                  .seed = seed_,
                                  .data_seed = data_seed_,
-                                 .stream = stream,
+                                 .stream = stream_,
+                                 .test_stream = stream(data_->test.get(), false),
                                  .strategy = strategy_.make(),
                                  .pilots = pilot_options(),
                                  .length = lengths(),

@@ -34,8 +34,8 @@ class TrainCommand {
                         const std::string& name = "",
                         std::function<std::unique_ptr<Pilot>()> make_pilot = {});
   Status run();
-  // The two halves of run(): all before the first mini-batch; all from there on. Trainings that
-  // share samples join the stream in between, when all are prepared.
+  // The two halves of run(): all before the first mini-batch; all from there on. In between, when
+  // all are prepared, trainings that share samples check the test images and join the stream.
   Status prepare();
   Status join_stream();
   Status train();
@@ -44,7 +44,17 @@ class TrainCommand {
   // What the training has done.
   const std::optional<EvaluationReport>& last_evaluation() const { return last_; }
   const TrainableNet& spec() const { return spec_; }
-  bool has_test() const { return data_->test != nullptr; }
+  // Its test set; null: there is none.
+  DataFeed* test() { return training_ ? training_->test() : nullptr; }
+  // The stream of its training samples; null: it prepares them itself.
+  SharedStream* stream() { return shape_.images_per_pass.empty() ? stream_ : nullptr; }
+  std::uint64_t last_sample() const {  // the end of those that it reads
+    return iterations_ == 0 ? UINT64_MAX : iterations_ * groups().net().options().batch;
+  }
+  // Nothing is left to train.
+  bool is_finished() const {
+    return iterations_ != 0 && start_.samples >= iterations_ * groups().net().options().batch;
+  }
   std::uint64_t planned() const { return iterations_; }  // 0: no end
   bool was_run() const { return trained_; }
   const TrainingState& state() const { return trained_ ? training_->trainer().state() : start_; }
@@ -102,12 +112,10 @@ class TrainCommand {
   ComputeGroups& groups() { return training_ ? training_->groups() : *groups_; }
   const ComputeGroups& groups() const { return training_ ? training_->groups() : *groups_; }
   Net& net() { return groups().net(); }
-  bool is_finished() const {
-    return iterations_ != 0 && start_.samples >= iterations_ * groups().net().options().batch;
-  }
 
   TrainArguments arguments_;
   SharedTrainings* shared_;
+  SharedStream* stream_ = nullptr;
   std::function<std::unique_ptr<Pilot>()> make_pilot_;
   TrainableNet spec_;
   StrategyChoice strategy_;

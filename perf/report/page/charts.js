@@ -2,6 +2,10 @@
 
 const kMargin = { left: 78, right: 14, top: 10, bottom: 34 };
 
+// Of several curves in one chart.
+const seriesColors = ["--blue", "--orange", "--green", "--path", "--accent", "--barrier", "--data", "--muted"];
+const seriesColor = index => `var(${seriesColors[index % seriesColors.length]})`;
+
 // draw(width) gives the picture.
 function responsive(draw, name) {
   const box = el("div", { class: "chart", role: "img", "aria-label": name });

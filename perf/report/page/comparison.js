@@ -1,7 +1,5 @@
 // The page of a comparison of strategies: key figures, the table, test accuracy over time and epochs.
 
-const strategyColors = ["--blue", "--orange", "--green", "--path", "--accent", "--barrier", "--data", "--muted"];
-const strategyColor = index => `var(${strategyColors[index % strategyColors.length]})`;
 // Of one clock only: null where a line does not have it.
 const clockOf = data => data.clock === "virtual" ? line => line.simulated_time ?? null : line => line.time;
 const trainingsOf = (data, strategy) => data.trainings.filter(training => training.strategy === strategy);
@@ -16,7 +14,7 @@ function meanCurve(curves) {
 function accuracyChart(data, name, x, at) {
   const series = data.strategies.flatMap(({ strategy }, i) => {
     const curves = trainingsOf(data, strategy).map(training => training.evaluations.map(line => [at(line), line.test_accuracy]).filter(point => point[0] !== null));
-    const color = strategyColor(i), dash = i >= strategyColors.length ? "6 3" : undefined;
+    const color = seriesColor(i), dash = i >= seriesColors.length ? "6 3" : undefined;
     return [...(curves.length > 1 ? curves.map(points => ({ color, faint: true, points })) : []),
       { name: strategy, color, dash, points: meanCurve(curves) }];
   });
@@ -38,7 +36,7 @@ function strategyTable(data) {
   const said = one => !one ? "–" : `${one.ahead} of ${one.seeds}` + (one.p === null ? "" : `, p = ${significant(one.p, 2)}`);
   const missed = row => [[row.diverged, "diverged"], [row.failed, "failed"]].filter(([count]) => count).map(([count, what]) => `, ${count} ${what}`).join("");
   return sortableTable([
-    { title: "strategy", text: row => row.strategy, swatch: row => strategyColor(data.strategies.indexOf(row)) },
+    { title: "strategy", text: row => row.strategy, swatch: row => seriesColor(data.strategies.indexOf(row)) },
     { title: "reached", text: row => `${row.reached} of ${row.trainings}${missed(row)}`, value: row => row.reached },
     spreadColumn("epochs", "epochs", plain, "to the target: mean over seeds, lowest to highest"),
     spreadColumn(data.clock === "virtual" ? "simulated time" : "time", "time", seconds, "to the target: mean over seeds, lowest to highest"),

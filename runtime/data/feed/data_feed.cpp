@@ -101,8 +101,9 @@ void DataFeed::submit_slice(std::uint64_t first_sample, int slice, const Slot& s
     const Slices parts = parts_of(images);
     for (std::size_t part = 0; part < parts.sizes.size(); ++part) {
       const Tensor& samples = *slot.parts[slice][part];
-      codelet_apart(samples_).submit(args(parts.offsets[part], parts.sizes[part]), {write(samples)},
-                                     reading);
+      DecodeArgs own = args(parts.offsets[part], parts.sizes[part]);
+      own.counter = nullptr;  // the slice is done when it is unpacked
+      codelet_apart(samples_).submit(own, {write(samples)}, reading);
       accesses.push_back(read(samples));
     }
     unpack.images_per_part = parts.sizes[0];

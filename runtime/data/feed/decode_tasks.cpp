@@ -18,6 +18,7 @@ constexpr auto decode_cpu = []<class T>(T, const DecodeArgs& args, const Buffers
 template <class T>
 void make_samples_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContext&) {
   args.reader->fill(args.first_sample, args.count, buffers.get<T>(0));
+  if (args.counter != nullptr) ++*args.counter;
 }
 
 void read_labels_cpu(const DecodeArgs& args, const Buffers& buffers, DeviceContext&) {

@@ -23,7 +23,7 @@ struct DecodeArgs {
   int count = 0;
   std::uint64_t values_per_sample = 0;
   const Tensor* images = nullptr;                 // to be sent to a lone GPU; null: none
-  std::atomic<std::uint64_t>* counter = nullptr;  // counts the slices that are done; null: nobody
+  std::atomic<std::uint64_t>* counter = nullptr;  // counts what is done; null: nobody counts
 };
 
 extern Codelet<DecodeArgs> decode_batch;       // {images W, labels W}

@@ -1,15 +1,17 @@
-// A SharedStream prepares the training samples of a data set once for several trainings in this
-// process, which read the samples in one order, each in mini-batches of its own size.
+// A SharedStream prepares the samples of a data set once for several trainings in this process,
+// which read the samples in one order, each in mini-batches of its own size.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "runtime/data/feed/sample_reader.hpp"
+#include "runtime/data/feed/stream_route.hpp"
 #include "runtime/result.hpp"
 #include "runtime/tasks/tensor.hpp"
 
@@ -17,14 +19,18 @@ namespace omni {
 
 // Samples are prepared in blocks. A window holds consecutive blocks, from the first that one of its
 // readers still needs. A reader that would leave the window behind waits for the slowest one. A
-// reader whose samples are in no window gets a window of its own, and prepares them again.
+// reader whose samples are in no window gets a window of its own, and prepares them again. Test
+// samples have one window, which holds all of them, so nobody waits, and each is prepared once.
 class SharedStream {
   struct Window;
 
  public:
-  // `bytes`: of a window. It is larger where the readers' mini-batches ask for that.
+  // `bytes`: of a window. It is larger where the readers' mini-batches ask for that. Of test
+  // samples, the stream keeps all: see fits().
   SharedStream(const Dataset& dataset, SampleOptions options, std::size_t bytes);
   ~SharedStream();
+  // Whether so many bytes hold all samples of a test set.
+  static bool fits(const Dataset& dataset, const SampleOptions& options, std::size_t bytes);
 
   // A slice of samples, in parts of blocks. The first `skipped` samples of the first part are not
   // of the slice.
@@ -59,16 +65,56 @@ class SharedStream {
     std::uint64_t block_ = 0;   // the first block that it needs
   };
 
+  // ---- several ranks ----
+  // Readers on all ranks take the same samples. A block is prepared on one rank, and travels as
+  // bytes to the others. Every rank passes every block on, also when its own readers have left,
+  // until all ranks have finished.
+  struct OverRanks {
+    StreamRoute route{};
+    std::vector<int> ranks{};                   // that share the stream: their numbers in the job
+    int place = 0;                              // of this rank among them
+    int tag = 0;                                // the first of kTags
+    int samples_per_block = 1, most_batch = 1;  // the most on any rank
+    std::uint64_t first_sample = 0, end = UINT64_MAX;  // all readers are between them
+    // Tells the other ranks what heard() is called with there.
+    std::function<void(std::uint64_t wanted, std::uint64_t first)> tell{};
+  };
+  static constexpr int kTags = 1 << 13;
+  // Called when all readers are made, and none has joined.
+  Status join_ranks(OverRanks with);
+  // Another rank wants blocks up to one, and its slowest reader needs the first one.
+  void heard(int place, std::uint64_t wanted, std::uint64_t first);
+  // Blocks that were passed on so far. When no rank has readers any more, all pass on as many as
+  // any of them, and wait for the last messages.
+  std::uint64_t passed_on() const;
+  void finish(std::uint64_t blocks);
+  std::uint64_t received() const;  // bytes, from other ranks
+
+  // How the stream was cut so far.
+  int samples_per_block() const { return samples_per_block_; }
+  int most_batch() const { return most_batch_; }
+  // The share of the first window that holds prepared samples which its slowest reader still needs.
+  double fill() const;
+
   const SampleReader& samples() const { return samples_; }
   DataType type() const { return type_; }  // u8: pixels; f32: the values that nets read
   std::size_t bytes() const;               // of a window
   std::uint64_t prepared() const;          // samples so far; tasks may still prepare the last ones
 
  private:
+  struct Joint;
   Status place(Reader& reader, std::uint64_t block);
+  Result<Window*> make_window(std::uint64_t first_block);
+  void prepare(Window& window, std::uint64_t block);
+  bool in_common_window(Reader& reader, std::uint64_t block);
+  void want(std::uint64_t block);
+  void pass_on();
+  void pass_on(std::uint64_t block);
+  void tell_ranks();
   Window* window_with(std::uint64_t block, const Window* other_than) const;
   void remove(Reader& reader);
   std::uint64_t blocks() const;  // of a window
+  bool keeps() const { return !samples_.options().training; }
 
   SampleReader samples_;
   DataType type_;
@@ -77,6 +123,7 @@ class SharedStream {
   mutable std::mutex mutex_;
   std::condition_variable moved_;  // a window's first block has changed
   std::vector<std::unique_ptr<Window>> windows_;
+  std::unique_ptr<Joint> joint_;  // null: the stream is this rank's alone
   std::uint64_t prepared_ = 0;
 };
 

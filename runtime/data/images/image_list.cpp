@@ -11,6 +11,7 @@
 
 #include "runtime/data/data_file.hpp"
 #include "runtime/data/formats.hpp"
+#include "runtime/data/images/file_dataset.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 

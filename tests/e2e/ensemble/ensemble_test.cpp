@@ -66,6 +66,12 @@ TEST_F(EnsembleRuns, MembersLearnWhatTheyLearnAlone) {
   EXPECT_GE(prepared, 600) << together.errors;
   EXPECT_LE(prepared, 700) << together.errors;
   EXPECT_EQ(off.errors.find("shared samples"), std::string::npos);
+  // Each of four members tests twice, and its test set is that of the others.
+  const int tested = number_after(together.errors, "shared test samples: ");
+  EXPECT_GT(tested, 0) << together.errors;
+  EXPECT_LE(tested, 60) << together.errors;
+  const std::size_t memory = together.errors.find("MiB at most");
+  EXPECT_EQ(memory, together.errors.rfind("MiB at most")) << "each member says the same";
 
   const Words alone =
       Words{"--net",          file("small.cfg"),    "--seed", "2", "--data-seed", "1",

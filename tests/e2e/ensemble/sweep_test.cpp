@@ -71,7 +71,7 @@ TEST_F(SweepRuns, MembersThatSurelyLoseAreEnded) {
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   auto all = members(run);
   EXPECT_EQ(all["small,learning_rate=0.2"].first, "finished") << run.output;
-  for (const char* loser : {"small,learning_rate=1e-6", "small,learning_rate=1e-7"}) {
+  for (const char* loser : {"small,learning_rate=1e-06", "small,learning_rate=1e-07"}) {
     EXPECT_EQ(all[loser].first, "dropped") << run.output;
     EXPECT_LT(all[loser].second, 80) << run.output;
   }
@@ -105,6 +105,30 @@ TEST_F(SweepRuns, AResumeAtARungIsJudgedThere) {
   for (const auto& each : rungs["reached"])
     if (each["iteration"] == 30) judged.insert(each["member"].get<int>());
   EXPECT_EQ(judged.size(), 3u) << rungs;
+}
+
+// A complete member is not dropped when others turn out to be better later.
+TEST_F(SweepRuns, ACompleteMemberKeepsItsResult) {
+  const std::string small = "--net " + (folder_ / "small.cfg").string();
+  put(folder_ / "members", small + " --max-batches 20 --name brief\n" + small + " --name long\n");
+  SweepWords words = sweep("run", {"--stop", "asha:10:2", "--json", "--resume", "auto"});
+  words.erase(words.begin() + 1, words.begin() + 3);
+  words.insert(words.end(), {"--members", folder_ / "members"});
+  const auto length = std::ranges::find(words, "80");
+  *length = "40";
+  const Finished first = omni_run(words);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_EQ(members(first)["brief"], std::pair(std::string("finished"), 20)) << first.output;
+  auto rungs = nlohmann::json::parse(get(folder_ / "run/rungs.json"));
+  for (auto& each : rungs["reached"])
+    if (each["member"] == 1)
+      for (auto& loss : each["losses"]) loss = 0.001;
+  put(folder_ / "run/rungs.json", rungs.dump());
+  *length = "81";  // the rung at 80 judges both
+  const Finished run = omni_run(words);
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(members(run)["brief"], std::pair(std::string("finished"), 20)) << run.output;
+  EXPECT_EQ(members(run)["long"], std::pair(std::string("finished"), 81)) << run.output;
 }
 
 TEST_F(SweepRuns, WhatIsWrongIsSaid) {

@@ -106,6 +106,40 @@ TEST_F(SharedStreams, GiveEachFeedItsOwnSamples) {
   }
 }
 
+// Test samples are kept, so each is prepared once for all passes of all feeds.
+TEST_F(SharedStreams, KeepTestSamples) {
+  test::TemporaryDirectory files;
+  test::make_image_folder(files.path(), 20, 5);
+  const Source source{"files", files.path(), {9, 11, 3}, {.min_crop = 11, .max_crop = 15}};
+  const auto data = open_dataset(
+      {.source = source.data, .net_input = source.net, .flat = false, .classes = 5, .seed = 1});
+  ASSERT_TRUE(data) << data.error().message();
+  const Dataset& set = *data->train;  // larger than the test set
+  SampleOptions options = samples(source);
+  options.training = false;
+  EXPECT_TRUE(SharedStream::fits(set, options, set.size() * source.net.count()));
+  EXPECT_FALSE(SharedStream::fits(set, options, set.size() * source.net.count() - 1));
+  SharedStream stream(set, options, 1);
+  const auto feed_of = [&](int batch, int slice, SharedStream* of) {
+    FeedOptions with = feed(source, batch, slice, of);
+    with.training = false;
+    return std::make_unique<DataFeed>(set, std::move(with));
+  };
+  const auto six = feed_of(6, 6, &stream), seven = feed_of(7, 2, &stream),
+             alone = feed_of(6, 6, nullptr), alone_7 = feed_of(7, 2, nullptr);
+  for (DataFeed* each : {six.get(), seven.get(), alone.get(), alone_7.get()})
+    ASSERT_TRUE(each->allocate());
+  for (int pass = 0; pass < 2; ++pass) {
+    for (std::uint64_t at = 0; at < set.size(); at += 6)
+      ASSERT_EQ(next(*six, at), next(*alone, at));
+    for (std::uint64_t at = 0; at < set.size(); at += 7)
+      ASSERT_EQ(next(*seven, at), next(*alone_7, at));
+  }
+  EXPECT_GE(stream.prepared(), set.size());
+  EXPECT_LT(stream.prepared(), set.size() + 8) << "some samples were prepared twice";
+  EXPECT_TRUE(task_status());
+}
+
 // StarPU takes more memory for a block than a small sample does.
 TEST_F(SharedStreams, AWindowOfSmallSamplesHasFewBlocks) {
   const Source source{"", "synthetic:40:5", {12, 12, 1}};

@@ -1,0 +1,252 @@
+#include "apps/omni-run/ensemble/rank_ensemble.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "apps/command_line.hpp"
+#include "apps/omni-run/setup.hpp"
+#include "runtime/checksum.hpp"
+#include "runtime/files.hpp"
+#include "runtime/log.hpp"
+#include "runtime/own_command.hpp"
+#include "runtime/signals.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "scheduling/training/stopwatch.hpp"
+
+namespace omni {
+namespace {
+
+using Design = StreamRoute::Design;
+
+// What a rank says of a stream of its own.
+struct Reading {
+  SharedStream* stream = nullptr;
+  std::uint64_t first = UINT64_MAX, end = 0;  // samples
+};
+
+std::vector<Reading> readings_of(std::deque<TrainCommand>& trainings) {
+  std::vector<Reading> all;
+  for (TrainCommand& each : trainings) {
+    SharedStream* const stream = each.is_finished() ? nullptr : each.stream();
+    if (stream == nullptr) continue;
+    auto own = std::ranges::find(all, stream, &Reading::stream);
+    if (own == all.end()) own = all.insert(all.end(), {.stream = stream});
+    own->first = std::min(own->first, each.state().samples);
+    own->end = std::max(own->end, each.last_sample());
+  }
+  return all;
+}
+
+// Two streams are the same if their first samples are. So ranks need not describe how samples are
+// prepared, and the time to prepare them is known, too.
+struct Probe {
+  std::string key;
+  double seconds = 0;  // for a sample
+};
+Probe probe(const SharedStream& stream) {
+  constexpr int kSamples = 64;
+  const SampleReader& samples = stream.samples();
+  const std::size_t count = kSamples * samples.values_per_sample();
+  Checksum checksum;
+  Stopwatch watch;
+  if (stream.type() == DataType::u8) {
+    std::vector<std::uint8_t> values(count);
+    samples.fill(0, kSamples, values.data());
+    checksum.update(std::as_bytes(std::span(values)));
+  } else {
+    std::vector<float> values(count);
+    samples.fill(0, kSamples, values.data());
+    checksum.update(std::as_bytes(std::span(values)));
+  }
+  const double seconds = watch.seconds() / kSamples;
+  std::vector<std::int32_t> labels(kSamples);
+  samples.read_labels(0, kSamples, labels.data());
+  checksum.update(std::as_bytes(std::span(labels)));
+  return {fmt::format("{} samples of {} values, {}", samples.dataset().size(),
+                      samples.values_per_sample(), checksum_text(checksum.value())),
+          seconds};
+}
+
+std::vector<Design> designs_of(const std::string& share) {
+  if (share == "all") return {Design::all};
+  if (share == "single") return {Design::single};
+  if (share == "multi") return {Design::multi};
+  return {Design::apart, Design::all, Design::multi, Design::single};
+}
+
+}  // namespace
+
+Status require_one_command() {
+  OMNI_TRY(const std::string program, read_file("/proc/self/exe", UINT64_MAX));
+  std::vector<std::string> words = own_words();
+  if (!words.empty()) words.erase(words.begin());
+  for (const auto& [what, value] :
+       {std::pair("the program", fmt::format("{} ({})", kVersion, checksum_of(program))),
+        std::pair("the command line", for_shell(words))}) {
+    const std::vector<std::string> all = ranks::gather(value);
+    for (std::size_t rank = 1; rank < all.size(); ++rank)
+      if (all[rank] != all[0])
+        return Error{ErrorKind::usage, ranks::name(static_cast<int>(rank)),
+                     fmt::format("{} is {}, and {} on the first rank", what, all[rank], all[0]),
+                     "all ranks must have the same"};
+  }
+  return {};
+}
+
+RankEnsemble::RankEnsemble(std::function<void(const std::string&)> judge)
+    : judge_(std::move(judge)), link_(ranks::slowest(ranks::measure_links())) {
+  log::info("links between ranks: {} at worst", ranks::describe(link_));
+  apart_.emplace();
+}
+
+std::vector<std::string> RankEnsemble::gather(const std::string& text) {
+  apart_.reset();
+  std::vector<std::string> all = ranks::gather(text);
+  apart_.emplace();
+  return all;
+}
+
+Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& trainings,
+                          const std::string& share, int preparers) {
+  apart_.reset();
+  const int rank = ranks::rank();
+  const std::vector<Reading> readings =
+      share == "off" ? std::vector<Reading>() : readings_of(trainings);
+  std::map<std::string, SharedStream*> own;
+  nlohmann::json said = nlohmann::json::object();
+  for (const Reading& each : readings) {
+    const Probe of = probe(*each.stream);
+    own[of.key] = each.stream;
+    said[of.key] = {{"first", each.first},
+                    {"end", each.end},
+                    {"block", each.stream->samples_per_block()},
+                    {"batch", each.stream->most_batch()},
+                    {"seconds", of.seconds},
+                    {"cores", cpu_workers(shared.session)}};
+  }
+  OMNI_CHECK(task_status());
+  std::map<std::string, std::map<int, nlohmann::json>> streams;  // by key and rank
+  const std::vector<std::string> all = ranks::gather(said.dump());
+  for (std::size_t from = 0; from < all.size(); ++from) {
+    const auto known = nlohmann::json::parse(all[from]);
+    for (const auto& [key, reading] : known.items()) streams[key][static_cast<int>(from)] = reading;
+  }
+  const std::vector<Design> designs = designs_of(share);
+  for (const auto& [key, by_rank] : streams) {
+    if (by_rank.size() < 2) continue;
+    SharedStream* const stream = own.contains(key) ? own[key] : nullptr;
+    SharedStream::OverRanks with;
+    std::vector<PreparingSpeed> speeds;
+    std::uint64_t first = UINT64_MAX, end = 0;
+    std::size_t bytes = 0;
+    for (const auto& [from, reading] : by_rank) {
+      if (from == rank) with.place = static_cast<int>(with.ranks.size());
+      with.ranks.push_back(from);
+      speeds.push_back({reading["seconds"], reading["cores"]});
+      first = std::min<std::uint64_t>(first, reading["first"]);
+      end = std::max<std::uint64_t>(end, reading["end"]);
+      with.samples_per_block = std::max<int>(with.samples_per_block, reading["block"]);
+      with.most_batch = std::max<int>(with.most_batch, reading["batch"]);
+    }
+    if (stream != nullptr) bytes = stream->samples().values_per_sample() * bytes_of(stream->type());
+    bytes = static_cast<std::size_t>(-ranks::least(-static_cast<double>(bytes)));
+    with.route = fastest_route(designs, std::min(preparers, static_cast<int>(speeds.size())),
+                               speeds, link_, bytes);
+    log::info("samples over ranks: {} ({:.3g} ms to prepare one of {} bytes)", with.route.text(),
+              1e3 * speeds.front().seconds, bytes);
+    if (with.route.design == Design::apart) continue;
+    const std::size_t number = streams_.size();
+    streams_.push_back(stream);
+    takers_.push_back(with.ranks);
+    if (stream == nullptr) continue;
+    with.tag = ranks::kFirstTag + static_cast<int>(number) * SharedStream::kTags;
+    with.first_sample = first;
+    with.end = end;
+    with.tell = [this, number, rank](std::uint64_t wanted, std::uint64_t from) {
+      for (const int to : takers_[number])
+        if (to != rank) letters_->send(to, fmt::format("samples {} {} {}", number, wanted, from));
+    };
+    OMNI_CHECK(stream->join_ranks(std::move(with)));
+  }
+  log::tell_warnings_unless_in(ranks::gather(log::warnings_so_far()).front());
+  apart_.emplace();
+  letters_.emplace([this](int from, const std::string& text) { read(from, text); });
+  return {};
+}
+
+void RankEnsemble::read(int from, const std::string& text) {
+  if (text.empty()) {
+    if (const Status well = task_status(); !well) ranks::end_job(well.error());
+    if (stop_requested() && !std::exchange(told_stop_, true)) letters_->send_to_others("stop");
+    return;
+  }
+  std::istringstream words(text);
+  std::string what;
+  words >> what;
+  if (what == "samples") {
+    std::size_t number = 0;
+    std::uint64_t wanted = 0, first = 0;
+    words >> number >> wanted >> first;
+    const auto place = std::ranges::find(takers_[number], from) - takers_[number].begin();
+    streams_[number]->heard(static_cast<int>(place), wanted, first);
+  } else if (what == "judge") {
+    judge_(text.substr(what.size() + 1));
+  } else if (what == "stop") {
+    request_stop();
+  } else if (what == "ended") {
+    const std::lock_guard lock(mutex_);
+    ++ended_;
+    changed_.notify_one();
+  }
+}
+
+void RankEnsemble::finish() {
+  apart_.reset();
+  letters_->send_to_others("ended");
+  {
+    const ranks::IdleWorkers sleep_while_others_train;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return ended_ == ranks::size() - 1; });
+  }
+  std::string own;
+  for (const SharedStream* each : streams_)
+    own += fmt::format("{} ", each != nullptr ? each->passed_on() : 0);
+  std::vector<std::uint64_t> most(streams_.size());
+  for (const std::string& each : ranks::gather(own)) {
+    std::istringstream numbers(each);
+    for (std::uint64_t& one : most) {
+      std::uint64_t number = 0;
+      numbers >> number;
+      one = std::max(one, number);
+    }
+  }
+  for (std::size_t i = 0; i < streams_.size(); ++i)
+    if (streams_[i] != nullptr) streams_[i]->finish(most[i]);
+  say_traffic();
+}
+
+// Also waits until all ranks have finished.
+void RankEnsemble::say_traffic() const {
+  std::string own;
+  for (const SharedStream* each : streams_)
+    own += each != nullptr ? fmt::format("{} {} ", each->prepared(), each->received()) : "0 0 ";
+  std::vector<std::string> prepared(streams_.size()), received(streams_.size());
+  for (const std::string& each : ranks::gather(own)) {
+    std::istringstream words(each);
+    std::string word;
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+      words >> word;
+      prepared[i] += " " + word;
+      words >> word;
+      received[i] += " " + word;
+    }
+  }
+  for (std::size_t i = 0; i < streams_.size(); ++i)
+    log::info("samples by rank: prepared{}; bytes received{}", prepared[i], received[i]);
+}
+
+}  // namespace omni

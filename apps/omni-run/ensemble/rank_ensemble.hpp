@@ -1,0 +1,58 @@
+// RankEnsemble is the part of one rank in an ensemble whose members are spread over ranks. Members
+// train as if their rank were alone. Ranks exchange samples, and letters: the demands for samples,
+// what a sweep's judge hears and says, and requests to stop.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/omni-run/ensemble/shared_trainings.hpp"
+#include "apps/omni-run/training/training.hpp"
+#include "runtime/communicator/letters.hpp"
+#include "runtime/communicator/ranks.hpp"
+
+namespace omni {
+
+// Refuses ranks with another program or command line.
+Status require_one_command();
+
+class RankEnsemble {
+ public:
+  // Collective; called before any training is prepared. `judge`: see SweepJudge::heard().
+  explicit RankEnsemble(std::function<void(const std::string& text)> judge);
+
+  // Collective. Streams that several ranks read go over ranks as `share` says ("all", "single",
+  // "multi", "auto"), or not ("off"). `preparers`: ranks that prepare; 0: as many as are best.
+  // After it trainings may join their streams.
+  Status join(SharedTrainings& shared, std::deque<TrainCommand>& trainings,
+              const std::string& share, int preparers);
+  std::vector<std::string> gather(const std::string& text);  // collective, before join()
+  void send_to_judge(int rank, const std::string& text) {    // -1: to all other ranks
+    rank < 0 ? letters_->send_to_others("judge " + text) : letters_->send(rank, "judge " + text);
+  }
+  // Collective; called when the members of this rank have ended. Returns when those of all ranks
+  // have, and no message is under way. From then on this rank is one of several again.
+  void finish();
+
+ private:
+  void say_traffic() const;
+  void read(int from, const std::string& text);
+
+  std::function<void(const std::string&)> judge_;
+  ranks::Link link_;                      // the slowest
+  std::optional<ranks::Apart> apart_;     // none: this rank is one of several
+  std::vector<SharedStream*> streams_;    // over ranks, by number; null: not of this rank
+  std::vector<std::vector<int>> takers_;  // by stream: the ranks that share it
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int ended_ = 0;  // other ranks whose members have ended
+  bool told_stop_ = false;
+  std::optional<ranks::Letters> letters_;  // last: its thread uses the others
+};
+
+}  // namespace omni

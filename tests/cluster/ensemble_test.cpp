@@ -1,0 +1,206 @@
+// Members of an ensemble over ranks: they learn the same bits as in one process, whichever ranks
+// prepare the samples.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/cluster/ranks.hpp"
+#include "tests/support/net_text.hpp"
+
+namespace omni::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+class EnsemblesOverRanks : public testing::Test {
+ protected:
+  EnsemblesOverRanks() {
+    put(file("small.cfg"),
+        net(6, {8, 8, 1}, kSgd) + convolutional(4, "relu") + connected(3) + layer("softmax"));
+    put(file("wide.cfg"),
+        net(10, {8, 8, 1}, kSgd) + connected(9, "tanh") + connected(3) + layer("softmax"));
+    put(file("members"), "--net " + file("small.cfg") + " --seed 7 --name seven\n--net " +
+                             file("wide.cfg") + " --strategy sma --groups 2\n");
+  }
+  std::string file(const std::string& name) const { return folder_ / name; }
+  Words all() const {
+    return {"--data", "synthetic:60:3",  "--max-batches", "60", "--test-every",
+            "30",     "--deterministic", "--workers",     "1"};
+  }
+  // Four members, of which the last takes 600 samples, the others 360.
+  Words ensemble(const std::string& out) const {
+    return Words{"ensemble", "--net",  file("small.cfg") + ":2", "--members", file("members"),
+                 "--out",    file(out)} +
+           all();
+  }
+  void expect_equal(const fs::path& one, const fs::path& other) const {
+    for (const char* name : {"small-1", "small-2", "seven", "wide"}) {
+      const std::string weights = get(one / name / "net.weights");
+      EXPECT_FALSE(weights.empty()) << name;
+      EXPECT_TRUE(weights == get(other / name / "net.weights")) << name;
+    }
+  }
+  static std::vector<int> numbers_after(const std::string& text, const std::string& words) {
+    const std::size_t at = text.find(words);
+    std::vector<int> numbers;
+    if (at == std::string::npos) return numbers;
+    std::istringstream rest(text.substr(at + words.size()));
+    for (int number = 0; rest >> number;) numbers.push_back(number);
+    return numbers;
+  }
+
+  TemporaryDirectory folder_;
+};
+
+// E3: all ranks prepare equal parts, or exactly so many ranks as were asked for. E4: every rank
+// receives what it has not prepared, one byte for each value. E1: no sample is prepared twice. E6:
+// the weights do not depend on it.
+TEST_F(EnsemblesOverRanks, LearnTheSameWhoeverPrepares) {
+  ASSERT_EQ(omni_run(ensemble("one")).exit_code, 0);
+  const struct {
+    int ranks;
+    Words words;
+    std::vector<int> prepared;  // empty: the samples are not shared over ranks
+  } kCases[] = {{2, {"--share", "all"}, {300, 300}},
+                {3, {"--share", "all"}, {200, 200, 200}},
+                {2, {"--share", "single", "--preparers", "1"}, {600, 0}},
+                {3, {"--share", "single", "--preparers", "2"}, {300, 300, 0}},
+                {3, {"--share", "multi", "--preparers", "2"}, {300, 300, 0}},
+                {2, {"--share", "off"}, {}}};
+  for (const auto& each : kCases) {
+    SCOPED_TRACE(each.words.back() + std::to_string(each.ranks));
+    fs::remove_all(file("ranks"));
+    const Finished run = on_ranks(each.ranks, ensemble("ranks") + each.words);
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    expect_equal(file("one"), file("ranks"));
+    EXPECT_EQ(numbers_after(run.errors, "samples by rank: prepared"), each.prepared) << run.errors;
+    std::vector<int> received;
+    for (const int prepared : each.prepared) received.push_back((600 - prepared) * 64);
+    EXPECT_EQ(numbers_after(run.errors, "bytes received"), received) << run.errors;
+    for (const char* name : {"small-2", "wide"})
+      EXPECT_NE(run.output.find(name), std::string::npos) << "the table has all members";
+    const auto record = nlohmann::json::parse(get(folder_ / "ranks/ensemble.json"));
+    for (const auto& member : record["members"]) EXPECT_EQ(member["state"], "finished") << member;
+    for (const auto& line : read_metrics(folder_ / "ranks/small-2/metrics.jsonl"))
+      if (line.contains("stream_fill")) {
+        EXPECT_GE(line["stream_fill"], 0);
+        EXPECT_LE(line["stream_fill"], 1);
+      }
+  }
+  const Finished chosen = on_ranks(2, ensemble("chosen"));
+  ASSERT_EQ(chosen.exit_code, 0) << chosen.errors;
+  EXPECT_NE(chosen.errors.find("samples over ranks: "), std::string::npos) << chosen.errors;
+  expect_equal(file("one"), file("chosen"));
+}
+
+TEST_F(EnsemblesOverRanks, GoOnWhenARankIsKilled) {
+  ASSERT_EQ(omni_run(ensemble("one")).exit_code, 0);
+  const Words words =
+      ensemble("ranks") + Words{"--checkpoint-every", "7", "--resume", "auto", "--share", "multi"};
+  for (int rank = 0; rank < 2; ++rank) {
+    const pid_t job = start_program(mpiexec(2, words));
+    const fs::path checkpoints = folder_ / (rank == 0 ? "ranks/small-1" : "ranks/small-2");
+    const auto before = fs::exists(checkpoints) ? entries_in(checkpoints) : 0;
+    for (int tries = 0; tries < 4000 && kill(job, 0) == 0; ++tries) {
+      if (fs::exists(checkpoints) && entries_in(checkpoints) > before) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    if (const pid_t process = process_of_rank(rank, file("ranks")); process > 0)
+      kill(process, SIGKILL);
+    wait_for_program(job);
+  }
+  const Finished last = on_ranks(2, words);
+  ASSERT_EQ(last.exit_code, 0) << last.errors;
+  expect_equal(file("one"), file("ranks"));
+  // Other ranks, or one, may go on as well: nothing is left to do.
+  EXPECT_EQ(on_ranks(1, words).exit_code, 0);
+  expect_equal(file("one"), file("ranks"));
+}
+
+TEST_F(EnsemblesOverRanks, CompareTheirMembers) {
+  const std::string small = "--net " + file("plain.cfg");
+  put(file("plain.cfg"),
+      net(10, {8, 8, 1}, "learning_rate=0.2\nmomentum=0.5\n") + connected(3) + layer("softmax"));
+  put(file("rivals"), small + " --name good\n" + small + " --learning-rate 1e-6 --name bad\n" +
+                          small + " --learning-rate 1e-7 --batch 20 --name worse\n");
+  const auto rivals = [&](const char* out, const Words& more) {
+    return Words{"ensemble",      "--members", file("rivals"), "--data", "synthetic:600:3",
+                 "--max-batches", "200",       "--test-every", "0",      "--deterministic",
+                 "--workers",     "1",         "--json",       "--out",  file(out)} +
+           more;
+  };
+  const Words tournament{"--exploit", "50"};
+  ASSERT_EQ(omni_run(rivals("one", tournament)).exit_code, 0);
+  const Finished exploits = on_ranks(2, rivals("two", tournament));
+  ASSERT_EQ(exploits.exit_code, 0) << exploits.errors;
+  EXPECT_EQ(get(folder_ / "one/rounds.json"), get(folder_ / "two/rounds.json"));
+  EXPECT_NE(get(folder_ / "two/rounds.json").find("loser"), std::string::npos);
+  for (const char* name : {"good", "bad", "worse"})
+    EXPECT_TRUE(get(folder_ / "one" / name / "net.weights") ==
+                get(folder_ / "two" / name / "net.weights"))
+        << name;
+
+  const Words stop{"--stop", "asha:50:2"};
+  const Finished halves = on_ranks(2, rivals("halves", stop));
+  ASSERT_EQ(halves.exit_code, 0) << halves.errors;
+  const auto summary = nlohmann::json::parse(halves.output);
+  EXPECT_EQ(summary["best"], "good") << summary;
+  std::vector<std::string> states;
+  for (const auto& member : summary["members"]) states.push_back(member["state"]);
+  EXPECT_EQ(states, (Words{"finished", "dropped", "dropped"})) << "the second is on another rank";
+  const Finished again = on_ranks(2, rivals("halves", stop + Words{"--resume", "auto"}));
+  ASSERT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_EQ(nlohmann::json::parse(again.output)["members"], summary["members"]);
+}
+
+TEST_F(EnsemblesOverRanks, ReportWhatHappensOnOtherRanks) {
+  const std::string small = "--net " + file("small.cfg");
+  put(file("members"), small + " --name well\n" + small + " --learning-rate 1e30 --name bad\n");
+  const auto words = [&](const char* out) {
+    return Words{"ensemble", "--members", file("members"), "--out", file(out)} + all();
+  };
+  const Finished run = on_ranks(2, words("run") + Words{"--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  const auto members = nlohmann::json::parse(run.output)["members"];
+  EXPECT_EQ(members[0]["state"], "finished");
+  EXPECT_EQ(members[1]["state"], "diverged");
+  EXPECT_NE(members[1]["error"].get<std::string>().find("not a finite number"), std::string::npos);
+  EXPECT_EQ(on_ranks(2, words("strict") + Words{"--strict"}).exit_code, 6);
+
+  const struct {
+    int ranks;
+    Words more;
+    const char* text;
+  } kCases[] = {{3, {}, "has 2 members for 3 ranks"},
+                {2, {"--part", "1/2"}, "--part: the ranks of this job share the members"},
+                {2, {"--net", "no-such-net"}, "no-such-net"}};
+  for (const auto& each : kCases) {
+    const Finished refused = on_ranks(each.ranks, words("refused") + each.more);
+    EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+    EXPECT_NE(refused.errors.find(each.text), std::string::npos) << refused.errors;
+  }
+}
+
+TEST_F(EnsemblesOverRanks, StopInOrder) {
+  Words words = ensemble("ranks") + Words{"--resume", "auto"};
+  *std::ranges::find(words, "60") = "100000";
+  const pid_t job = start_program(mpiexec(2, words));
+  const std::string metrics = file("ranks/small-2/metrics.jsonl");
+  wait_for_text(metrics, "\"iteration\":40");
+  // Only one rank is asked to stop.
+  kill(process_of_rank(1, file("ranks")), SIGTERM);
+  EXPECT_EQ(wait_for_program(job), 75);
+  const auto record = nlohmann::json::parse(get(folder_ / "ranks/ensemble.json"));
+  for (const auto& member : record["members"]) {
+    EXPECT_EQ(member["state"], "stopped") << member;
+    EXPECT_LT(member["iteration"], 100000) << member;
+  }
+}
+
+}  // namespace
+}  // namespace omni::test
