@@ -22,7 +22,8 @@ enum class Distance : int;
 
 // ---- the parameters of a layer ----
 
-enum class ParamRole { weights, bias, scale, mean, variance };
+// averaged: of how many mini-batches mean and variance are averages, older ones counting less.
+enum class ParamRole { weights, bias, scale, mean, variance, averaged };
 
 struct Filler {
   enum class Kind { constant, uniform, normal } kind = Kind::constant;
@@ -38,6 +39,15 @@ struct ParamDescription {
 };
 
 // ---- what types of layers can be told ----
+
+// Batch normalisation, with scale and shift.
+struct BatchnormOptions {
+  float momentum = 0.99f;  // share of the running averages that a mini-batch leaves as it is
+  double epsilon = 1e-5;   // added to the variance
+  bool counts = false;     // the averages are means of all mini-batches, older ones counting less
+  bool frozen = false;     // training, too, normalises by the averages, which stay as they are
+  Activation activation{};
+};
 
 // On each side `padding` pixels.
 struct FilterOptions {
@@ -97,7 +107,7 @@ struct DistanceOptions {
 };
 using LayerOptions =
     std::variant<std::monostate, FilterOptions, ConnectedOptions, WindowOptions, CropOptions,
-                 UpsampleOptions, ReorgOptions, ActivationOptions, DropoutOptions,
+                 UpsampleOptions, ReorgOptions, BatchnormOptions, ActivationOptions, DropoutOptions,
                  LocalResponseOptions, SumOptions, SoftmaxOptions, DistanceOptions>;
 
 struct LayerDescription {
