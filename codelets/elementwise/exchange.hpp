@@ -335,16 +335,17 @@ struct NesterovStep : RuleStep {
   }
 };
 
-// Of AdaGrad and RMSProp.
+// Of AdaGrad and RMSProp. `momentum` is the share of the squares so far, `square_memory` that of
+// the new one: the steps of many parameters are arguments of one launch on a GPU, which have few
+// bytes.
 struct RootStep : RuleStep {
-  float keeps, adds;
-  explicit RootStep(const ExchangeArgs& args)
-      : RuleStep(args),
-        keeps(args.rule == StepRule::rmsprop ? square_memory : 1),
-        adds(args.rule == StepRule::rmsprop ? 1 - square_memory : 1) {}
+  explicit RootStep(const ExchangeArgs& args) : RuleStep(args) {
+    momentum = args.rule == StepRule::rmsprop ? args.square_memory : 1;
+    square_memory = args.rule == StepRule::rmsprop ? 1 - args.square_memory : 1;
+  }
   OMNI_HD void operator()(float& master, float diff, float& velocity) const {
     const float g = gradient(master, diff);
-    velocity = keeps * velocity + adds * g * g;
+    velocity = momentum * velocity + square_memory * g * g;
     master -= rate * g / (std::sqrt(velocity) + epsilon);
   }
 };
