@@ -36,6 +36,8 @@ struct ParamDescription {
   float rate = 1;                  // multiplies the solver's
   std::optional<float> decay{};    // likewise; else the layer's own: 1 for weights, 0 for others
   std::string shared_as{};         // by all parameters of this name; "": not shared
+  std::string owner{};             // the layer that has it in files of parameters; "": its own
+  bool in_files = true;            // false: it keeps its initial value, and no file has it
 };
 
 // ---- what types of layers can be told ----
@@ -158,6 +160,7 @@ struct TrainableNet : NetDescription {
   SolverOptions solver;
   AugmentOptions augment;
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
+  std::string data;                   // as of --data, if the file names data that are there
   std::string text;                   // of the file, with settings; for equal ones the same
   // Of the training's options: where they are written, and as which key of the file's format.
   struct Place {
