@@ -76,6 +76,29 @@ std::string text_of(const std::vector<std::int64_t>& shape) {
   return fmt::format("{}", fmt::join(shape, "x"));
 }
 
+// What the layers compute, one word after the other, however the format cuts it into layers.
+// Numbers of layers are left out: the two nets may count differently.
+std::vector<std::string> words_of(const Net& net) {
+  std::vector<std::string> words;
+  for (const auto& layer : net.layers()) {
+    const Extent& out = layer->output().extent;
+    const bool joins = layer->type() == "route" || layer->type() == "shortcut";
+    if (layer->type() == "activation")
+      words.push_back(layer->detail());
+    else if (layer->type() != "batchnorm")
+      words.push_back(fmt::format("{}{}{} to {}x{}x{}", layer->type(), joins ? "" : " ",
+                                  joins ? "" : layer->detail(), out.w, out.h, out.c));
+    std::string rest = layer->in_one_task();
+    for (std::size_t at = 0; at < rest.size();) {
+      const std::size_t end = std::min(rest.find(' ', at), rest.size());
+      if (const std::string word = rest.substr(at, end - at); word != "bias" && word != "sum")
+        words.push_back(word);
+      at = end + 1;
+    }
+  }
+  return words;
+}
+
 // How pixels become values, where that is not with all nets the same.
 ByteValues values_of(const AugmentOptions& input) {
   return input.byte_values.value_or(ByteValues{.scale = 1.0f / 255});
@@ -97,6 +120,13 @@ Status copy_parameters(Net& from, const AugmentOptions& from_input, Net& to,
                                ours.mean[0], ours.scale, from.name(), theirs.mean[0],
                                theirs.scale));
   const bool turns = !flat && theirs.blue_first != ours.blue_first && to.options().input.c == 3;
+  const std::vector<std::string> words = words_of(from), words_of_to = words_of(to);
+  for (std::size_t i = 0; i < std::max(words.size(), words_of_to.size()); ++i) {
+    const std::string of_from = i < words.size() ? words[i] : "nothing",
+                      of_to = i < words_of_to.size() ? words_of_to[i] : "nothing";
+    if (of_from != of_to)
+      return refusal(fmt::format("it has {} where {} has {}", of_to, from.name(), of_from));
+  }
   // Parameters that have a counterpart, in the order of layers and of roles.
   struct Found {
     const Layer* layer;
@@ -126,7 +156,7 @@ Status copy_parameters(Net& from, const AugmentOptions& from_input, Net& to,
       return refusal(fmt::format("{} is {}, but {} of {} is {}", b.name, text_of(b.shape), a.name,
                                  from.name(), text_of(a.shape)));
     const bool reads_image = source[i].layer->inputs().front()->blob == &from.image();
-    if (turns && reads_image && a.role != ParamRole::weights && a.role != ParamRole::bias)
+    if (turns && reads_image && source[i].layer->type() == "batchnorm")
       return refusal(fmt::format("{} is of colours in another order", a.name));
     const HostAccess read(*a.master, HostAccess::Mode::read),
         write(*b.master, HostAccess::Mode::write);

@@ -82,9 +82,10 @@ Status take_mean_image(CaffeNet& to) {
   std::filesystem::path path = transform.mean_file;
   const std::string net = to.net.where.substr(0, to.net.where.rfind(':'));
   if (const auto beside = std::filesystem::path(net).parent_path() / path;
-      !std::filesystem::exists(path, ignored) && std::filesystem::exists(beside, ignored))
+      !std::filesystem::is_regular_file(path, ignored) &&
+      std::filesystem::is_regular_file(beside, ignored))
     path = beside;
-  if (!std::filesystem::exists(path, ignored))
+  if (!std::filesystem::is_regular_file(path, ignored))
     return Error{ErrorKind::usage, transform.place_of_file,
                  fmt::format("no such mean_file: {}", shown_name(path.string())),
                  "its path is relative to the working directory, or to the net's folder"};
