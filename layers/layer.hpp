@@ -21,7 +21,9 @@ namespace omni {
 // A named parameter (or running statistic) of a layer: where it lives and how it starts.
 struct Param {
   ParamRole role = ParamRole::weights;
-  std::string name;  // "03.convolutional.weights"
+  std::string name;      // "03.convolutional.weights"
+  std::string owner{};   // the layer that has it in files that name layers; "": it has no name
+  bool in_files = true;  // false: such files lack it, as it never changes
   // Channels last, behind height and width; a layer's outputs, or places and outputs, are first.
   std::vector<std::int64_t> shape;
   Filler filler;

@@ -203,8 +203,11 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
     param.master->round_into(tensor(param.name + ".bf16", count, DataType::bf16));
   param.name = qualified(param.name);
   param.load = described_.load;
+  param.owner = described_.name;
   if (const auto said = described_.params.find(param.role); said != described_.params.end()) {
     param.rate = said->second.rate;
+    param.in_files = said->second.in_files;
+    if (!said->second.owner.empty()) param.owner = said->second.owner;
     param.decay = said->second.decay.value_or(param.decay);
     param.filler = said->second.filler.value_or(param.filler);
     if (param.filler.by_inputs)

@@ -41,6 +41,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     net->parts_.training = options.training;
     net->parts_.complete_gradients = complete;
     net->parts_.adam = options.adam;
+    net->rule_ = options.rule;
     // A task that moves weights and velocities between devices is not for cores beside a GPU.
     net->parts_.update_in_backward = options.update_in_backward && one_pass && options.gpus == 0;
     // A core adds to gradients that are still in its caches. A GPU would read old values for

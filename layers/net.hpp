@@ -34,11 +34,12 @@ struct Sharing {
 
 struct BuildOptions {
   bool training = true;
-  bool adam = false;  // parameters have the state of Adam, see Param::mean_square
-  int images = 0;     // per pass through the net; 0: batch / subdivisions. If given, an update may
-                      // take several passes.
-  int slice = 0;      // images per task; 0: chosen from the net (see choose_slice)
-  int gpus = 0;       // that compute; each gets one slice
+  bool adam = false;                    // parameters have the state of Adam, see Param::mean_square
+  StepRule rule = StepRule::usual;  // what the velocities are
+  int images = 0;  // per pass through the net; 0: batch / subdivisions. If given, an update may
+                   // take several passes.
+  int slice = 0;   // images per task; 0: chosen from the net (see choose_slice)
+  int gpus = 0;    // that compute; each gets one slice
   int cores = 0;  // that compute; 0: slices and gradient sums depend on the net and the batch only,
                   // not on the machine
   int rank = 0, ranks = 1;          // `ranks` share every mini-batch; this is one of them
@@ -85,6 +86,8 @@ class Net {
   const std::string& name() const { return name_; }
   const NetOptions& options() const { return options_; }
   bool adam() const { return parts_.adam; }
+  StepRule rule() const { return rule_; }
+  const Blob& image() const { return parts_.data; }  // the input
   const Slices& slices() const { return parts_.slices; }
   DataType values() const { return parts_.values; }  // of images and activations
   int classes() const;
@@ -120,6 +123,7 @@ class Net {
   void share_gradients(const Layer& layer, int slice);
 
   std::string name_;
+  StepRule rule_ = StepRule::usual;
   NetOptions options_;
   NetParts parts_;
   // Ranges of layers [first, end) that a slice passes without waiting for other slices. All but the

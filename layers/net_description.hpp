@@ -22,7 +22,8 @@ enum class Distance : int;
 
 // ---- the parameters of a layer ----
 
-enum class ParamRole { weights, bias, scale, mean, variance };
+// averaged: of how many mini-batches mean and variance are averages, older ones counting less.
+enum class ParamRole { weights, bias, scale, mean, variance, averaged };
 
 struct Filler {
   enum class Kind { constant, uniform, normal } kind = Kind::constant;
@@ -35,9 +36,20 @@ struct ParamDescription {
   float rate = 1;                  // multiplies the solver's
   std::optional<float> decay{};    // likewise; else the layer's own: 1 for weights, 0 for others
   std::string shared_as{};         // by all parameters of this name; "": not shared
+  std::string owner{};             // the layer that has it in files of parameters; "": its own
+  bool in_files = true;            // false: it keeps its initial value, and no file has it
 };
 
 // ---- what types of layers can be told ----
+
+// Batch normalisation, with scale and shift.
+struct BatchnormOptions {
+  float momentum = 0.99f;  // share of the running averages that a mini-batch leaves as it is
+  double epsilon = 1e-5;   // added to the variance
+  bool counts = false;     // the averages are means of all mini-batches, older ones counting less
+  bool frozen = false;     // training, too, normalises by the averages, which stay as they are
+  Activation activation{};
+};
 
 // On each side `padding` pixels.
 struct FilterOptions {
@@ -97,7 +109,7 @@ struct DistanceOptions {
 };
 using LayerOptions =
     std::variant<std::monostate, FilterOptions, ConnectedOptions, WindowOptions, CropOptions,
-                 UpsampleOptions, ReorgOptions, ActivationOptions, DropoutOptions,
+                 UpsampleOptions, ReorgOptions, BatchnormOptions, ActivationOptions, DropoutOptions,
                  LocalResponseOptions, SumOptions, SoftmaxOptions, DistanceOptions>;
 
 struct LayerDescription {
@@ -148,6 +160,7 @@ struct TrainableNet : NetDescription {
   SolverOptions solver;
   AugmentOptions augment;
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
+  std::string data;                   // as of --data, if the file names data that are there
   std::string text;                   // of the file, with settings; for equal ones the same
   // Of the training's options: where they are written, and as which key of the file's format.
   struct Place {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "codelets/elementwise/step_rule.hpp"
+
 namespace omni {
 
 enum class RatePolicy : int { constant, step, steps, exp, poly, sigmoid, random, sgdr, inv };
@@ -17,6 +19,8 @@ struct SolverOptions {
   float momentum = 0.9f;  // of Adam: B1
   float decay = 0.0001f;
   bool adam = false;
+  StepRule rule = StepRule::usual;
+  bool decay_by_sign = false;                     // L1, in place of L2; not with StepRule::usual
   float square_memory = 0.999f, epsilon = 1e-7f;  // of Adam: B2, eps
   RatePolicy policy = RatePolicy::constant;
   int first = 1;  // number of the first update in the policies' formulas

@@ -24,7 +24,7 @@ void describe_trained(auto& add, auto& command) {
     rules.excludes.push_back(
         {"--trace", "a trace is of one net", "trace a member by its --net and --weights"});
   add("--weights FILE", &command.weights, {.required = true, .unless = "--ensemble"},
-      ".weights file or checkpoint");
+      ".weights or .caffemodel file, or checkpoint");
   add("--ensemble FOLDER", &command.ensemble, std::move(rules),
       "Run folder of an ensemble: its members' probabilities are averaged");
 }
@@ -210,6 +210,16 @@ void describe(auto& add, ExplainArguments& explain) {
   add("METRICS", &explain.metrics, {.required = true}, "File of --metrics, or folder of --trace");
 }
 
+struct LayersArguments {
+  CommonArguments common;
+  bool caffe = false;
+};
+
+void describe(auto& add, LayersArguments& layers) {
+  describe_shared(add, layers);
+  add("--caffe", &layers.caffe, "The types of layers of a .prototxt instead, and their fields");
+}
+
 struct ShippedNetArguments {
   CommonArguments common;
   std::string name;  // "": all nets
@@ -219,6 +229,21 @@ void describe(auto& add, ShippedNetArguments& shipped) {
   describe_shared(add, shipped);
   add("NAME", &shipped.name, {.check = not_empty},
       "A shipped net, as in omni-run net lenet > own.cfg");
+}
+
+struct ConvertArguments : NetRunArguments {
+  std::string from, to, as;
+};
+
+void describe(auto& add, ConvertArguments& convert) {
+  describe_shared(add, convert);
+  add.group("Conversion");
+  add("FROM", &convert.from, {.check = not_empty, .required = true},
+      "Parameters of the net, as of --weights");
+  add("TO", &convert.to, {.check = not_empty, .required = true},
+      "File to write: .weights, .caffemodel or .safetensors");
+  add("--as FILE", &convert.as, {.check = not_empty},
+      "The same net in the other form, .cfg or .prototxt, for which the parameters are written");
 }
 
 struct MachineFileArguments : NetRunArguments {

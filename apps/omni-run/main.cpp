@@ -113,6 +113,8 @@ class Commands {
     add("data", "Check a data set: damaged files, classes, duplicates, sizes", checked_,
         data_command);
     add("net", "The shipped nets; with NAME: the text of one", shipped_, shipped_net_command);
+    add("convert", "Write parameters in another format, if that loses nothing", converted_,
+        convert_command);
     layers_app_ = app.add_subcommand("layers", "The sections and keys that a net may contain");
     add_options(*layers_app_, table_of(layers_));
     add("explain", "The trials of --auto in a training: values, choices, reasons, cost", explained_,
@@ -144,7 +146,7 @@ class Commands {
       plan_.links = devices_.links = ranks::measure_links();
       ranks::disband();
     }
-    if (*layers_app_) return apply(layers_), finish(layers_command(layers_));
+    if (*layers_app_) return apply(layers_.common), finish(layers_command(layers_));
     if (name == "plan" && !plan_.gpu.empty())
       return apply(plan_.common), finish(plan_gpu_command(plan_));
     const auto own = runs_.find(name);
@@ -168,8 +170,9 @@ class Commands {
   PlanArguments plan_;
   CompareArguments compare_;
   DataCheckArguments checked_;
-  CommonArguments layers_;
+  LayersArguments layers_;
   ShippedNetArguments shipped_;
+  ConvertArguments converted_;
   ExplainArguments explained_;
   DevicesArguments devices_;
   MachineFileArguments measured_;

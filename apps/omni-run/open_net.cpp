@@ -47,13 +47,14 @@ bool is_read_as_caffe(const fs::path& net, const NetArguments& arguments) {
 }
 
 // Sets `names` to the class names that are stored in the file.
-Status load(Net& net, const std::filesystem::path& file, const std::string& held_out_of,
-            std::vector<std::string>& names) {
+Status load(Net& net, const std::vector<fs::path>& files, const std::string& held_out_of,
+            AbsentLayers absent, std::vector<std::string>& names) {
   std::error_code ignored;
+  const fs::path& file = files.front();
   if (!std::filesystem::is_directory(file, ignored) && file.extension() != ".safetensors" &&
       file.extension() != ".json") {
     names = names_beside(file);
-    return with_classes(load_darknet_weights(net, file), names, net);
+    return with_classes(load_parameter_files(net, files, absent), names, net);
   }
   OMNI_TRY(const Checkpoint checkpoint, load_checkpoint(file));
   const auto trained = checkpoint.fields.text("data");
@@ -152,7 +153,8 @@ Result<TrainableNet> read_net(const NetArguments& arguments) {
 Result<std::unique_ptr<Net>> build_net(const TrainableNet& net, const NetArguments& arguments,
                                        bool training) {
   return Net::build(net, {.training = training,
-                          .adam = net.solver.adam,
+                          .adam = keeps_two_states(net.solver.rule, net.solver.adam),
+                          .rule = net.solver.rule,
                           .slice = arguments.slice,
                           .gpus = arguments.gpus,
                           .cores = arguments.cores,
@@ -161,10 +163,12 @@ Result<std::unique_ptr<Net>> build_net(const TrainableNet& net, const NetArgumen
 }
 
 Result<std::vector<std::string>> load_parameters(Net& net, const std::string& path,
-                                                 const std::string& held_out_of) {
-  OMNI_CHECK(require_there(path));
+                                                 const std::string& held_out_of,
+                                                 AbsentLayers absent) {
+  const std::vector<fs::path> files = parameter_files(path);
+  for (const fs::path& file : files) OMNI_CHECK(require_there(file));
   std::vector<std::string> names;
-  OMNI_CHECK(load(net, path, held_out_of, names));
+  OMNI_CHECK(load(net, files, held_out_of, absent, names));
   for (const Param* param : net.params()) {
     const HostAccess values(*param->master, HostAccess::Mode::read);
     if (!std::ranges::all_of(values.f32(), [](float value) { return std::isfinite(value); }))

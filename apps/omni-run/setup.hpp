@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/omni-run/training_arguments.hpp"
+#include "layers/formats/parameters.hpp"
 #include "layers/net.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/feed/data_feed.hpp"
@@ -75,12 +76,13 @@ Result<TrainableNet> read_net(const NetArguments& arguments);  // with the comma
 Result<std::unique_ptr<Net>> build_net(const TrainableNet& net, const NetArguments& arguments,
                                        bool training);
 
-// Loads trained parameters from a .weights file or a checkpoint. Values that are not finite are
-// refused. Returns the stored class names, whose number may differ from the net's outputs; empty:
-// not known. `held_out_of`: DatasetPair::name if test samples are held out of the data. A
-// checkpoint that was trained on other data gets a warning.
+// Loads trained parameters from .weights or .caffemodel files or a checkpoint. Values that are not
+// finite are refused. Returns the stored class names, whose number may differ from the net's
+// outputs; empty: not known. `held_out_of`: DatasetPair::name if test samples are held out of the
+// data. A checkpoint that was trained on other data gets a warning.
 Result<std::vector<std::string>> load_parameters(Net& net, const std::string& path,
-                                                 const std::string& held_out_of = "");
+                                                 const std::string& held_out_of = "",
+                                                 AbsentLayers absent = AbsentLayers::kept);
 
 // Returns the table that is shown before training, and the same as JSON.
 std::string layer_table(const Net& net);

@@ -41,7 +41,7 @@ struct TrainArguments : NetRunArguments {
   std::uint64_t display = 20;
   std::optional<std::uint64_t> test_every{};  // iterations; 0: at the end only; none: an epoch
   bool dry_run = false, no_test = false;
-  std::string weights, save_weights, metrics;
+  std::string weights, snapshot, save_weights, metrics;
   std::string out;
   std::uint64_t checkpoint_every = 0;
   int keep = 2;
@@ -139,7 +139,9 @@ void describe(auto& add, TrainArguments& train) {
   add("--epochs EPOCHS", &train.epochs, {.check = number(1e-6, 1e6)},
       "Passes over the training set; overrides max_batches of the net, also where the learning "
       "rate ends");
-  add("--weights FILE", &train.weights, "Start from a .weights file or checkpoint");
+  add("--weights FILE", &train.weights,
+      "Start from a .weights file, a checkpoint, or .caffemodel files, as in "
+      "a.caffemodel,b.caffemodel");
 
   add.group("Output");
   add("--display ITERATIONS", &train.display,
@@ -147,8 +149,13 @@ void describe(auto& add, TrainArguments& train) {
   add("--test-every ITERATIONS", &train.test_every,
       {.check = whole_number(0, kMost), .excludes = {{"--no-test"}}},
       "Iterations between two evaluations on the test set; default: an epoch; 0: only at the end");
+  add("--snapshot FILE", &train.snapshot,
+      {.check = not_empty,
+       .excludes = {{"--weights", "the snapshot names its parameters", "leave --weights out"}}},
+      "Go on from a .solverstate of Caffe, and the .caffemodel that it names");
   add("--save-weights FILE", &train.save_weights, {.last_counts = true},
-      "Write Darknet .weights at the end");
+      "Write Darknet .weights at the end, or a .caffemodel, with its .solverstate if there is a "
+      "--solver");
   add("--metrics FILE", &train.metrics, {.last_counts = true},
       "Write metrics, one JSON object per line");
   add("--no-test", &train.no_test, "No evaluation on the test set");

@@ -143,8 +143,8 @@ Cost cost(const ConnectedUpdateArgs& args) {
 }
 
 std::uint64_t footprint(const ConnectedUpdateArgs& args) {
-  return in_precision(
-      footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs, args.weights.adam));
+  return in_precision(footprint_of(args.shape.n, args.shape.inputs, args.shape.outputs,
+                                   args.weights.adam, args.weights.rule));
 }
 
 template <void (*of_one)(const ExchangeArgs&)>

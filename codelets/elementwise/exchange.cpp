@@ -80,7 +80,7 @@ Cost cost(const ExchangeTaskArgs& args) {
 std::uint64_t footprint(const ExchangeTaskArgs& args) {
   std::uint64_t hash = 0;
   for (const ExchangeArgs& one : args.all()) {
-    std::uint64_t own = footprint_of(one.count, one.refresh, one.adam);
+    std::uint64_t own = footprint_of(one.count, one.refresh, one.adam, one.rule);
     if (!one.clears) own = footprint_of(own, one.clears);
     if (one.corrects || one.rounds) own = footprint_of(own, one.corrects, one.rounds);
     hash = hash == 0 ? own : footprint_of(hash, own);

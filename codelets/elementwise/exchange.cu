@@ -11,7 +11,7 @@ struct Update {
   Step step;
   float *master, *diff, *velocity;
   float* replica;       // null: none
-  float* mean_square;   // null: not Adam
+  float* mean_square;   // null: the step has none
   const float* centre;  // null: no pull
   float* change;
   Bf16* rounded;  // null: none
@@ -27,7 +27,7 @@ struct Update {
       const Lanes<lanes> middle = load<lanes>(centre, first);
       for (int i = 0; i < lanes; ++i) correction.at[i] = pull * (value.at[i] - middle.at[i]);
     }
-    if constexpr (std::is_same_v<Step, AdamStep>) {
+    if constexpr (Step::kSquares) {
       Lanes<lanes> square = load<lanes>(mean_square, first);
       for (int i = 0; i < lanes; ++i) step(value.at[i], gradient.at[i], speed.at[i], square.at[i]);
       store(mean_square, first, square);
@@ -100,10 +100,8 @@ void update(const ExchangeTaskArgs& args, const Buffers& buffers) {
 }  // namespace
 
 void gpu::exchange(const ExchangeTaskArgs& args, const Buffers& buffers, DeviceContext&) {
-  if (args.all().front().adam)
-    update<AdamStep>(args, buffers);
-  else
-    update<MomentumStep>(args, buffers);
+  with_step(args.all().front(),
+            [&]<class Step>(const Step&) { update<Step>(args, buffers); });
 }
 
 }  // namespace omni

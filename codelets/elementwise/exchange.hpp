@@ -19,8 +19,21 @@
 // a sum over the images. With one group, or for merged layers, there is no replica: the layers read
 // the master itself.
 //
-// The rate is not part of the velocity, as in Darknet. It is part of Caffe's. Both are the same
-// while the rate is constant, and differ for 1/(1-momentum) iterations after it changes.
+// The rate is not part of the velocity, as in Darknet. It is part of Caffe's, StepRule::rated.
+// Both are the same while the rate is constant, and differ for 1/(1-momentum) iterations after it
+// changes:
+//   rated:     velocity = momentum * velocity + learning_rate * g;  master -= velocity
+//              of Adam, epsilon is added to sqrt(mean_square) before the correction
+//   nesterov:  old = velocity;  velocity = momentum * velocity + learning_rate * g
+//              master -= (1 + momentum) * velocity - momentum * old
+//   adagrad:   velocity = velocity + g * g
+//   rmsprop:   velocity = square_memory * velocity + (1 - square_memory) * g * g
+//              of both: master -= learning_rate * g / (sqrt(velocity) + epsilon * gradient_scale)
+//   adadelta:  mean_square = momentum * mean_square + (1 - momentum) * g * g
+//              change = g * sqrt((velocity + e) / (mean_square + e)), e = epsilon * gradient_scale
+//              velocity = momentum * velocity + (1 - momentum) * change * change
+//              master -= learning_rate * change
+// Of these rules, g may have decay * sign(master) in place of decay * master.
 #pragma once
 
 #include <array>
@@ -29,9 +42,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <type_traits>
 
 #include "codelets/elementwise/activation_functors.hpp"
+#include "codelets/elementwise/step_rule.hpp"
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
 #include "runtime/tasks/submission.hpp"
@@ -75,6 +88,8 @@ struct ExchangeArgs {
   float gradient_scale = 1;  // 1 / batch: diffs are sums over the images
   bool refresh = false;      // there is a replica; the submit function sets it
   bool adam = false;         // there is a mean square; the submit function sets it
+  StepRule rule = StepRule::usual;
+  bool by_sign = false;  // decay pulls by the sign of the parameter; not with StepRule::usual
   float square_memory = 0.999f, epsilon = 1e-7f;  // only Adam uses these
   std::uint64_t number = 1;                       // of the update, from 1; only Adam uses it
   bool clears = true;                             // true: the gradient becomes 0
@@ -160,13 +175,35 @@ void exchange(const ExchangeArgs& args, const Exchanged<T>& of) {
           pull = static_cast<T>(args.pull);
   for (std::int64_t i = 0; i < args.count; ++i) {
     const T correction = args.corrects ? pull * (master[i] - centre[i]) : 0;
-    const T gradient = gradient_scale * diff[i] + static_cast<T>(args.decay) * master[i];
-    if (args.adam) {
+    const T sign = master[i] > 0 ? 1 : master[i] < 0 ? -1 : 0;
+    const T gradient =
+        gradient_scale * diff[i] + static_cast<T>(args.decay) * (args.by_sign ? sign : master[i]);
+    const T epsilon = static_cast<T>(args.epsilon) * gradient_scale;
+    if (args.rule == StepRule::adadelta) {
+      mean_square[i] = momentum * mean_square[i] + (1 - momentum) * gradient * gradient;
+      const T change_of =
+          gradient * std::sqrt((velocity[i] + epsilon) / (mean_square[i] + epsilon));
+      velocity[i] = momentum * velocity[i] + (1 - momentum) * change_of * change_of;
+      master[i] -= rate * change_of;
+    } else if (args.rule == StepRule::adagrad || args.rule == StepRule::rmsprop) {
+      const bool forgets = args.rule == StepRule::rmsprop;
+      velocity[i] = (forgets ? square_memory : 1) * velocity[i] +
+                    (forgets ? 1 - square_memory : 1) * gradient * gradient;
+      master[i] -= rate * gradient / (std::sqrt(velocity[i]) + epsilon);
+    } else if (args.rule == StepRule::nesterov) {
+      const T old = velocity[i];
+      velocity[i] = momentum * velocity[i] + rate * gradient;
+      master[i] -= (1 + momentum) * velocity[i] - momentum * old;
+    } else if (args.adam) {
       velocity[i] = momentum * velocity[i] + (1 - momentum) * gradient;
       mean_square[i] = square_memory * mean_square[i] + (1 - square_memory) * gradient * gradient;
       const T mean = velocity[i] / weight_of_mean, square = mean_square[i] / weight_of_square;
-      master[i] -=
-          rate * mean / (std::sqrt(square) + static_cast<T>(args.epsilon) * gradient_scale);
+      const T corrected =
+          args.rule == StepRule::rated ? epsilon / std::sqrt(weight_of_square) : epsilon;
+      master[i] -= rate * mean / (std::sqrt(square) + corrected);
+    } else if (args.rule == StepRule::rated) {
+      velocity[i] = momentum * velocity[i] + rate * gradient;
+      master[i] -= velocity[i];
     } else {
       velocity[i] = momentum * velocity[i] + gradient;
       master[i] -= rate * velocity[i];
@@ -222,6 +259,7 @@ void note_read(SeenVersion& seen, const Tensor& master);
 // ----
 
 struct MomentumStep {
+  static constexpr bool kSquares = false;  // there is no mean square
   float learning_rate, momentum, decay, gradient_scale;
 
   explicit MomentumStep(const ExchangeArgs& args)
@@ -238,6 +276,7 @@ struct MomentumStep {
 };
 
 struct AdamStep {
+  static constexpr bool kSquares = true;
   float rate, momentum, decay, gradient_scale, square_memory, square_scale, epsilon;
 
   explicit AdamStep(const ExchangeArgs& args)
@@ -247,7 +286,9 @@ struct AdamStep {
         gradient_scale(args.gradient_scale),
         square_memory(args.square_memory),
         square_scale(static_cast<float>(1 / bias_correction(args.square_memory, args.number))),
-        epsilon(args.epsilon * args.gradient_scale) {}
+        epsilon(args.epsilon * args.gradient_scale) {
+    if (args.rule == StepRule::rated) epsilon *= std::sqrt(square_scale);
+  }
 
   OMNI_HD void operator()(float& master, float diff, float& velocity, float& mean_square) const {
     const float gradient = gradient_scale * diff + decay * master;
@@ -257,21 +298,92 @@ struct AdamStep {
   }
 };
 
+// What the other rules share.
+struct RuleStep {
+  static constexpr bool kSquares = false;
+  float rate, momentum, decay, sign_decay, gradient_scale, square_memory, epsilon;
+
+  explicit RuleStep(const ExchangeArgs& args)
+      : rate(args.learning_rate),
+        momentum(args.momentum),
+        decay(args.by_sign ? 0 : args.decay),
+        sign_decay(args.by_sign ? args.decay : 0),
+        gradient_scale(args.gradient_scale),
+        square_memory(args.square_memory),
+        epsilon(args.epsilon * args.gradient_scale) {}
+
+  OMNI_HD float gradient(float master, float diff) const {
+    const float sign = master > 0 ? sign_decay : master < 0 ? -sign_decay : 0;
+    return gradient_scale * diff + decay * master + sign;
+  }
+};
+
+struct RatedStep : RuleStep {
+  using RuleStep::RuleStep;
+  OMNI_HD void operator()(float& master, float diff, float& velocity) const {
+    velocity = momentum * velocity + rate * gradient(master, diff);
+    master -= velocity;
+  }
+};
+
+struct NesterovStep : RuleStep {
+  using RuleStep::RuleStep;
+  OMNI_HD void operator()(float& master, float diff, float& velocity) const {
+    const float old = velocity;
+    velocity = momentum * velocity + rate * gradient(master, diff);
+    master -= (1 + momentum) * velocity - momentum * old;
+  }
+};
+
+// Of AdaGrad and RMSProp. `momentum` is the share of the squares so far, `square_memory` that of
+// the new one: the steps of many parameters are arguments of one launch on a GPU, which have few
+// bytes.
+struct RootStep : RuleStep {
+  explicit RootStep(const ExchangeArgs& args) : RuleStep(args) {
+    momentum = args.rule == StepRule::rmsprop ? args.square_memory : 1;
+    square_memory = args.rule == StepRule::rmsprop ? 1 - args.square_memory : 1;
+  }
+  OMNI_HD void operator()(float& master, float diff, float& velocity) const {
+    const float g = gradient(master, diff);
+    velocity = momentum * velocity + square_memory * g * g;
+    master -= rate * g / (std::sqrt(velocity) + epsilon);
+  }
+};
+
+struct AdaDeltaStep : RuleStep {
+  static constexpr bool kSquares = true;
+  using RuleStep::RuleStep;
+  OMNI_HD void operator()(float& master, float diff, float& velocity, float& mean_square) const {
+    const float g = gradient(master, diff);
+    mean_square = momentum * mean_square + (1 - momentum) * g * g;
+    const float change = g * std::sqrt((velocity + epsilon) / (mean_square + epsilon));
+    velocity = momentum * velocity + (1 - momentum) * change * change;
+    master -= rate * change;
+  }
+};
+
 // Calls use(step) with the step that the arguments ask for.
 void with_step(const ExchangeArgs& args, auto use) {
-  if (args.adam)
-    use(AdamStep(args));
-  else
-    use(MomentumStep(args));
+  switch (args.rule) {
+    case StepRule::nesterov: return use(NesterovStep(args));
+    case StepRule::adagrad:
+    case StepRule::rmsprop: return use(RootStep(args));
+    case StepRule::adadelta: return use(AdaDeltaStep(args));
+    case StepRule::usual:
+    case StepRule::rated: break;
+  }
+  if (args.adam) return use(AdamStep(args));
+  if (args.rule == StepRule::rated) return use(RatedStep(args));
+  use(MomentumStep(args));
 }
 
-// Updates `count` values. Only Adam reads the mean square.
+// Updates `count` values. Some steps read the mean square.
 template <class Step>
 void update_values(const Step& step, std::int64_t count, bool clears, float* __restrict master,
                    float* __restrict diff, float* __restrict velocity,
                    float* __restrict mean_square) {
   for (std::int64_t i = 0; i < count; ++i) {
-    if constexpr (std::is_same_v<Step, AdamStep>)
+    if constexpr (Step::kSquares)
       step(master[i], diff[i], velocity[i], mean_square[i]);
     else
       step(master[i], diff[i], velocity[i]);

@@ -92,10 +92,9 @@ constexpr auto apply_vector = []<class T>(T, const BatchnormApplyArgs& args, con
   float* mean = context.scratch(4 * steps.width);
   float *factor = mean + steps.width, *shift = factor + steps.width, *step = shift + steps.width;
   for (int k = 0; k < args.c; ++k)
-    factor[k] =
-        scale[k] * (args.from_variance
-                        ? 1 / std::sqrt(statistics[k] + static_cast<float>(kBatchnormEpsilon))
-                        : statistics[k]);
+    factor[k] = scale[k] * (args.from_variance
+                                ? 1 / std::sqrt(statistics[k] + static_cast<float>(args.epsilon))
+                                : statistics[k]);
   repeat(factor, args.c, steps.width);
   repeat(buffers.get(1), mean, args.c, steps.width);
   repeat(buffers.get(4), shift, args.c, steps.width);
@@ -305,14 +304,16 @@ void submit_batchnorm_merge(Codelet<BatchnormMergeArgs>& merge, const BatchnormM
                tag);
 }
 
-void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& total,
-                             const Tensor& mean, const Tensor& inv_std, const Tensor& rolling_mean,
-                             const Tensor& rolling_variance, TaskTag tag) {
+void submit_batchnorm_finish(BatchnormFinishArgs args, const Tensor& total, const Tensor& mean,
+                             const Tensor& inv_std, const Tensor& rolling_mean,
+                             const Tensor& rolling_variance, const Tensor* rolling_batches,
+                             TaskTag tag) {
+  args.counts = rolling_batches != nullptr;
   batchnorm_finish.submit(args,
                           // Compute groups share the rolling statistics, and must not wait for
                           // each other, so their tasks may come in any order.
                           {read(total), write(mean), write(inv_std), accumulate(rolling_mean),
-                           accumulate(rolling_variance)},
+                           accumulate(rolling_variance), if_any(accumulate, rolling_batches)},
                           tag);
 }
 

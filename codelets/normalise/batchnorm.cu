@@ -85,6 +85,7 @@ struct Channels {
 struct Statistics {
   const float *mean, *inv_std, *scale, *shift;
   bool from_variance = false;
+  float epsilon = 0;
 
   template <class... Pointer>
   bool divides(int lanes, int columns, Pointer... pointers) const {
@@ -96,8 +97,7 @@ struct Statistics {
     const Lanes<lanes> statistics = load<lanes>(inv_std, k);
     for (int i = 0; i < lanes; ++i)
       channels.factor.at[i] *=
-          from_variance ? 1 / std::sqrt(statistics.at[i] + static_cast<float>(kBatchnormEpsilon))
-                        : statistics.at[i];
+          from_variance ? 1 / std::sqrt(statistics.at[i] + epsilon) : statistics.at[i];
     return channels;
   }
 };
@@ -268,7 +268,8 @@ void gpu::batchnorm_partial(const BatchnormSliceArgs& args, const Buffers& buffe
                     buffers.get(2),
                     buffers.get(3),
                     buffers.get(4),
-                    buffers.get(5)};
+                    buffers.get(5),
+                    nullptr};
   with_values(buffers, [&]<class T>(T) {
     const T* src = buffers.get<T>(0);
     with_lanes<T, kLanesOfWord<T>>(divides(kLanesOfWord<T>, args.c, src), [&]<class N>(N) {
@@ -288,12 +289,13 @@ void gpu::batchnorm_finish(const BatchnormFinishArgs& args, const Buffers& buffe
   for_each_element(
       CudaWorker::current(), args.c,
       batchnorm_channel::Finish<float>{args, buffers.get(0), buffers.get(1), buffers.get(2),
-                                       buffers.get(3), buffers.get(4)});
+                                       buffers.get(3), buffers.get(4),
+                                       args.counts ? buffers.get(5) : nullptr});
 }
 
 void gpu::batchnorm_apply(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext&) {
   const Statistics statistics{buffers.get(1), buffers.get(2), buffers.get(3), buffers.get(4),
-                              args.from_variance};
+                              args.from_variance, static_cast<float>(args.epsilon)};
   with_usual_activation(args.activation, buffers, [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *addend = args.adds ? buffers.get<T>(6) : nullptr;
     T* dst = buffers.get<T>(5);

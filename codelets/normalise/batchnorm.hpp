@@ -11,12 +11,13 @@
 //
 // The batch is normalised by its biased variance, and backward is the exact gradient of that. The
 // rolling variance averages the unbiased one, as Darknet's files hold it. 1/std always means
-// 1/sqrt(variance + 1e-5).
+// 1/sqrt(variance + epsilon).
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "codelets/elementwise/activation.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
@@ -44,6 +45,11 @@ struct BatchnormFinishArgs {
   int c = 0;
   std::int64_t rows = 0;   // of the whole mini-batch
   float momentum = 0.99f;  // rolling = momentum * rolling + (1 - momentum) * batch
+  double epsilon = kBatchnormEpsilon;
+  // The mini-batches so far have weights 1, momentum, momentum^2 ... from the newest on, and the
+  // rolling numbers are their means. rolling_batches holds the sum of the weights.
+  bool counts = false;  // the submit function sets it
+  bool frozen = false;  // mean and 1/std are those of the rolling numbers, which stay as they are
 };
 
 struct BatchnormApplyArgs {
@@ -52,6 +58,7 @@ struct BatchnormApplyArgs {
   bool from_variance = false;  // true, in inference: the statistics are variances, not 1/std
   Activation activation = Activation::linear;
   bool adds = false;  // the submit function sets it: an addend is added before the activation
+  double epsilon = kBatchnormEpsilon;  // only used if from_variance
 };
 
 struct BatchnormReduceArgs {
@@ -61,9 +68,10 @@ struct BatchnormReduceArgs {
 };
 
 struct BatchnormBackwardArgs {
+  static constexpr std::int64_t kFrozen = std::numeric_limits<std::int64_t>::max();
   std::int64_t rows = 0;  // of the slice
   int c = 0;
-  std::int64_t batch_rows = 0;  // of the whole mini-batch
+  std::int64_t batch_rows = 0;  // of the whole mini-batch; kFrozen: mean and 1/std are constants
   Activation activation = Activation::linear;
   bool in_place = false;  // the submit function sets it
 };
@@ -113,18 +121,28 @@ template <class T>
 struct Finish {
   BatchnormFinishArgs args;
   const T* total;
-  T *mean, *inv_std, *rolling_mean, *rolling_variance;
+  T *mean, *inv_std, *rolling_mean, *rolling_variance, *rolling_batches;  // by args.counts
   OMNI_HD void operator()(std::int64_t k) const {
+    if (args.frozen) {
+      mean[k] = rolling_mean[k];
+      inv_std[k] =
+          static_cast<T>(1 / std::sqrt(static_cast<double>(rolling_variance[k]) + args.epsilon));
+      return;
+    }
     const auto rows = static_cast<double>(args.rows);
     const double squares = static_cast<double>(total[args.c + k]);
     mean[k] = total[k];
-    inv_std[k] = static_cast<T>(1 / std::sqrt(squares / rows + kBatchnormEpsilon));
-    roll(rolling_mean[k], static_cast<double>(total[k]));
-    roll(rolling_variance[k],
-         args.rows > 1 ? squares / (rows - 1) : 0);  // one value has no variance
+    inv_std[k] = static_cast<T>(1 / std::sqrt(squares / rows + args.epsilon));
+    auto keep = static_cast<double>(args.momentum);
+    if (args.counts) {
+      rolling_batches[k] = static_cast<T>(args.momentum) * rolling_batches[k] + 1;
+      keep = 1 - 1 / static_cast<double>(rolling_batches[k]);
+    }
+    roll(rolling_mean[k], static_cast<double>(total[k]), keep);
+    roll(rolling_variance[k], args.rows > 1 ? squares / (rows - 1) : 0,  // one value has none
+         keep);
   }
-  OMNI_HD void roll(T& rolling, double batch) const {
-    const double keep = static_cast<double>(args.momentum);
+  OMNI_HD static void roll(T& rolling, double batch, double keep) {
     rolling = static_cast<T>(keep * static_cast<double>(rolling) + (1 - keep) * batch);
   }
 };
@@ -178,9 +196,9 @@ void batchnorm_merge(const BatchnormMergeArgs& args, const T* partial, T* total)
 
 template <class T>
 void batchnorm_finish(const BatchnormFinishArgs& args, const T* total, T* mean, T* inv_std,
-                      T* rolling_mean, T* rolling_variance) {
-  const batchnorm_channel::Finish<T> finish{args,    total,        mean,
-                                            inv_std, rolling_mean, rolling_variance};
+                      T* rolling_mean, T* rolling_variance, T* rolling_batches) {
+  const batchnorm_channel::Finish<T> finish{
+      args, total, mean, inv_std, rolling_mean, rolling_variance, rolling_batches};
   for (int k = 0; k < args.c; ++k) finish(k);
 }
 
@@ -192,7 +210,7 @@ void batchnorm_apply(const BatchnormApplyArgs& args, const T* src, const T* mean
   for (std::int64_t i = 0; i < args.rows; ++i)
     for (int k = 0; k < args.c; ++k) {
       const T inv_std = args.from_variance
-                            ? 1 / std::sqrt(statistics[k] + static_cast<T>(kBatchnormEpsilon))
+                            ? 1 / std::sqrt(statistics[k] + static_cast<T>(args.epsilon))
                             : statistics[k];
       const std::int64_t at = i * args.c + k;
       dst[at] = scale[k] * inv_std * (src[at] - mean[k]) + shift[k] + (args.adds ? addend[at] : 0);
@@ -292,9 +310,11 @@ OMNI_CODELET(BatchnormBackwardArgs, batchnorm_backward_data);
 // `merge` is batchnorm_merge or batchnorm_merge_sums.
 void submit_batchnorm_merge(Codelet<BatchnormMergeArgs>& merge, const BatchnormMergeArgs& args,
                             const Tensor& partial, const Tensor& total, TaskTag tag = {});
-void submit_batchnorm_finish(const BatchnormFinishArgs& args, const Tensor& total,
-                             const Tensor& mean, const Tensor& inv_std, const Tensor& rolling_mean,
-                             const Tensor& rolling_variance, TaskTag tag = {});
+// `rolling_batches`: null unless the rolling numbers are means of all mini-batches.
+void submit_batchnorm_finish(BatchnormFinishArgs args, const Tensor& total, const Tensor& mean,
+                             const Tensor& inv_std, const Tensor& rolling_mean,
+                             const Tensor& rolling_variance,
+                             const Tensor* rolling_batches = nullptr, TaskTag tag = {});
 // `statistics` are inv_std, or variances if args.from_variance. `addend` is null if there is none.
 void submit_batchnorm_apply(BatchnormApplyArgs args, const Tensor& src, const Tensor& mean,
                             const Tensor& statistics, const Tensor& scale, const Tensor& shift,

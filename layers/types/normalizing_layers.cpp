@@ -12,12 +12,18 @@ namespace {
 class BatchnormLayer final : public Layer {
  public:
   explicit BatchnormLayer(LayerBuilder& builder)
-      : Layer(builder), block_(builder, builder.input().extent(), Activation::linear) {
+      : Layer(builder),
+        block_(builder, builder.input().extent(), builder.options<BatchnormOptions>()) {
     output_ = builder.blob("output", builder.extent());
-    params_ = {block_.shift, block_.scale, block_.mean, block_.variance};
+    params_ = block_.params();
   }
 
   bool joins_slices() const override { return true; }
+  std::string in_one_task() const override { return block_.in_one_task(); }
+  bool leave_relu_gradient() override { return block_.leave_relu_gradient(); }
+  bool absorb_sum(const Input& addend, Activation activation) override {
+    return block_.absorb_sum(addend, activation);
+  }
   double forward_flops_per_image() const override { return 4 * values_per_image(); }
   void forward(const Step& step, int slice) override {
     block_.forward(step, slice, input().blob->value, output_.value, forward_tag(slice));

@@ -11,8 +11,8 @@ void WeightedLayer::declare(LayerBuilder& builder, Extent extent, bool normalise
   weights_ = &builder.param(std::move(weights));
   if (normalise) {
     product_ = builder.per_slice("product", output_.extent.count(), builder.values());
-    batchnorm_.emplace(builder, extent, activation);
-    params_ = {batchnorm_->shift, batchnorm_->scale, batchnorm_->mean, batchnorm_->variance};
+    batchnorm_.emplace(builder, extent, BatchnormOptions{.activation = activation});
+    params_ = batchnorm_->params();
   } else {
     activation_ = {builder, activation, extent};
     bias_ = &builder.param({.role = ParamRole::bias,

@@ -219,16 +219,31 @@ Pixels convert_channels(Pixels src, Extent& image, int channels,
   return scratch;
 }
 
+// Where a window lies in the image.
+struct Place {
+  int y = 0, x = 0;
+  bool mirror = false;
+};
+
 // Makes of values in [0, 1] what the net is to read. In planes a channel's values are together.
-void take_byte_values(const ByteValues& values, Extent extent, bool planes, float* dst) {
+void take_byte_values(const AugmentOptions& options, Extent extent, Place place, bool planes,
+                      float* dst) {
+  const ByteValues& values = *options.byte_values;
   const std::size_t pixels = static_cast<std::size_t>(extent.h) * extent.w, channels = extent.c;
+  const auto mean_of = [&, image = options.mean_image.get(), width = std::size_t(extent.w)](
+                           std::size_t i, std::size_t c) {
+    if (image == nullptr) return c < 3 ? values.mean[c] : 0;
+    const std::size_t x = place.mirror ? width - 1 - i % width : i % width;
+    const std::size_t row = place.y + i / width;
+    return image->values[(row * image->extent.w + place.x + x) * channels + c];
+  };
   const std::size_t of_pixel = planes ? 1 : channels, of_channel = planes ? pixels : 1;
   for (std::size_t i = 0; i < pixels; ++i) {
     float* const pixel = dst + i * of_pixel;
     if (values.blue_first && channels == 3) std::swap(pixel[0], pixel[2 * of_channel]);
     for (std::size_t c = 0; c < channels; ++c) {
       float& value = pixel[c * of_channel];
-      value = (255 * value - (c < 3 ? values.mean[c] : 0)) * values.scale;
+      value = (255 * value - mean_of(i, c)) * values.scale;
     }
   }
 }
@@ -268,6 +283,20 @@ void shift_pixel(float* rgb, const ColourShift& shift) {
 
 Status check_input(const AugmentOptions& options, Extent image, Extent net_input,
                    const std::string& where) {
+  if (const MeanImage* mean = options.mean_image.get()) {
+    const Extent own{image.h, image.w, options.flat ? image.c : net_input.c};
+    if (mean->extent != own)
+      return Error{ErrorKind::usage, where,
+                   image.h == 0
+                       ? "has images of all sizes, but their mean is one image"
+                       : fmt::format("has images of {}x{}x{}, but their mean is {}x{}x{}", own.w,
+                                     own.h, own.c, mean->extent.w, mean->extent.h, mean->extent.c),
+                   "give the mean of these images, or one value of each channel"};
+    if (!options.flat && !options.own_size && (image.h != net_input.h || image.w != net_input.w))
+      return Error{ErrorKind::usage, where,
+                   "has images that would be resized, which their mean is not",
+                   "cut windows out of them, or give one mean of each channel"};
+  }
   if (options.flat) {
     if (image.count() == net_input.count()) return {};
     return Error{ErrorKind::usage, where,
@@ -317,7 +346,7 @@ void prepare_image(Pixels image_pixels, Extent image, const AugmentOptions& opti
                    float* dst) {
   if (options.flat) {
     copy_planes(image_pixels, image, dst);
-    if (options.byte_values) take_byte_values(*options.byte_values, image, true, dst);
+    if (options.byte_values) take_byte_values(options, image, {}, true, dst);
     return;
   }
   thread_local std::vector<std::uint8_t> scratch;
@@ -325,13 +354,15 @@ void prepare_image(Pixels image_pixels, Extent image, const AugmentOptions& opti
   const Variation variation = choose_variation(options, seed, sample, training);
   const float scale = choose_scale(image, net_input, options, variation.zoom, variation.aspect);
 
+  Place place{.mirror = variation.mirror};
   if (scale == 1 && variation.degrees == 0 && variation.aspect == 1) {
     const auto offset = [&](float share, int room) {
       if (options.own_size && !training) return room / 2;
       return std::min(room, static_cast<int>(share * static_cast<float>(room + 1)));
     };
-    copy_window(src, image, net_input, offset(variation.slack_y, image.h - net_input.h),
-                offset(variation.slack_x, image.w - net_input.w), dst);
+    place.y = offset(variation.slack_y, image.h - net_input.h);
+    place.x = offset(variation.slack_x, image.w - net_input.w);
+    copy_window(src, image, net_input, place.y, place.x, dst);
   } else {
     const Window window(image, net_input, scale, variation);
     if (variation.degrees == 0)
@@ -343,7 +374,7 @@ void prepare_image(Pixels image_pixels, Extent image, const AugmentOptions& opti
   }
   if (variation.mirror) mirror_rows(dst, net_input);
   shift_colours({dst, net_input.count()}, net_input.c, variation.colours);
-  if (options.byte_values) take_byte_values(*options.byte_values, net_input, false, dst);
+  if (options.byte_values) take_byte_values(options, net_input, place, false, dst);
 }
 
 void shift_colours(std::span<float> pixels, int channels, const ColourShift& shift) {

@@ -5,9 +5,11 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/data/images/image.hpp"
 #include "runtime/extent.hpp"
@@ -21,6 +23,13 @@ struct ByteValues {
   float scale = 1;
   bool blue_first = false;  // colours come as blue, green and red
   bool operator==(const ByteValues&) const = default;
+};
+
+// The mean of images, value by value: channels last, in the net's order of channels. It has the
+// size of the images, before windows are cut out of them.
+struct MeanImage {
+  Extent extent;
+  std::vector<float> values;
 };
 
 // These are Darknet's keys, with Darknet's meanings. Two defaults differ: Darknet always mirrors
@@ -48,6 +57,7 @@ struct AugmentOptions {
   // channel by channel. Only byte_values has an effect then.
   bool flat = false;
   std::optional<ByteValues> byte_values{};  // samples that are stored as floats stay as they are
+  std::shared_ptr<const MeanImage> mean_image{};  // with byte_values, in place of their mean
   bool operator==(const AugmentOptions&) const = default;
 };
 

@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "runtime/checksum.hpp"
+#include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/host_access.hpp"
@@ -19,7 +20,17 @@ namespace omni {
 namespace {
 
 constexpr std::string_view kAdam = "Adam", kSgd = "SGD with momentum";
-std::string_view solver_name(const Net& net) { return net.adam() ? kAdam : kSgd; }
+std::string_view solver_name(const Net& net) {
+  switch (net.rule()) {
+    case StepRule::nesterov: return "Nesterov";
+    case StepRule::adagrad: return "AdaGrad";
+    case StepRule::rmsprop: return "RMSProp";
+    case StepRule::adadelta: return "AdaDelta";
+    case StepRule::rated: return net.adam() ? kAdam : "SGD with the rate in its velocity";
+    case StepRule::usual: break;
+  }
+  return net.adam() ? kAdam : kSgd;
+}
 
 // The optimizer state of one solver cannot be used by the other.
 Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
@@ -30,7 +41,9 @@ Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
   return Error{ErrorKind::usage, checkpoint.path.string(),
                fmt::format("was trained with {}, this run has {}", shown_name(saved),
                            shown_name(solver_name(net))),
-               fmt::format("resume with --set adam={}", saved == kAdam ? 1 : 0)};
+               net.rule() != StepRule::usual
+                   ? "resume with the solver of before, or take --weights from it"
+                   : fmt::format("resume with --set adam={}", saved == kAdam ? 1 : 0)};
 }
 
 // These bounds exceed the values of any training, but sums and products do not overflow.
@@ -252,6 +265,20 @@ Status restore_parameters(Net& net, const Checkpoint& checkpoint) {
                  fmt::format("has {} arrays of parameters, the net {}", saved, wanted),
                  "it belongs to another net"};
   return with_classes(std::move(status), saved_class_names(checkpoint), net);
+}
+
+Status save_parameters(Net& net, const std::filesystem::path& path) {
+  OMNI_TRY(AtomicFile file, AtomicFile::create(path));
+  std::deque<HostAccess> open;
+  std::vector<NamedArray> arrays;
+  for_each_array(net, [&](const std::string& name, const Param& param, const Tensor& tensor) {
+    open.emplace_back(tensor, HostAccess::Mode::read);
+    arrays.push_back({name, param.shape, open.back().f32()});
+  });
+  for (const NamedArray& array : arrays) OMNI_CHECK(check_finite(array));
+  OMNI_CHECK(write_safetensors([&](auto bytes) { return file.write(bytes); }, arrays,
+                               {{"step", "0"}, {"cfg_hash", ""}}));
+  return file.commit();
 }
 
 std::vector<std::string> saved_class_names(const Checkpoint& checkpoint) {

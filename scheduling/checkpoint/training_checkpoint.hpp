@@ -38,6 +38,9 @@ Status require_same_data(const Checkpoint& checkpoint, const std::string& data);
 // Loads the parameters, and for training the optimizer state. Refuses a checkpoint of other layers.
 Status restore_parameters(Net& net, const Checkpoint& checkpoint);
 
+// Writes the parameters alone, as restore_parameters() reads them from a .safetensors file.
+Status save_parameters(Net& net, const std::filesystem::path& path);
+
 // Returns the class name of each output; empty: not known.
 std::vector<std::string> saved_class_names(const Checkpoint& checkpoint);
 // If parameters did not fit because the number of classes differs, sets the error's hint to that.

@@ -19,6 +19,8 @@ ExchangeArgs Strategy::step(const GroupUpdate& update, std::size_t number) {
           .momentum = static_cast<float>(update.rule.momentum.explicit_part),
           .decay = solver_.decay * param.decay,
           .gradient_scale = 1.0f / static_cast<float>(update.batch.count),
+          .rule = solver_.rule,
+          .by_sign = solver_.decay_by_sign,
           .square_memory = solver_.square_memory,
           .epsilon = solver_.epsilon,
           .number = update.batch.number + 1,

@@ -258,7 +258,7 @@ void Trainer::report(const FinishedUpdate& finished) {
       .average_accuracy = *state_.average_accuracy,
       .learning_rate = finished.rule.learning_rate,
       .momentum = finished.rule.momentum,
-      .adam = solver_.adam,
+      .adam = !has_momentum(solver_.rule, solver_.adam),
       .group = finished.batch.group,
       .staleness = finished.outcome.staleness,
       .fc_staleness =

@@ -51,7 +51,8 @@ Result<std::unique_ptr<Training>> Training::make(TrainingPlan plan, const Sessio
   if (plan.data == nullptr || !plan.data->train)
     return Error{ErrorKind::usage, plan.net.name, "the plan has no training data",
                  "set TrainingPlan::data"};
-  plan.build.adam = plan.net.solver.adam;
+  plan.build.adam = keeps_two_states(plan.net.solver.rule, plan.net.solver.adam);
+  plan.build.rule = plan.net.solver.rule;
   plan.pilots.groups = plan.groups.count;
   plan.pilots.workers = workers_of(session);
   OMNI_TRY(ComputeGroups groups, make_groups(plan.net, plan.build, plan.groups));

@@ -10,6 +10,8 @@
 
 #include "layers/formats/safetensors.hpp"
 #include "scheduling/checkpoint/checkpoint_folder.hpp"
+#include "tests/support/caffe/caffe_messages.hpp"
+#include "tests/support/caffe/lmdb_writer.hpp"
 #include "tests/support/images/jpeg_writer.hpp"
 #include "tests/support/images/png_writer.hpp"
 #include "tests/support/synthetic_trace.hpp"
@@ -27,6 +29,16 @@ inline std::string gzipped(const std::string& text) {
   gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
   gzclose(file);
   return get(folder / "z");
+}
+
+inline std::vector<std::string> caffemodel_seeds() {
+  const std::string blob = caffe_blob({2}, {1, 2});
+  return {caffe_bytes(1, "net") + caffe_layer_bytes("a", {blob, blob}) + caffe_layer_bytes("b", {}),
+          caffe_bytes(
+              2, caffe_bytes(4, "a") + caffe_bytes(6, caffe_number(1, 1) + caffe_number(4, 2) +
+                                                          caffe_bytes(5, caffe_floats({1, 2})))),
+          caffe_layer_bytes(
+              "a", {caffe_bytes(7, caffe_bytes(1, "\x01")) + caffe_bytes(8, std::string(8, 'd'))})};
 }
 
 inline std::vector<std::string> image_seeds() {
@@ -98,6 +110,14 @@ inline std::map<std::string, std::vector<std::string>> seeds(const std::string& 
         get(nets + "/caffe/cifar10_quick_train_test.prototxt") + "\n---\n" +
             get(nets + "/caffe/cifar10_quick_solver.prototxt")}},
       {"cfg", {get(nets + "/lenet.cfg"), get(nets + "/mlp.cfg"), get(nets + "/cifar10-quick.cfg")}},
+      {"binaryproto",
+       {caffe_blob({1, 1, 1, 2}, {3, 4}), caffe_blob({2, 1, 1}, {3, 4}),
+        caffe_number(1, 1) + caffe_number(2, 1) + caffe_number(3, 2) + caffe_number(4, 1) +
+            caffe_bytes(5, caffe_floats({1, 2}))}},
+      {"caffemodel", caffemodel_seeds()},
+      {"datum",
+       {datum_of(2, 2, 3, 5, "abcdefghijkl"), datum_of(1, 2, 1, 0, "ab"),
+        encoded_datum("P5 4 3 255\n0123456789ab", 1)}},
       {"weights", {old_weights + string(16, 'w'), new_weights + string(32, 'w')}},
       {"safetensors", {safetensors_seed()}},
       {"manifest", {manifest, manifest.substr(0, manifest.rfind(",\n"))}},

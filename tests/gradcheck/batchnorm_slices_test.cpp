@@ -47,7 +47,8 @@ struct SlicedBatch {
       reference::batchnorm_merge({c, before, count}, partial.data(), total.data());
     });
     reference::batchnorm_finish({.c = c, .rows = rows}, total.data(), mean.data(), inv_std.data(),
-                                rolling_mean.data(), rolling_variance.data());
+                                rolling_mean.data(), rolling_variance.data(),
+                                static_cast<double*>(nullptr));
     for_each_slice([&](int, int count, int at) {
       reference::batchnorm_apply({.rows = count, .c = c, .activation = activation}, src.data() + at,
                                  mean.data(), inv_std.data(), scale.data(), shift.data(),

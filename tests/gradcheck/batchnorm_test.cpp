@@ -59,19 +59,45 @@ TEST(BatchnormForward, merge_and_finish) {
       batchnorm_merge_sums, cases,
       {.operands = merge_operands,
        .reference = on_doubles<reference::batchnorm_merge_sums<double>, 2, BatchnormMergeArgs>});
-  check_implementations(
-      batchnorm_finish,
-      {{"usual", {.c = 19, .rows = 12}}, {"one value", {.c = 1, .rows = 1, .momentum = 0.9f}}},
-      {.operands = [](const BatchnormFinishArgs& args) -> std::vector<Operand> {
-         const std::size_t c = batchnorm_channels(args);
-         return {input(2 * c, kPositive), output(c), output(c), in_place(c),
-                 in_place(c, kPositive)};
-       },
-       .reference = on_doubles<reference::batchnorm_finish<double>, 5, BatchnormFinishArgs>});
+  check_implementations(batchnorm_finish,
+                        {{"usual", {.c = 19, .rows = 12}},
+                         {"one value", {.c = 1, .rows = 1, .momentum = 0.9f}},
+                         {"large epsilon", {.c = 5, .rows = 12, .epsilon = 0.5}},
+                         {"frozen", {.c = 5, .rows = 12, .epsilon = 0.5, .frozen = true}},
+                         {"counted", {.c = 19, .rows = 12, .momentum = 0.9f, .counts = true}}},
+                        {.operands = [](const BatchnormFinishArgs& args) -> std::vector<Operand> {
+                           const std::size_t c = batchnorm_channels(args);
+                           std::vector<Operand> all{input(2 * c, kPositive), output(c), output(c),
+                                                    in_place(c), in_place(c, kPositive)};
+                           if (args.counts) all.push_back(in_place(c, kPositive));
+                           return all;
+                         },
+                         .reference =
+                             [](const BatchnormFinishArgs& args, const Buffers& b) {
+                               reference::batchnorm_finish(
+                                   args, b.get<double>(0), b.get<double>(1), b.get<double>(2),
+                                   b.get<double>(3), b.get<double>(4),
+                                   args.counts ? b.get<double>(5) : nullptr);
+                             }});
+
+  // The averages are sums of weighted mini-batches, by the sum of the weights.
+  const double momentum = 0.75, batches[] = {3, -1, 5};
+  double mean = 7, variance = 9, averaged = 0, sum = 0, weights = 0, unused[2];
+  for (const double batch : batches) {
+    const double total[] = {batch, 2 * batch * batch};
+    reference::batchnorm_finish({.c = 1, .rows = 3, .momentum = 0.75f, .counts = true}, total,
+                                &unused[0], &unused[1], &mean, &variance, &averaged);
+    sum = momentum * sum + batch;
+    weights = momentum * weights + 1;
+    EXPECT_NEAR(mean, sum / weights, 1e-12);
+    EXPECT_NEAR(averaged, weights, 1e-12);
+  }
+  EXPECT_NEAR(variance, (momentum * (momentum * 9 + 1) + 25) / weights, 1e-12);
 }
 
 TEST(BatchnormForward, apply) {
-  std::vector<Case<BatchnormApplyArgs>> cases;
+  std::vector<Case<BatchnormApplyArgs>> cases{
+      {"large epsilon", {.rows = 7, .c = 3, .from_variance = true, .epsilon = 0.5}}};
   for (const auto& slice : kSlices)
     for (const bool from_variance : {false, true})
       for (const bool adds : {false, true})

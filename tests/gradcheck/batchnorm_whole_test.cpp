@@ -93,7 +93,7 @@ TEST(BatchnormWhole, implementations_agree) {
          reference::batchnorm_partial({args.rows, args.c}, at(0), partial.data());
          reference::batchnorm_merge({args.c, 0, args.rows}, partial.data(), at(1));
          reference::batchnorm_finish({args.c, args.rows, args.momentum}, at(1), at(2), at(3), at(4),
-                                     at(5));
+                                     at(5), static_cast<double*>(nullptr));
          reference::batchnorm_apply(
              {.rows = args.rows, .c = args.c, .activation = args.activation, .adds = args.adds},
              at(0), at(2), at(3), at(6), at(7), at(8), args.adds ? at(9) : nullptr);

@@ -215,7 +215,7 @@ std::vector<float> enlargements(const AugmentOptions& options) {
 }
 
 TEST(PrepareImage, CropDrawsTheShorterSideEvenly) {
-  for (const AugmentOptions options :
+  for (const AugmentOptions& options :
        {AugmentOptions{.min_crop = 8, .max_crop = 16}, {.min_crop = 8}, {.max_crop = 16}}) {
     const std::vector<float> seen = enlargements(options);
     EXPECT_NEAR(seen.front(), 1, 1e-3);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
+#include "layers/formats/caffe/caffe.hpp"
 #include "layers/formats/darknet/darknet.hpp"
 #include "layers/formats/darknet/layer_sections.hpp"
 #include "runtime/json_text.hpp"
@@ -43,10 +44,41 @@ std::span<const Key> own_keys(const DarknetType& type) {
   return std::span(type.keys).first(type.keys.size() - common_layer_keys().size());
 }
 
+void print_caffe_types(bool json) {
+  auto matrix = nlohmann::ordered_json::array();
+  std::vector<std::string> missing;
+  for (const CaffeTypeRow& type : caffe_type_matrix()) {
+    auto fields = nlohmann::ordered_json::array();
+    for (const CaffeFieldRow& field : type.fields)
+      fields.push_back({{"field", field.name},
+                        {"default", field.fallback},
+                        {"refused", field.refused},
+                        {"ignored", field.in_vain}});
+    matrix.push_back({{"type", type.name},
+                      {"old_type", type.old_name},
+                      {"missing", type.missing},
+                      {"parameter", type.param},
+                      {"fields", fields}});
+    if (!type.missing.empty()) missing.push_back(type.name);
+    if (json || !type.missing.empty()) continue;
+    log::result("{}{}{}\n", type.name, type.old_name.empty() ? "" : ", in layers ", type.old_name);
+    for (const CaffeFieldRow& field : type.fields)
+      log::result("    {:<24} {:<11} {}{}\n", field.name, field.fallback,
+                  field.refused.empty() ? field.in_vain.empty() ? "" : "without effect: "
+                                        : "only the default: ",
+                  field.refused.empty() ? field.in_vain : field.refused);
+  }
+  if (json)
+    log::result("{}\n", json_text(matrix, 2));
+  else
+    log::result("\nnot read: {}\n", fmt::join(missing, " "));
+}
+
 }  // namespace
 
-Status layers_command(const CommonArguments& arguments) {
-  if (arguments.json) {
+Status layers_command(const LayersArguments& arguments) {
+  if (arguments.caffe) return print_caffe_types(arguments.common.json), Status();
+  if (arguments.common.json) {
     nlohmann::ordered_json matrix{{"net", keys_json(net_keys())},
                                   {"common", keys_json(common_layer_keys())},
                                   {"layers", nlohmann::ordered_json::array()}};

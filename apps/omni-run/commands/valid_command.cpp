@@ -199,7 +199,8 @@ class Validation {
 
 }  // namespace
 
-Status valid_command(const ValidArguments& arguments) {
+Status valid_command(const ValidArguments& given) {
+  ValidArguments arguments = given;
   OMNI_TRY(TrainedNets trained,
            find_trained_nets(arguments.net, arguments.weights, arguments.ensemble));
   for (TrainedNet& each : trained.nets) {
@@ -212,6 +213,7 @@ Status valid_command(const ValidArguments& arguments) {
   if (!trained.alone()) OMNI_CHECK(trained.check_outputs());
   for (const TrainedNet& each : trained.nets)
     if (!trained.alone()) warn_of_learned_samples(arguments.data, each);
+  if (arguments.data.source.empty()) arguments.data.source = trained.nets.front().spec.data;
   // Synthetic images, the default of other commands, would say nothing about a trained net.
   if (arguments.data.source.empty())
     return Error{ErrorKind::usage, "valid", "no data given",

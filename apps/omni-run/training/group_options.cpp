@@ -45,7 +45,16 @@ Status check_planned(const TrainArguments& arguments) {
 
 Status check_adam(const GroupArguments& groups, const StrategyType& strategy,
                   const SolverOptions& solver) {
-  if (!solver.adam || strategy.models == GroupModels::own) return {};
+  if (has_momentum(solver.rule, solver.adam) || strategy.models == GroupModels::own) return {};
+  if (!solver.adam)
+    return first_of(
+        {{strategy.models == GroupModels::replicated, fmt::format("--strategy {}", strategy.name),
+          "it adds plain steps to one model, and those of the solver are none",
+          "type: \"SGD\" in the solver, or another strategy"},
+         {groups.automatic || groups.planned || groups.count.value_or(1) > 1,
+          groups.automatic ? "--auto" : "--groups",
+          "the solver has no momentum, for which groups and --auto compensate",
+          "type: \"SGD\" in the solver, or one group"}});
   return first_of(
       {{strategy.models == GroupModels::replicated, fmt::format("--strategy {}", strategy.name),
         "it adds plain steps to one model, and Adam's are none",
@@ -85,7 +94,8 @@ namespace {
 
 BuildOptions build_options(const TrainableNet& spec, const NetArguments& net) {
   return {.training = true,
-          .adam = spec.solver.adam,
+          .adam = keeps_two_states(spec.solver.rule, spec.solver.adam),
+          .rule = spec.solver.rule,
           .slice = net.slice,
           .gpus = net.gpus,
           .cores = net.cores,

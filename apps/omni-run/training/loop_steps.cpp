@@ -9,7 +9,7 @@
 #include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/rank_checks.hpp"
 #include "apps/omni-run/training/training.hpp"
-#include "layers/formats/darknet/darknet.hpp"
+#include "layers/formats/parameters.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
@@ -18,6 +18,7 @@
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
 #include "runtime/tasks/task_errors.hpp"
+#include "scheduling/checkpoint/training_snapshot.hpp"
 
 namespace omni {
 Status train_command(const TrainArguments& arguments) {
@@ -168,9 +169,18 @@ Status TrainCommand::train() {
   OMNI_CHECK(ended(trained));
   // The weights are saved before the evaluation, so that a later failure does not lose them.
   if (const std::string& file = arguments_.save_weights; !file.empty()) {
-    OMNI_CHECK(save_darknet_weights(net(), file, trainer.state().samples));
+    OMNI_CHECK(save_parameter_file(net(), file, trainer.state().samples));
     std::error_code ignored;
     log::info("saved {} ({} bytes)", file, std::filesystem::file_size(file, ignored));
+    if (file.ends_with(".caffemodel") && net().rule() != StepRule::usual) {
+      const std::string snapshot = file.substr(0, file.rfind('.')) + ".solverstate";
+      const std::uint64_t done = trainer.state().iteration;
+      const auto over = std::ranges::count_if(
+          spec_.solver.steps, [&](int step) { return static_cast<std::uint64_t>(step) < done; });
+      OMNI_CHECK(save_caffe_snapshot(net(), snapshot, {.iteration = done, .parameters = file},
+                                     static_cast<int>(over)));
+      log::info("saved {}", snapshot);
+    }
     if (const Status named = write_names_beside(file, identity_.class_names); !named)
       log::warn("{}", named.error().message());
   }

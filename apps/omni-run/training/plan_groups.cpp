@@ -150,7 +150,7 @@ Result<GroupPlan> plan_groups(const TrainableNet& spec, const PlanArguments& arg
   if (arguments.node_cores > 0 && workers.gpus > 0)
     return Error{ErrorKind::usage, "--node-cores", "cores are planned for from cores, not GPUs",
                  "--gpus none"};
-  if (spec.solver.adam)
+  if (!has_momentum(spec.solver.rule, spec.solver.adam))
     return Error{ErrorKind::usage, spec.name,
                  "trains with Adam, whose momentum cannot be compensated as the plan assumes",
                  "--set adam=0: an iteration takes hardly less time"};

@@ -15,7 +15,7 @@
 #include "apps/omni-run/training/training.hpp"
 #include "apps/omni-run/training/training_length.hpp"
 #include "apps/output_file.hpp"
-#include "layers/formats/darknet/darknet.hpp"
+#include "layers/formats/parameters.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/data/data_check.hpp"
@@ -34,11 +34,6 @@ namespace {
 
 // An interval that is longer than any training, in iterations.
 constexpr std::uint64_t kOnlyAtTheEnd = 1'000'000'000'000;
-
-bool is_weights_file(const std::filesystem::path& path) {
-  const auto reader = DarknetWeightsReader::open(path);
-  return reader && reader->is_of_today();
-}
 
 }  // namespace
 
@@ -105,6 +100,7 @@ Status TrainCommand::join_stream() {
 Status TrainCommand::open_nets() {
   arguments_.net.endless = arguments_.epochs.has_value();
   OMNI_TRY(spec_, read_net(arguments_.net));
+  if (arguments_.data.source.empty()) arguments_.data.source = spec_.data;
   arguments_.net.cores = static_cast<int>(ranks::least(arguments_.net.cores));
   const Workers workers{computing_cores(arguments_.machine.session) + arguments_.net.gpus,
                         arguments_.net.gpus};
@@ -160,14 +156,15 @@ Status TrainCommand::try_places() {
   // Darknet's shipped cfgs have batch=1 for testing, and users forget to switch.
   if (net().options().batch == 1) log::warn("training with batch=1; set --batch (128, say)");
   if (!arguments_.save_weights.empty()) {  // an error now is better than after hours of training
-    OMNI_CHECK(
-        check_output({.option = "--save-weights",
-                      .path = arguments_.save_weights,
-                      .read = {arguments_.net.net, arguments_.net.solver, arguments_.data.source},
-                      .written = {arguments_.metrics, arguments_.out, arguments_.trace},
-                      .replaceable = is_weights_file,
-                      .foreign = "holds no Darknet weights"},
-                     net().parameter_count() * sizeof(float)));
+    OMNI_CHECK(check_parameter_file(net(), arguments_.save_weights));
+    OMNI_CHECK(check_output(
+        {.option = "--save-weights",
+         .path = arguments_.save_weights,
+         .read = {arguments_.net.net, arguments_.net.solver, arguments_.data.source},
+         .written = {arguments_.metrics, arguments_.out, arguments_.trace},
+         .replaceable = is_parameter_file,
+         .foreign = fmt::format("holds no {}", parameter_format(arguments_.save_weights))},
+        net().parameter_count() * sizeof(float)));
     OMNI_CHECK(check_names_beside(arguments_.save_weights));
   }
   if (!arguments_.metrics.empty() && ranks::first())
@@ -198,7 +195,9 @@ Status TrainCommand::find_origin() {
     if (!arguments_.weights.empty())
       log::warn("--weights {}: not read, the parameters are the checkpoint's", arguments_.weights);
   } else if (!arguments_.weights.empty()) {
-    OMNI_CHECK(require_there(arguments_.weights));
+    for (const auto& file : parameter_files(arguments_.weights)) OMNI_CHECK(require_there(file));
+  } else if (!arguments_.snapshot.empty()) {
+    OMNI_CHECK(require_there(arguments_.snapshot));
   }
   return {};
 }
@@ -368,12 +367,20 @@ Result<TrainingState> TrainCommand::starting_point() {
     warn_about_new_length(spec_, saved_length(*checkpoint_), iterations_, state.iteration);
     return state;
   }
+  TrainingState state{.seed = seed_};
+  if (const std::string& file = arguments_.snapshot; !file.empty()) {
+    OMNI_TRY(const CaffeSnapshot snapshot, load_caffe_snapshot(net(), file));
+    OMNI_CHECK(load_parameters(net(), snapshot.parameters));
+    state.iteration = snapshot.iteration;
+    state.samples = snapshot.iteration * static_cast<std::uint64_t>(net().options().batch);
+    log::info("{}: goes on at iteration {}", file, state.iteration);
+  }
   if (!arguments_.weights.empty()) {
     OMNI_CHECK(load_parameters(net(), arguments_.weights));
     OMNI_CHECK(compare_weights());
   }
   groups().refresh_replicas();
-  return TrainingState{.seed = seed_};
+  return state;
 }
 
 }  // namespace omni

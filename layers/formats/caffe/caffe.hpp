@@ -1,9 +1,13 @@
-// Caffe's descriptions of nets and solvers, in protobuf's text format.
+// The files of Caffe: descriptions of nets and solvers, in protobuf's text format, and parameters.
 #pragma once
 
 #include <filesystem>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "layers/net.hpp"
 #include "layers/net_description.hpp"
 #include "runtime/result.hpp"
 
@@ -24,5 +28,37 @@ Result<TrainableNet> parse_caffe_net(CaffeFile net, CaffeFile solver = {},
 // The file that the solver names as its net. Like Caffe's, its path is relative to the working
 // directory; where nothing is there, to the solver's folder.
 Result<std::filesystem::path> net_of_caffe_solver(const std::filesystem::path& solver);
+
+// What is read of every type of layer, and why the others are not.
+struct CaffeFieldRow {
+  std::string name, fallback;
+  std::string refused{}, in_vain{};  // why other values are refused, or have no effect
+};
+struct CaffeTypeRow {
+  std::string name, old_name, param;  // old: of `layers`; "": it has none
+  std::string missing{};              // why it is not read; "": it is
+  std::vector<CaffeFieldRow> fields{};
+};
+std::vector<CaffeTypeRow> caffe_type_matrix();
+
+// Parameters by the names of layers, from one file after another. A shape that does not fit is
+// refused. Layers that no file has keep their values, with a warning, or are refused.
+enum class AbsentLayers { kept, refused };
+Status load_caffe_weights(Net& net, std::span<const std::filesystem::path> files,
+                          AbsentLayers absent = AbsentLayers::kept);
+Status save_caffe_weights(const Net& net, const std::filesystem::path& path);
+// What the solver remembers, in place of a training's checkpoint. The net must have the steps of a
+// solver of Caffe. `parameters`: their .caffemodel. `step`: how many stepvalues are over.
+struct CaffeSnapshot {
+  std::uint64_t iteration = 0;
+  std::filesystem::path parameters{};
+};
+Result<CaffeSnapshot> load_caffe_snapshot(Net& net, const std::filesystem::path& path);
+Status save_caffe_snapshot(const Net& net, const std::filesystem::path& path,
+                           const CaffeSnapshot& snapshot, int step);
+// Whether every byte of a file is of such a message.
+bool is_caffe_weights(const std::filesystem::path& path);
+// Refuses a net whose parameters cannot be saved by name.
+Status check_caffe_names(const Net& net);
 
 }  // namespace omni

@@ -4,8 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
 
+#include "layers/formats/caffe/caffe_binary.hpp"
 #include "layers/formats/caffe/caffe_layers.hpp"
+#include "runtime/data/lmdb/lmdb_file.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
 
@@ -30,6 +34,13 @@ CaffeTransform transform_of(const CaffeLayer& layer) {
                       .is_color = !layer.own.has_field("is_color") || layer.own.flag("is_color"),
                       .scale = holder_of(layer, "scale").real("scale"),
                       .place_of_means = transform.where("mean_value", 0)};
+  if (CaffeFields holder = holder_of(layer, "mean_file");
+      holder.has_field("mean_file") && holder.has("mean_file")) {
+    read.mean_file = holder.text("mean_file");
+    read.place_of_file = holder.where("mean_file");
+    if (transform.has("mean_value"))
+      transform.refuse("mean_value", "mean_value with mean_file", "remove one of them", 0);
+  }
   for (int i = 0; i < transform.count("mean_value"); ++i)
     read.means.push_back(transform.real("mean_value", -1e6f, 1e6f, i));
   if (read.grey && read.colour)
@@ -62,6 +73,27 @@ void read_transform(CaffeLayer& layer) {
   to.knows_channels = true;
 }
 
+// A mean that is an image. Like that of a net, its path is relative to the working directory; where
+// no file is, to the folder of the net.
+Status take_mean_image(CaffeNet& to) {
+  const CaffeTransform& transform = to.transform;
+  if (transform.mean_file.empty()) return {};
+  std::error_code ignored;
+  std::filesystem::path path = transform.mean_file;
+  const std::string net = to.net.where.substr(0, to.net.where.rfind(':'));
+  if (const auto beside = std::filesystem::path(net).parent_path() / path;
+      !std::filesystem::is_regular_file(path, ignored) &&
+      std::filesystem::is_regular_file(beside, ignored))
+    path = beside;
+  if (!std::filesystem::is_regular_file(path, ignored))
+    return Error{ErrorKind::usage, transform.place_of_file,
+                 fmt::format("no such mean_file: {}", shown_name(path.string())),
+                 "its path is relative to the working directory, or to the net's folder"};
+  OMNI_TRY(MeanImage mean, read_caffe_mean(path));
+  to.net.augment.mean_image = std::make_shared<const MeanImage>(std::move(mean));
+  return {};
+}
+
 // The channels may be known only when the command line has been read.
 Status take_means(CaffeNet& to) {
   const std::vector<float>& means = to.transform.means;
@@ -92,6 +124,10 @@ int of_first(CaffeFields& fields, std::string_view name, int high) {
     return 1;
   }
   return fields.whole(name, 1, high, repeated ? 0 : -1);
+}
+
+bool is_lmdb(CaffeFields& data) {
+  return data.has_field("backend") && data.has("source") && data.word("backend") == "LMDB";
 }
 
 void read_extent(CaffeLayer& layer) {
@@ -157,13 +193,16 @@ void read_caffe_data(CaffeLayer& layer) {
   }
   to.net.augment.byte_values = ByteValues{.blue_first = true};
   read_transform(layer);
-  if (own.has("source"))
+  if (is_lmdb(own))
+    to.train_source = own.text("source");
+  else if (own.has("source"))
     layer.description.remarks.push_back(fmt::format("{}: the data are those of --data, not of {}",
                                                     fields.where(),
                                                     shown_name(own.text("source"))));
 }
 
 void check_caffe_test_data(const CaffeLayer& layer) {
+  if (CaffeFields own = layer.own; is_lmdb(own)) layer.to.test_source = own.text("source");
   const CaffeTransform test = transform_of(layer), &train = layer.to.transform;
   const auto refuse = [&](const char* field, std::string what, const char* hint) {
     holder_of(layer, field).refuse(field, std::move(what), hint, 0);
@@ -174,6 +213,7 @@ void check_caffe_test_data(const CaffeLayer& layer) {
              "images are read alike in both phases: write the same in both");
   };
   compare("crop_size", test.crop, train.crop);
+  compare("mean_file", shown_name(test.mean_file), shown_name(train.mean_file));
   compare("scale", test.scale, train.scale);
   compare("mean_value", fmt::format("{}", fmt::join(test.means, " ")),
           fmt::format("{}", fmt::join(train.means, " ")));
@@ -182,6 +222,34 @@ void check_caffe_test_data(const CaffeLayer& layer) {
   compare("is_color", test.is_color, train.is_color);
   if (test.mirror) refuse("mirror", "mirror: true in tests", "tests take images as they are");
 }
+
+namespace {
+
+// The LMDBs that the net names are its data, if they are there. They say how large images are.
+Status take_lmdbs(CaffeNet& to) {
+  if (to.train_source.empty()) return {};
+  if (!LmdbFile::is(to.train_source)) {
+    to.remarks.push_back(fmt::format("{}: there is no LMDB {}: the data are those of --data",
+                                     to.image_place, shown_name(to.train_source)));
+    return {};
+  }
+  to.net.data = to.train_source;
+  if (!to.test_source.empty()) to.net.data += "," + to.test_source;
+  Extent& input = to.net.options.input;
+  if (to.knows_channels && input.h > 0 && input.w > 0) return {};
+  OMNI_TRY(const Extent first, first_extent_of_lmdb(to.train_source));
+  if (first.h > 0 && (input.h == 0 || input.w == 0)) {
+    input.h = first.h;
+    input.w = first.w;
+  }
+  if (!to.knows_channels && first.c > 0) {
+    input.c = first.c;
+    to.knows_channels = true;
+  }
+  return {};
+}
+
+}  // namespace
 
 Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings) {
   TrainableNet& net = to.net;
@@ -208,6 +276,7 @@ Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings) {
     if (key == "channels") to.knows_channels = true;
   }
   settings = std::move(others);
+  OMNI_CHECK(take_lmdbs(to));
   if (input.h == 0 || input.w == 0)
     return Error{ErrorKind::usage, to.image_place, "the size of the images is not known",
                  "give crop_size in transform_param, or --set height=28 --set width=28"};
@@ -219,6 +288,7 @@ Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings) {
   net.augment.flat = input.h == 1 && input.w == 1;
   if (net.augment.flat) net.augment.own_size = false;  // nothing is cut out of vectors
   OMNI_CHECK(take_means(to));
+  OMNI_CHECK(take_mean_image(to));
   if (!to.knows_channels)
     net.layers.front().remarks.push_back(
         fmt::format("{}: does not say how many channels images have: 3 are taken (--set channels=1 "

@@ -1,11 +1,15 @@
 #include "layers/formats/caffe/caffe_layers.hpp"
 
 #include <fmt/format.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 
 #include <algorithm>
 #include <array>
 #include <iterator>
 
+#include "layers/formats/caffe/caffe.hpp"
+#include "layers/formats/caffe/caffe.pb.h"
 #include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"
 
@@ -21,9 +25,7 @@ constexpr std::string_view kOneLabel = "nets have one label and end with Softmax
 constexpr std::array kMissing{
     MissingType{"AbsVal", "ABSVAL", kNoSuchLayer},
     MissingType{"ArgMax", "ARGMAX", "omni-run predict prints the best classes"},
-    MissingType{"BatchNorm", "", "running averages are kept in another way here"},
     MissingType{"BatchReindex", "", kNoSuchLayer},
-    MissingType{"Bias", "", kNoSuchLayer},
     MissingType{"BNLL", "BNLL", kNoSuchLayer},
     MissingType{"Clip", "", kNoSuchLayer},
     MissingType{"ContrastiveLoss", "CONTRASTIVE_LOSS", kOneLabel},
@@ -49,7 +51,6 @@ constexpr std::array kMissing{
     MissingType{"Reduction", "", kNoSuchLayer},
     MissingType{"Reshape", "", kNoSuchLayer},
     MissingType{"RNN", "", "it is recurrent"},
-    MissingType{"Scale", "", "it is for BatchNorm, whose averages are kept in another way here"},
     MissingType{"SigmoidCrossEntropyLoss", "SIGMOID_CROSS_ENTROPY_LOSS", kOneLabel},
     MissingType{"Slice", "SLICE", kNoSuchLayer},
     MissingType{"Split", "SPLIT", "several layers may read a blob without it"},
@@ -59,6 +60,15 @@ constexpr std::array kMissing{
     MissingType{"Tile", "", kNoSuchLayer},
     MissingType{"WindowData", "WINDOW_DATA", kNoSuchLayer},
 };
+
+// As in a file: the value of a new message.
+std::string default_text(const google::protobuf::FieldDescriptor& field) {
+  auto* factory = google::protobuf::MessageFactory::generated_factory();
+  std::string text;
+  google::protobuf::TextFormat::PrintFieldValueToString(
+      *factory->GetPrototype(field.containing_type()), &field, -1, &text);
+  return text;
+}
 
 }  // namespace
 
@@ -78,6 +88,7 @@ void CaffeLayer::emit(std::string_view type, LayerOptions options) {
 const std::vector<CaffeType>& caffe_types() {
   static const std::vector<CaffeType> types = [] {
     std::vector<CaffeType> all = caffe_weighted_types();
+    std::ranges::move(caffe_channel_types(), std::back_inserter(all));
     std::ranges::move(caffe_other_types(), std::back_inserter(all));
     return all;
   }();
@@ -103,6 +114,27 @@ Result<const CaffeType*> find_caffe_type(const CaffeFields& layer) {
   return refusal(
       fmt::format("unknown type {}", shown_name(type)),
       near.empty() ? std::string(kNoSuchLayer) : fmt::format("did you mean '{}'?", near));
+}
+
+std::vector<CaffeTypeRow> caffe_type_matrix() {
+  std::vector<CaffeTypeRow> rows;
+  for (const CaffeType& type : caffe_types()) {
+    CaffeTypeRow row{std::string(type.name), std::string(type.old_name), std::string(type.param)};
+    const auto* param =
+        caffe::LayerParameter::descriptor()->FindFieldByName(std::string(type.param));
+    for (int i = 0; param != nullptr && i < param->message_type()->field_count(); ++i) {
+      const google::protobuf::FieldDescriptor& field = *param->message_type()->field(i);
+      const auto& always = field.options().GetExtension(caffe::refused_if_set);
+      row.fields.push_back({field.name(), field.has_default_value() ? default_text(field) : "",
+                            always.empty() ? field.options().GetExtension(caffe::refused) : always,
+                            field.options().GetExtension(caffe::in_vain)});
+    }
+    rows.push_back(std::move(row));
+  }
+  for (const MissingType& each : kMissing)
+    rows.push_back({std::string(each.name), std::string(each.old_name), "", std::string(each.why)});
+  std::ranges::sort(rows, {}, &CaffeTypeRow::name);
+  return rows;
 }
 
 Sides read_sides(CaffeFields& fields, const SideNames& names, int fallback, int low, int high) {

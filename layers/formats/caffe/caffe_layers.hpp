@@ -23,6 +23,7 @@ struct CaffeTransform {
   float scale = 1;
   std::vector<float> means{};  // one, or one of each channel; none: 0
   std::string place_of_means{};
+  std::string mean_file{}, place_of_file{};
 };
 
 // What is known of a net while its layers are read, in the order of the file.
@@ -32,10 +33,12 @@ struct CaffeNet {
   std::string image_place{};    // where it is described
   bool knows_channels = false;  // false: those of the data are guessed
   CaffeTransform transform{};
-  std::set<std::string, std::less<>> made{};    // all blobs
-  std::set<std::string, std::less<>> labels{};  // blobs of labels
-  std::set<std::string, std::less<>> flat{};    // blobs that are vectors
-  std::set<std::string, std::less<>> shared{};  // names of parameters
+  std::string train_source{}, test_source{};        // LMDBs that layers of data name
+  std::set<std::string, std::less<>> made{};        // all blobs
+  std::set<std::string, std::less<>> labels{};      // blobs of labels
+  std::set<std::string, std::less<>> flat{};        // blobs that are vectors
+  std::set<std::string, std::less<>> shared{};      // names of parameters
+  std::map<std::string, int, std::less<>> reads{};  // how often a blob's name is a bottom
   std::optional<LayerDescription> loss{};
   std::string loss_input{};
   std::optional<LayerDescription> probabilities{};           // of a Softmax without loss
@@ -74,7 +77,15 @@ Result<const CaffeType*> find_caffe_type(const CaffeFields& layer);
 
 // The parts of the list.
 std::vector<CaffeType> caffe_weighted_types();
+std::vector<CaffeType> caffe_channel_types();  // what is by channel: BatchNorm, Scale, Bias
 std::vector<CaffeType> caffe_other_types();
+
+// What says how a parameter begins. Caffe's default is the constant 0, also of weights.
+Filler read_caffe_filler(CaffeFields fields);
+// lr_mult, decay_mult and the name of the first or second parameter; the old form has lists.
+void read_caffe_multipliers(CaffeLayer& layer, int number, ParamDescription& param);
+// Refuses multipliers of more parameters than the layer has.
+void check_caffe_multipliers(CaffeLayer& layer, int most, const char* hint);
 
 // Layers of data: the input, the mini-batch and how images become values.
 void read_caffe_data(CaffeLayer& layer);

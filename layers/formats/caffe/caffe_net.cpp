@@ -266,6 +266,9 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
   fields.check();
   std::string data;
   read_inputs(fields, to);
+  for (const FoundLayer& layer : *found)
+    for (int i = 0; i < layer.fields.count("bottom"); ++i)
+      ++to.reads[layer.fields.text("bottom", i)];
   for (FoundLayer& layer : *found) {
     check_phases(layer);
     if (fields.failed()) break;

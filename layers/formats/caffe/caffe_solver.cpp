@@ -49,6 +49,10 @@ std::string one_of(std::string_view word, std::span<const std::string_view> word
                       : fmt::format("did you mean '{}'?", near);
 }
 
+bool has_epsilon(const SolverOptions& solver) {
+  return solver.adam || solver.rule > StepRule::nesterov;
+}
+
 void read_solver_type(CaffeFields& fields, SolverOptions& solver) {
   std::string type = fields.text("type");
   if (fields.has("type") && fields.has("solver_type"))
@@ -57,10 +61,12 @@ void read_solver_type(CaffeFields& fields, SolverOptions& solver) {
     type = kSolverTypes[static_cast<std::size_t>(
         std::ranges::find(kOldSolverTypes, fields.word("solver_type")) - kOldSolverTypes.begin())];
   const std::string_view field = fields.has("type") ? "type" : "solver_type";
+  constexpr std::array kRules{StepRule::rated,   StepRule::nesterov, StepRule::adagrad,
+                              StepRule::rmsprop, StepRule::adadelta, StepRule::rated};
   solver.adam = type == "Adam";
-  if (solver.adam || type == "SGD") return;
-  if (std::ranges::find(kSolverTypes, type) != kSolverTypes.end())
-    fields.refuse(field, fmt::format("the solver {} is not supported", type), "known: SGD Adam");
+  const auto found = std::ranges::find(kSolverTypes, type);
+  if (found != kSolverTypes.end())
+    solver.rule = kRules[static_cast<std::size_t>(found - kSolverTypes.begin())];
   else
     fields.refuse(field, fmt::format("unknown solver {}", shown_name(type)),
                   one_of(type, kSolverTypes));
@@ -106,19 +112,27 @@ void read_solver_fields(CaffeFields& fields, const NamedOptions& named, Trainabl
   const float below_one = std::nextafter(1.0f, 0.0f);
   solver.first = 0;
   read_solver_type(fields, solver);
-  if (const std::string type = fields.text("regularization_type"); type != "L2")
+  const std::string decay = fields.text("regularization_type");
+  solver.decay_by_sign = decay == "L1";
+  if (decay != "L2" && (decay != "L1" || solver.adam))
     fields.refuse("regularization_type",
-                  fmt::format("regularization_type {} is not supported", shown_name(type)),
-                  "known: L2");
+                  fmt::format("regularization_type {} is not supported", shown_name(decay)),
+                  solver.adam ? "known for Adam: L2" : "known: L1 L2");
   if (!fields.has("base_lr") && !named.learning_rate)
     fields.refuse("", "has no base_lr", "add it, or give --learning-rate");
   solver.learning_rate = fields.real("base_lr", 0);
   solver.momentum = fields.real("momentum", 0, below_one);
   solver.decay = fields.real("weight_decay", 0);
-  if (solver.adam) {
-    solver.square_memory = fields.real("momentum2", 0, below_one);
-    solver.epsilon = fields.real("delta", 1e-20f);
-  }
+  if (solver.adam) solver.square_memory = fields.real("momentum2", 0, below_one);
+  if (solver.rule == StepRule::rmsprop)
+    solver.square_memory = fields.real("rms_decay", 0, below_one);
+  if (has_epsilon(solver)) solver.epsilon = fields.real("delta", 1e-20f);
+  if ((solver.rule == StepRule::adagrad || solver.rule == StepRule::rmsprop) &&
+      solver.momentum != 0)
+    fields.refuse("momentum",
+                  fmt::format("momentum: {} with {}", solver.momentum,
+                              solver.rule == StepRule::adagrad ? "AdaGrad" : "RMSProp"),
+                  "it has none: remove it");
   read_policy(fields, named.policy.has_value(), solver);
   solver.max_batches = fields.whole("max_iter", 0, kAnyWhole);
   net.options.subdivisions = fields.whole("iter_size", 1, kMostImages);
@@ -209,7 +223,8 @@ Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableN
                              net.options.subdivisions),
                  "choose a divisor of the batch, as in --subdivisions 1"};
   // Caffe's delta is of the mean gradient; ours of the sum over the images.
-  if (fields != nullptr && solver.adam) solver.epsilon *= static_cast<float>(net.options.batch);
+  if (fields != nullptr && has_epsilon(solver))
+    solver.epsilon *= static_cast<float>(net.options.batch);
   return check_policy(net);
 }
 

@@ -56,7 +56,7 @@ void add_activation(CaffeLayer& layer, Activation activation) {
     };
     LayerOptions& before = layers.back().options;
     if (take(std::get_if<FilterOptions>(&before)) || take(std::get_if<ConnectedOptions>(&before)) ||
-        take(std::get_if<SumOptions>(&before)))
+        take(std::get_if<BatchnormOptions>(&before)) || take(std::get_if<SumOptions>(&before)))
       return;
   }
   layer.emit("activation", ActivationOptions{activation});

@@ -14,8 +14,9 @@ namespace {
 constexpr std::array<std::string_view, 7> kFillers{
     "constant", "uniform", "gaussian", "xavier", "msra", "positive_unitball", "bilinear"};
 
-// Caffe's default is the constant 0, also of weights.
-Filler read_filler(CaffeFields fields) {
+}  // namespace
+
+Filler read_caffe_filler(CaffeFields fields) {
   const std::string type = fields.text("type");
   if (type == "constant") return {Filler::Kind::constant, fields.real("value")};
   if (type == "gaussian") return {Filler::Kind::normal, fields.real("std", 0)};
@@ -39,8 +40,7 @@ Filler read_filler(CaffeFields fields) {
   return {};
 }
 
-// lr_mult, decay_mult and the name of the first or second parameter; the old form has lists.
-void read_multipliers(CaffeLayer& layer, int number, ParamDescription& param) {
+void read_caffe_multipliers(CaffeLayer& layer, int number, ParamDescription& param) {
   CaffeFields& fields = layer.fields;
   std::string name;
   param.decay = 1;
@@ -60,29 +60,35 @@ void read_multipliers(CaffeLayer& layer, int number, ParamDescription& param) {
                   "layers do not share parameters: give each its own name", number);
 }
 
-void read_parameters(CaffeLayer& layer) {
-  const bool has_bias = layer.own.flag("bias_term");
-  const int most = has_bias ? 2 : 1;
+void check_caffe_multipliers(CaffeLayer& layer, int most, const char* hint) {
   for (const char* field : {"param", "blobs_lr", "weight_decay"})
     if (layer.fields.count(field) > most)
-      layer.fields.refuse(
-          field,
-          fmt::format("{}: {} values for {} parameter{}", field, layer.fields.count(field), most,
-                      most == 1 ? "" : "s"),
-          has_bias ? "one is for the weights, one for the bias" : "there is no bias", most);
+      layer.fields.refuse(field,
+                          fmt::format("{}: {} values for {} parameter{}", field,
+                                      layer.fields.count(field), most, most == 1 ? "" : "s"),
+                          hint, most);
+}
+
+namespace {
+
+void read_parameters(CaffeLayer& layer) {
+  const bool has_bias = layer.own.flag("bias_term");
+  check_caffe_multipliers(
+      layer, has_bias ? 2 : 1,
+      has_bias ? "one is for the weights, one for the bias" : "there is no bias");
   ParamDescription weights, bias;
-  read_multipliers(layer, 0, weights);
-  weights.filler = read_filler(layer.own.nested("weight_filler"));
+  read_caffe_multipliers(layer, 0, weights);
+  weights.filler = read_caffe_filler(layer.own.nested("weight_filler"));
   if (!layer.own.has("weight_filler"))
     layer.description.remarks.push_back(fmt::format(
         "{}: has no weight_filler: the weights begin at 0, as in Caffe", layer.description.where));
   if (has_bias) {
-    read_multipliers(layer, 1, bias);
-    bias.filler = read_filler(layer.own.nested("bias_filler"));
+    read_caffe_multipliers(layer, 1, bias);
+    bias.filler = read_caffe_filler(layer.own.nested("bias_filler"));
   } else {  // one that stays at 0
     if (layer.own.has("bias_filler"))
       layer.own.refuse("bias_filler", "bias_filler without a bias", "remove it, or bias_term");
-    bias = {.filler = Filler{}, .rate = 0, .decay = 0};
+    bias = {.filler = Filler{}, .rate = 0, .decay = 0, .in_files = false};
   }
   layer.description.params = {{ParamRole::weights, weights}, {ParamRole::bias, bias}};
 }

@@ -10,34 +10,12 @@
 #include <limits>
 #include <vector>
 
+#include "layers/formats/channels_first.hpp"
 #include "runtime/log.hpp"
 #include "runtime/tasks/host_access.hpp"
 
 namespace omni {
 namespace {
-
-// A parameter as it is stored: channels first, so (channels, spatial) where here are (spatial,
-// channels). Of a vector, spatial is 1, and the order is the same.
-struct Stored {
-  Param* param;
-  bool connected;  // a matrix that old files may hold as (inputs, outputs)
-  std::int64_t rows = 1, spatial = 1, channels = 1;
-
-  Stored(Param& of, bool is_connected)
-      : param(&of), connected(is_connected), channels(of.shape.back()) {
-    for (std::size_t i = 0; i + 1 < of.shape.size(); ++i)
-      (i + 3 < of.shape.size() ? rows : spatial) *= of.shape[i];
-  }
-};
-
-// Visits every value by its index here and in the file.
-void for_each_value(const Stored& of, auto visit) {
-  const std::int64_t inner = of.spatial * of.channels;
-  for (std::int64_t row = 0; row < of.rows; ++row)
-    for (std::int64_t s = 0; s < of.spatial; ++s)
-      for (std::int64_t c = 0; c < of.channels; ++c)
-        visit(row * inner + s * of.channels + c, row * inner + c * of.spatial + s);
-}
 
 // Old files may hold a connected matrix as (inputs, outputs).
 void untranspose(const Stored& of, std::vector<float>& values) {
@@ -50,19 +28,28 @@ void untranspose(const Stored& of, std::vector<float>& values) {
   values = std::move(turned);
 }
 
+}  // namespace
+
+bool has_place_in_darknet(const Layer& layer, const Param& param) {
+  const bool is_normalisation = layer.type() == "batchnorm";
+  return param.role != ParamRole::averaged && !(is_normalisation && param.role == ParamRole::bias);
+}
+
+namespace {
+
 // In the order of Darknet's layers.
 std::vector<Stored> stored(const Net& net) {
-  constexpr std::array kUsual{ParamRole::bias, ParamRole::scale, ParamRole::mean,
-                              ParamRole::variance, ParamRole::weights},
-      kConnected{ParamRole::bias, ParamRole::weights, ParamRole::scale, ParamRole::mean,
-                 ParamRole::variance};
+  constexpr std::array kUsual{ParamRole::bias,     ParamRole::scale,   ParamRole::mean,
+                              ParamRole::variance, ParamRole::weights, ParamRole::averaged},
+      kConnected{ParamRole::bias, ParamRole::weights,  ParamRole::scale,
+                 ParamRole::mean, ParamRole::variance, ParamRole::averaged};
   std::vector<Stored> all;
   for (const auto& layer : net.layers()) {
     const bool connected = layer->type() == "connected";
     for (const ParamRole role : connected ? kConnected : kUsual)
       for (Param* param : layer->params()) {
         if (param->role != role) continue;
-        if (layer->type() == "batchnorm" && role == ParamRole::bias)
+        if (!has_place_in_darknet(*layer, *param))
           log::warn("{}: Darknet's .weights have no place for it (keep a checkpoint instead)",
                     param->name);
         else

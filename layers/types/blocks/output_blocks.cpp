@@ -50,10 +50,12 @@ void ActivationBlock::backward(std::int64_t count, const Blob& output, int slice
       *output.diff[slice], diff_bias, &target(output, slice), tag);
 }
 
-BatchnormBlock::BatchnormBlock(LayerBuilder& builder, Extent extent, Activation activation)
+BatchnormBlock::BatchnormBlock(LayerBuilder& builder, Extent extent,
+                               const BatchnormOptions& options)
     : extent_(extent),
-      activation_(activation),
-      activation_of_gradient_(activation),
+      options_(options),
+      activation_(options.activation),
+      activation_of_gradient_(options.activation),
       slices_(builder.slices()) {
   const std::size_t channels = extent.c;
   const auto param = [&](ParamRole role, const char* name, float start, bool trainable) {
@@ -63,21 +65,28 @@ BatchnormBlock::BatchnormBlock(LayerBuilder& builder, Extent extent, Activation 
                            .filler = {.kind = Filler::Kind::constant, .scale = start},
                            .trainable = trainable});
   };
-  shift = param(ParamRole::bias, "shift", 0, true);
-  scale = param(ParamRole::scale, "scale", 1, true);
-  mean = param(ParamRole::mean, "rolling_mean", 0, false);
-  variance = param(ParamRole::variance, "rolling_variance", 1, false);
+  shift_ = param(ParamRole::bias, "shift", 0, true);
+  scale_ = param(ParamRole::scale, "scale", 1, true);
+  mean_ = param(ParamRole::mean, "rolling_mean", 0, false);
+  variance_ = param(ParamRole::variance, "rolling_variance", 1, false);
+  if (options.counts) averaged_ = param(ParamRole::averaged, "rolling_batches", 0, false);
   if (!builder.training()) return;
-  shift->whole_on_each_rank = scale->whole_on_each_rank = true;
+  shift_->whole_on_each_rank = scale_->whole_on_each_rank = true;
   const auto sums = [&] { return &builder.tensor("batchnorm.sums", 2 * channels); };
   total_ = sums();
-  for (int left = one_slice() ? 0 : slices_.count(); left > 0; --left) partials_.push_back(sums());
+  for (int left = whole() ? 0 : slices_.count(); left > 0; --left) partials_.push_back(sums());
   if (slices_.ranks == 1)
     total_of_rank_ = total_;
   else
     add_levels(sums);
   batch_mean_ = &builder.tensor("batchnorm.mean", channels);
   batch_inv_std_ = &builder.tensor("batchnorm.inv_std", channels);
+}
+
+std::vector<Param*> BatchnormBlock::params() const {
+  std::vector<Param*> all{shift_, scale_, mean_, variance_};
+  if (averaged_ != nullptr) all.push_back(averaged_);
+  return all;
 }
 
 std::int64_t BatchnormBlock::rows(int slice) const {
@@ -154,34 +163,46 @@ std::int64_t BatchnormBlock::merge_partials(int slice, bool backward, TaskTag ta
   return slices_.images_of_all() * area;
 }
 
+void BatchnormBlock::apply(const Step& step, std::size_t slice, const Tensor& src,
+                           const Tensor& dst, TaskTag tag) const {
+  submit_batchnorm_apply({.rows = rows(static_cast<int>(slice)),
+                          .c = extent_.c,
+                          .from_variance = !step.training,
+                          .activation = activation_,
+                          .epsilon = options_.epsilon},
+                         src, step.training ? *batch_mean_ : *mean_->value,
+                         step.training ? *batch_inv_std_ : *variance_->value, *scale_->value,
+                         *shift_->value, addend_ != nullptr ? addend_->blob->value[slice] : nullptr,
+                         dst, {tag.priority, tag.layer, static_cast<int>(slice)});
+}
+
 void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tensor*>& src,
                              const std::vector<Tensor*>& dst, TaskTag tag) {
   const int c = extent_.c;
-  const auto addend = [&](std::size_t at) {
-    return addend_ != nullptr ? addend_->blob->value[at] : nullptr;
-  };
-  const auto apply = [&](std::size_t at, const Tensor& centre, const Tensor& statistics) {
-    submit_batchnorm_apply({.rows = rows(static_cast<int>(at)),
-                            .c = c,
-                            .from_variance = !step.training,
-                            .activation = activation_},
-                           *src[at], centre, statistics, *scale->value, *shift->value, addend(at),
-                           *dst[at], {tag.priority, tag.layer, static_cast<int>(at)});
-  };
-  if (!step.training) return apply(slice, *mean->value, *variance->value);
-  if (one_slice())
-    return submit_batchnorm_forward({.rows = rows(slice), .c = c, .activation = activation_},
-                                    *src[slice], *total_, *batch_mean_, *batch_inv_std_,
-                                    *mean->value, *variance->value, *scale->value, *shift->value,
-                                    addend(slice), *dst[slice], tag);
-
-  batchnorm_partial.submit({.rows = rows(slice), .c = c},
-                           {read(*src[slice]), write(*partials_[slice])}, tag);
-  const std::int64_t batch_rows = merge_partials(slice, false, tag);
+  if (!step.training) return apply(step, slice, *src[slice], *dst[slice], tag);
+  if (whole())
+    return submit_batchnorm_forward(
+        {.rows = rows(slice), .c = c, .activation = activation_}, *src[slice], *total_,
+        *batch_mean_, *batch_inv_std_, *mean_->value, *variance_->value, *scale_->value,
+        *shift_->value, addend_ != nullptr ? addend_->blob->value[slice] : nullptr, *dst[slice],
+        tag);
+  const bool frozen = options_.frozen;
+  if (!frozen)
+    batchnorm_partial.submit({.rows = rows(slice), .c = c},
+                             {read(*src[slice]), write(*partials_[slice])}, tag);
+  const std::int64_t batch_rows = frozen ? 1 : merge_partials(slice, false, tag);
   if (slice + 1 < slices_.count()) return;
-  submit_batchnorm_finish({.c = c, .rows = batch_rows}, *total_, *batch_mean_, *batch_inv_std_,
-                          *mean->value, *variance->value, tag);
-  for (std::size_t each = 0; each < src.size(); ++each) apply(each, *batch_mean_, *batch_inv_std_);
+  // Frozen averages need no sums.
+  submit_batchnorm_finish({.c = c,
+                           .rows = batch_rows,
+                           .momentum = options_.momentum,
+                           .epsilon = options_.epsilon,
+                           .frozen = frozen},
+                          frozen ? *scale_->value : *total_, *batch_mean_, *batch_inv_std_,
+                          *mean_->value, *variance_->value,
+                          averaged_ != nullptr ? averaged_->value : nullptr, tag);
+  for (std::size_t each = 0; each < src.size(); ++each)
+    apply(step, each, *src[each], *dst[each], tag);
 }
 
 void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src, const Blob& dst,
@@ -190,14 +211,14 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src, const 
   const int c = extent_.c;
   const bool of_sum = addend_ != nullptr && addend_->writes_gradient();
   const Activation activation = of_sum ? activation_ : activation_of_gradient_;
-  if (one_slice()) {
+  if (whole()) {
     const auto sum = of_sum
                          ? std::optional<BatchnormSum>({*dst.value[slice], *addend_->diff[slice]})
                          : std::nullopt;
     submit_batchnorm_backward(
         {.rows = rows(slice), .c = c, .activation = activation}, *src[slice], *dst.diff[slice],
-        *batch_mean_, *batch_inv_std_, *scale->value, *shift->value, *total_, *scale->diff,
-        *shift->diff, diff_src.empty() ? nullptr : diff_src[slice], sum ? &*sum : nullptr, tag);
+        *batch_mean_, *batch_inv_std_, *scale_->value, *shift_->value, *total_, *scale_->diff,
+        *shift_->diff, diff_src.empty() ? nullptr : diff_src[slice], sum ? &*sum : nullptr, tag);
     return then(slice);
   }
   const BatchnormReduceArgs reduce{.rows = rows(slice), .c = c, .activation = activation};
@@ -211,12 +232,13 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src, const 
     batchnorm_backward_reduce.submit(
         reduce,
         {read(*src[slice]), read(*dst.diff[slice]), read(*batch_mean_), read(*batch_inv_std_),
-         read(*scale->value), read(*shift->value), write(*partials_[slice])},
+         read(*scale_->value), read(*shift_->value), write(*partials_[slice])},
         tag);
-  const std::int64_t batch_rows = merge_partials(slice, true, tag);
+  const std::int64_t all_rows = merge_partials(slice, true, tag),
+                     batch_rows = options_.frozen ? BatchnormBackwardArgs::kFrozen : all_rows;
   if (slice + 1 < slices_.count()) return;
   batchnorm_parameter_gradient.submit(
-      {.c = c}, {read(*total_), accumulate(*scale->diff), accumulate(*shift->diff)}, tag);
+      {.c = c}, {read(*total_), accumulate(*scale_->diff), accumulate(*shift_->diff)}, tag);
   const std::vector<Tensor*>& diffs = of_sum ? addend_->diff : dst.diff;
   for (int each = 0; each < slices_.count(); ++each) {
     if (!diff_src.empty())
@@ -225,7 +247,7 @@ void BatchnormBlock::backward(int slice, const std::vector<Tensor*>& src, const 
                                       .batch_rows = batch_rows,
                                       .activation = activation_of_gradient_},
                                      *src[each], *diffs[each], *batch_mean_, *batch_inv_std_,
-                                     *scale->value, *shift->value, *total_, *diff_src[each],
+                                     *scale_->value, *shift_->value, *total_, *diff_src[each],
                                      {tag.priority, tag.layer, each});
     then(each);
   }

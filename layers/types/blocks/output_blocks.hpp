@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codelets/elementwise/activation_functors.hpp"
+#include "codelets/normalise/batchnorm.hpp"
 #include "layers/layer_builder.hpp"
 
 namespace omni {
@@ -52,7 +53,7 @@ class ActivationBlock {
 // submits one task. Batchnorm layers use it, and convolutional and connected layers that normalise.
 class BatchnormBlock {
  public:
-  BatchnormBlock(LayerBuilder& builder, Extent extent, Activation activation);
+  BatchnormBlock(LayerBuilder& builder, Extent extent, const BatchnormOptions& options);
 
   // To be called slice by slice. The call for the last slice submits the normalisation of all
   // slices from src to dst.
@@ -75,10 +76,19 @@ class BatchnormBlock {
 
   std::string in_one_task() const;  // as Layer's
 
-  Param *shift, *scale, *mean, *variance;  // `mean` and `variance` are rolling ones
+  // Scale and shift, the rolling mean and variance, and how many mini-batches they hold, if that
+  // counts.
+  std::vector<Param*> params() const;
 
  private:
-  bool one_slice() const { return slices_.all_sizes.size() == 1; }
+  // All is done in one task.
+  bool whole() const {
+    return slices_.all_sizes.size() == 1 && averaged_ == nullptr && !options_.frozen &&
+           options_.momentum == BatchnormFinishArgs().momentum &&
+           options_.epsilon == kBatchnormEpsilon;
+  }
+  void apply(const Step& step, std::size_t slice, const Tensor& src, const Tensor& dst,
+             TaskTag tag) const;
   std::int64_t rows(int slice) const;
   // Merges the partial result of a slice into the total of the rank. The call for the last slice
   // merges the totals of all ranks into total_. Returns the number of rows in the whole mini-batch.
@@ -96,12 +106,15 @@ class BatchnormBlock {
   void add_levels(const std::function<Tensor*()>& sums);
   void exchange(const Level& level, int kind, TaskTag tag) const;
 
+  Param *shift_, *scale_, *mean_, *variance_;
+  Param* averaged_ = nullptr;
   Extent extent_;
+  BatchnormOptions options_;
   Activation activation_, activation_of_gradient_;
   const Input* addend_ = nullptr;
   const Slices& slices_;
   // Only training has these.
-  std::vector<Tensor*> partials_;  // by slice; empty if there is one slice
+  std::vector<Tensor*> partials_;  // by slice; empty if all is done in one task
   std::vector<Level> levels_;      // empty on one rank
   Tensor* total_ = nullptr;
   Tensor* total_of_rank_ = nullptr;  // null: the rank's only slice has it, or slices are exchanged

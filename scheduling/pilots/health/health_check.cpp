@@ -295,7 +295,7 @@ Learning HealthCheck::learning() const {
   const std::uint64_t left = last_.iterations - std::min(last_.iterations, last_.iteration);
   return {.rate = rises ? std::max(most_rate_, solver_.learning_rate) : most_rate_,
           .momentum = std::max(last_.momentum.total(), last_.momentum.explicit_part),
-          .adam = solver_.adam,
+          .adam = !has_momentum(solver_.rule, solver_.adam),
           .epsilon = solver_.epsilon,
           .iterations = std::max(kCount, left)};
 }

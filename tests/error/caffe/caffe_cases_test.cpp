@@ -16,11 +16,26 @@ TEST_F(CaffeCases, the_parts_of_these_cases_are_sound) {
 
 TEST_F(CaffeCases, layers_are_refused_by_name) {
   const CaffeCase kCases[] = {
-      {"> type: 'BatchNorm'",
-       "layer 'it': BatchNorm layers are not supported (running averages are kept in another way "
-       "here)"},
-      {"> type: 'Scale' scale_param { bias_term: true }",
-       "layer 'it': Scale layers are not supported"},
+      {"type: 'BatchNorm' batch_norm_param {\n> use_global_stats: false }",
+       "layer 'it': use_global_stats: false is not supported (tests normalise by the averages: "
+       "remove it, or set it to true)"},
+      {"type: 'BatchNorm' batch_norm_param {\n> eps: 0 }", "layer 'it': eps: 0 is out of range"},
+      {"type: 'BatchNorm' batch_norm_param {\n> moving_average_fraction: 1 }",
+       "layer 'it': moving_average_fraction: 1 is out of range"},
+      {"type: 'BatchNorm' param { lr_mult: 0 }\n>param { }",
+       "layer 'it': lr_mult: 1 of an average (averages do not learn: set it to 0)"},
+      {"type: 'BatchNorm' param { lr_mult: 0 } param { lr_mult: 0 } param { lr_mult: 0 }\n>param { "
+       "}",
+       "layer 'it': param: 4 values for 3 parameters (the parameters are mean, variance and a "
+       "factor)"},
+      {"type: 'Scale' scale_param {\n> axis: 0 }",
+       "layer 'it': axis: 0 is not supported (channels are scaled)"},
+      {"type: 'Scale' scale_param {\n> num_axes: -1 }",
+       "layer 'it': num_axes: -1 is not supported"},
+      {"type: 'Scale' scale_param {\n> bias_filler { } }",
+       "layer 'it': bias_filler without a bias (remove it, or add bias_term)"},
+      {"type: 'Bias' param { }\n>param { }",
+       "layer 'it': param: 2 values for 1 parameter (the bias is the only one)"},
       {"> type: 'Deconvolution'", "layer 'it': Deconvolution layers are not supported"},
       {"> type: 'PReLU'", "layer 'it': PReLU layers are not supported"},
       {"> type: 'Python' python_param { module: 'os' }",
@@ -178,9 +193,11 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
       {"layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { batch_size: 8 }\n"
        "transform_param { crop_size: 8\n> mean_file: 'mean.binaryproto' } }\n" +
            relu + loss,
-       "layer 'd': mean_file: \"mean.binaryproto\" is not supported (give the mean of each "
-       "channel, "
-       "blue first, as mean_value)"},
+       "layer 'd': no such mean_file: 'mean.binaryproto' (its path is relative"},
+      {"layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { batch_size: 8 }\n"
+       "transform_param { crop_size: 8 mean_file: 'mean.binaryproto'\n> mean_value: 1 } }\n" +
+           relu + loss,
+       "layer 'd': mean_value with mean_file (remove one of them)"},
       {"layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { batch_size: 8 }\n"
        "transform_param { crop_size: 8\n> mean_value: 1 mean_value: 2 } }\n" +
            relu + loss,

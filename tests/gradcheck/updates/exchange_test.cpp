@@ -1,5 +1,8 @@
 #include "codelets/elementwise/exchange.hpp"
 
+#include <cmath>
+#include <utility>
+
 #include "codelets/elementwise/accumulate.hpp"
 #include "tests/gradcheck/harness.hpp"
 
@@ -36,6 +39,18 @@ ExchangeArgs pulled(ExchangeArgs args, float pull = 0.25f) {
 
 ExchangeArgs gradient_stays(ExchangeArgs args) {
   args.clears = false;
+  return args;
+}
+
+ExchangeArgs by_rule(StepRule rule, ExchangeArgs args) {
+  args.rule = rule;
+  return args;
+}
+ExchangeArgs by_rule(StepRule rule, std::int64_t count) {
+  return by_rule(rule, {count, 0.01f, 0.9f, 0.0005f, 1.0f / 64});
+}
+ExchangeArgs by_sign(ExchangeArgs args) {
+  args.by_sign = true;
   return args;
 }
 
@@ -84,11 +99,22 @@ TEST(Exchange, implementations_agree) {
        {"pulled, in several pieces", one(pulled({5001, 0.01f, 0.9f, 0.1f, 1}, 1))},
        {"pulled by Adam", one(pulled(adam(37, 2)))},
        {"two, one of them pulled", together({pulled({37, 0.01f}), {100, 0.02f, 0.9f}})},
+       {"rated", one(by_rule(StepRule::rated, 1000))},
+       {"rated, by sign, in several pieces", one(by_sign(by_rule(StepRule::rated, 5001)))},
+       {"Adam, rated", one(by_rule(StepRule::rated, adam(37, 2)))},
+       {"Nesterov", one(by_rule(StepRule::nesterov, 100))},
+       {"Nesterov, pulled, by sign",
+        one(by_sign(by_rule(StepRule::nesterov, pulled({37, 0.01f}))))},
+       {"AdaGrad", one(by_rule(StepRule::adagrad, 100))},
+       {"RMSProp", one(by_sign(by_rule(StepRule::rmsprop, 100)))},
+       {"AdaDelta", one(by_rule(StepRule::adadelta, adam(100, 2, true)))},
        {"Adam's three", together({adam(5001, 3, true), adam(37, 3), adam(64, 3, true)})}},
       {.operands = [](const ExchangeTaskArgs& args) -> std::vector<Operand> {
          std::vector<Operand> operands;
          for (const ExchangeArgs& each : args.all()) {
            operands.insert(operands.end(), 3, in_place(exchanged_values(each)));
+           if (each.rule >= StepRule::adagrad)  // a mean square
+             operands.back() = in_place(exchanged_values(each), uniform(0, 1));
            if (!each.clears) operands.end()[-2] = input(exchanged_values(each));
            if (each.refresh) operands.push_back(output(exchanged_values(each)));
            if (each.adam) operands.push_back(in_place(exchanged_values(each), uniform(0, 1)));
@@ -107,6 +133,65 @@ TEST(Exchange, implementations_agree) {
                    reference::exchange(each, of);
                  });
            }});
+}
+
+// As Caffe's solvers compute it: value 2, gradient 4 of a batch of two, rate 1/8 then 1/4,
+// momentum, decay and the memory of squares 1/2, no epsilon but for AdaDelta.
+TEST(Exchange, hand_computed_steps_of_the_other_rules) {
+  struct Expected {
+    StepRule rule;
+    float first, second;  // values
+  };
+  const double g = 3;                  // 4/2 + 2/2
+  const auto twice = [&](auto step) {  // (value, gradient) of two iterations
+    double value = step(2.0, g, 0.125);
+    value = step(value, 2 + value / 2, 0.25);
+    return static_cast<float>(value);
+  };
+  double v = 0, s = 0;
+  const Expected kExpected[] = {
+      {StepRule::rated, 1.625f,
+       twice([&](double w, double of, double rate) { return w - (v = v / 2 + rate * of); })},
+      {StepRule::nesterov, 2 - 1.5f * 0.375f, (v = 0, twice([&](double w, double of, double rate) {
+                                                 const double old =
+                                                     std::exchange(v, v / 2 + rate * of);
+                                                 return w - 1.5 * v + old / 2;
+                                               }))},
+      {StepRule::adagrad, 1.875f, (v = 0, twice([&](double w, double of, double rate) {
+                                     return w - rate * of / std::sqrt(v += of * of);
+                                   }))},
+      {StepRule::rmsprop, 2 - 0.125f * std::sqrt(2.0f),
+       (v = 0, twice([&](double w, double of, double rate) {
+          return w - rate * of / std::sqrt(v = v / 2 + of * of / 2);
+        }))},
+      {StepRule::adadelta, 2 - 0.125f * 3 * std::sqrt(0.5f / 5),
+       (v = 0, twice([&](double w, double of, double rate) {
+          s = s / 2 + of * of / 2;
+          const double change = of * std::sqrt((v + 0.5) / (s + 0.5));
+          v = v / 2 + change * change / 2;
+          return w - rate * change;
+        }))}};
+  for (const auto& implementation : implementations_here(exchange))
+    for (const Expected& each : kExpected) {
+      std::vector<float> value{2}, diff{4}, velocity{0}, square{0};
+      ExchangeArgs args{1, 0.125f, 0.5f, 0.5f, 0.5f};
+      args.rule = each.rule;
+      args.square_memory = 0.5f;
+      args.adam = each.rule == StepRule::adadelta;
+      args.epsilon = args.adam ? 1 : 0;  // times 1/2, the share of an image
+      const auto run = [&] {
+        if (args.adam)
+          run_on_values(implementation, together({args}), value, diff, velocity, square);
+        else
+          run_on_values(implementation, together({args}), value, diff, velocity);
+      };
+      run();
+      EXPECT_NEAR(value[0], each.first, 1e-6);
+      diff[0] = 4;
+      args.learning_rate = 0.25f;
+      run();
+      EXPECT_NEAR(value[0], each.second, 1e-6) << static_cast<int>(each.rule);
+    }
 }
 
 // value 2, gradients 4 and 8 of a batch of two, rate 1/8 then 1/4, momentum and decay 1/2.
@@ -131,7 +216,8 @@ TEST(Exchange, hand_computed_sequence) {
 TEST(Exchange, hand_computed_sequence_of_adam) {
   for (const auto& implementation : implementations_here(exchange)) {
     std::vector<float> value{2}, diff{4}, velocity{0}, mean_square{0};
-    ExchangeArgs args{1, 0.125f, 0.5f, 0.5f, 0.5f, false, true, 0.75f, 1e-7f, 1};
+    ExchangeArgs args{1,    0.125f,          0.5f,  0.5f,  0.5f,  false,
+                      true, StepRule::usual, false, 0.75f, 1e-7f, 1};
     run_on_values(implementation, together({args}), value, diff, velocity, mean_square);
     EXPECT_EQ(velocity[0], 1.5f);      // 3/2, where 3 = 4/2 + 2/2
     EXPECT_EQ(mean_square[0], 2.25f);  // 9/4
@@ -152,7 +238,7 @@ TEST(Exchange, hand_computed_sequence_of_adam) {
 TEST(Exchange, epsilon_of_adam_is_darknet_s) {
   for (const auto& implementation : implementations_here(exchange)) {
     std::vector<float> value{0}, diff{8}, velocity{0}, mean_square{0};
-    const ExchangeArgs args{1, 1, 0.5f, 0, 0.125f, false, true, 0.5f, 8, 1};
+    const ExchangeArgs args{1, 1, 0.5f, 0, 0.125f, false, true, StepRule::usual, false, 0.5f, 8, 1};
     run_on_values(implementation, together({args}), value, diff, velocity, mean_square);
     EXPECT_FLOAT_EQ(value[0], -0.5f);  // 8 / (8 + 8)
   }

@@ -38,11 +38,14 @@ class FileFeed : public testing::Test {
 TEST_F(FileFeed, AMiniBatchIsItsImages) {
   // Tasks of one image, of four, and of five: more than 14 tasks cannot fill one slice.
   for (const int slice : {1, 37, 68}) {
-    const FeedOptions options{.seed = 3,
-                              .augment = {.min_crop = 11, .max_crop = 15, .flip = true},
-                              .net_input = kFedNet,
-                              .slices = Slices::cut(70, slice),
-                              .slots = 2};
+    FeedOptions options;
+    options.seed = 3;
+    options.augment.min_crop = 11;
+    options.augment.max_crop = 15;
+    options.augment.flip = true;
+    options.net_input = kFedNet;
+    options.slices = Slices::cut(70, slice);
+    options.slots = 2;
     DataFeed feed(*data_.train, options);
     ASSERT_TRUE(feed.allocate());
     feed.submit(70);
@@ -74,14 +77,14 @@ TEST_F(FileFeed, AMiniBatchIsItsImages) {
 // They fit in no byte, so they arrive as floats, in training and in tests.
 TEST_F(FileFeed, ValuesArriveAsTheNetReadsThem) {
   for (const bool training : {true, false}) {
-    const FeedOptions options{
-        .training = training,
-        .seed = 3,
-        .augment = {.flip = true,
-                    .byte_values =
-                        ByteValues{.mean = {100, 110, 120}, .scale = 0.5f, .blue_first = true}},
-        .net_input = kFedNet,
-        .slices = Slices::cut(14, 9)};
+    FeedOptions options;
+    options.training = training;
+    options.seed = 3;
+    options.augment.flip = true;
+    options.augment.byte_values =
+        ByteValues{.mean = {100, 110, 120}, .scale = 0.5f, .blue_first = true};
+    options.net_input = kFedNet;
+    options.slices = Slices::cut(14, 9);
     const Dataset& data = training ? *data_.train : *data_.test;
     DataFeed feed(data, options);
     ASSERT_TRUE(feed.allocate());

@@ -1,0 +1,21 @@
+// How a gradient changes a parameter. codelets/elementwise/exchange.hpp has the formulas.
+#pragma once
+
+#include <cstdint>
+
+namespace omni {
+
+// usual: momentum, or Adam, as Darknet has them; rated: the rate is part of the velocity, and the
+// epsilon of Adam is added to the root of the uncorrected mean square.
+enum class StepRule : std::uint8_t { usual, rated, nesterov, adagrad, rmsprop, adadelta };
+
+// Whether a mean square beside the velocity is kept. `adam`: the rule is that of Adam.
+constexpr bool keeps_two_states(StepRule rule, bool adam) {
+  return adam || rule == StepRule::adadelta;
+}
+// Whether steps go on by themselves, so that groups' asynchrony adds to it.
+constexpr bool has_momentum(StepRule rule, bool adam) {
+  return !adam && rule <= StepRule::nesterov;
+}
+
+}  // namespace omni

@@ -1,0 +1,64 @@
+// Caffe's binary files, which are protobuf messages: nets with their parameters, and blobs. A file
+// is read field by field, so that memory holds one layer at a time.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/data/augment.hpp"
+#include "runtime/files.hpp"
+#include "runtime/result.hpp"
+
+namespace google::protobuf {
+class MessageLite;
+}
+
+namespace omni {
+
+namespace caffe_files {
+class BlobProto;
+}
+
+inline constexpr std::uint64_t kMostCaffeBytes = 0x7fff'ffff;  // protobuf counts in an int
+
+// Reads a message from any source. `number` gets fields that are whole numbers, `bytes` texts and
+// messages; other fields are skipped.
+struct CaffeSource {
+  std::string where;
+  std::uint64_t size = 0;
+  std::function<Status(std::span<std::byte>)> read;
+
+  static Result<CaffeSource> open(const std::filesystem::path& path);
+  Error damaged(std::string what) const;
+};
+using OfNumber = std::function<void(int field, std::int64_t value)>;
+using OfBytes = std::function<Status(int field, const std::string& bytes)>;
+Status read_caffe_message(const CaffeSource& source, const OfNumber& number, const OfBytes& bytes);
+// Parses the bytes of a field.
+Status parse_caffe_message(const CaffeSource& source, const std::string& bytes,
+                           google::protobuf::MessageLite& into);
+
+// The layers of a net in a file, in their order. A file without any is refused.
+inline constexpr int kCaffeNetName = 1, kCaffeOldLayers = 2, kCaffeLayers = 100;  // its fields
+using CaffeBlobs = std::span<caffe_files::BlobProto* const>;
+using OfLayer = std::function<Status(const std::string& name, CaffeBlobs)>;
+Status for_each_caffe_layer(const CaffeSource& source, const OfLayer& use);
+
+// The dimensions of a blob, of which old files always have four.
+std::vector<std::int64_t> shape_of(const caffe_files::BlobProto& blob);
+// Whether a blob holds values of this shape; an old file's has ones before it.
+bool has_shape(const caffe_files::BlobProto& blob, std::span<const std::int64_t> shape);
+// Its values, if there are so many.
+Result<std::vector<float>> values_of(caffe_files::BlobProto& blob, std::uint64_t count,
+                                     const CaffeSource& source, const std::string& what);
+// The mean of images, from a file that Caffe's compute_image_mean made.
+Result<MeanImage> read_caffe_mean(const std::filesystem::path& path);
+Result<MeanImage> parse_caffe_mean(const std::string& bytes, const CaffeSource& source);
+std::string shape_text(std::span<const std::int64_t> shape);  // "20x1x5x5"
+
+}  // namespace omni

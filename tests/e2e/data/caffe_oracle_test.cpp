@@ -1,0 +1,155 @@
+// A training from parameters that Caffe saved has the losses that Caffe had, with every kind of
+// layer and solver; and afterwards the loss that Caffe found with its averages. Eight images make
+// one mini-batch, so that their order has no effect. caffe_oracle/README says where numbers are
+// from.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/support/caffe/lmdb_writer.hpp"
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+const std::string kOracle = OMNI_SOURCE_DIR "/tests/e2e/caffe_oracle/";
+constexpr int kImages = 8, kSideOfImage = 8;
+
+struct OracleCase {
+  std::string name, start;
+  std::vector<std::string> words{};
+};
+void PrintTo(const OracleCase& one, std::ostream* out) { *out << one.name; }
+
+class CaffeOracleFiles : public testing::Test {
+ protected:
+  CaffeOracleFiles() {
+    std::string list;
+    for (int i = 0; i < kImages; ++i) {
+      const std::string file = folder_ / (std::to_string(i) + ".ppm");
+      put(file, "P6\n8 8\n255\n" + pixels_of(i));
+      list += file + " " + std::to_string(i % 4) + "\n";
+    }
+    put(folder_ / "list.txt", list);
+  }
+  static std::string pixels_of(int i) {
+    std::string pixels;
+    for (int y = 0; y < kSideOfImage; ++y)
+      for (int x = 0; x < kSideOfImage; ++x)
+        for (int c = 0; c < 3; ++c)
+          pixels += static_cast<char>(i * 131 + y * 31 + x * 17 + c * 71 + (i * y * x * 13) % 97);
+    return pixels;
+  }
+  // Trains, compares the losses from iteration `done` on, and tests what was saved.
+  void expect_losses(const std::string& name, const std::string& solver, const std::string& data,
+                     std::vector<std::string> words, std::size_t done = 0) const {
+    std::ifstream file(kOracle + name + ".losses");
+    std::vector<double> expected, losses;
+    for (double loss = 0; file >> loss;) expected.push_back(loss);
+    ASSERT_EQ(expected.size(), 21u);
+    expected.erase(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(done));
+    const std::string metrics = folder_ / (name + ".jsonl"), end = folder_ / "end.caffemodel";
+    words.insert(words.end(), {"--solver", solver, "--metrics", metrics, "--save-weights", end,
+                               "--display", "1", "--out", folder_ / (name + "-run")});
+    if (!data.empty()) words.insert(words.end(), {"--data", data});
+    const Finished run = omni_run(words);
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    double test_loss = 0;
+    std::ifstream lines(metrics);
+    for (std::string line; std::getline(lines, line);) {
+      const auto entry = nlohmann::json::parse(line);
+      if (entry.contains("loss")) losses.push_back(entry["loss"]);
+      if (entry.contains("test_loss")) test_loss = entry["test_loss"];
+    }
+    std::filesystem::remove(metrics);
+    ASSERT_EQ(losses.size() + 1, expected.size());
+    for (std::size_t i = 0; i < losses.size(); ++i)
+      EXPECT_NEAR(losses[i], expected[i], 1e-5 + 1e-4 * expected[i])
+          << "iteration " << done + i + 1;
+    EXPECT_NEAR(test_loss, expected.back(), 1e-5 + 1e-4 * expected.back());
+    std::vector<std::string> test{"valid", "--solver", solver, "--weights", end, "--json"};
+    if (!data.empty()) test.insert(test.end(), {"--data", data});
+    const Finished valid = omni_run(test);
+    ASSERT_EQ(valid.exit_code, 0) << valid.errors;
+    EXPECT_NEAR(nlohmann::json::parse(valid.output)["test_loss"], test_loss,
+                1e-6 + 1e-5 * test_loss);
+  }
+  std::string data() const {
+    const std::string list = folder_ / "list.txt";
+    return list + "," + list;
+  }
+  TemporaryDirectory folder_;
+};
+class CaffeOracle : public CaffeOracleFiles, public testing::WithParamInterface<OracleCase> {};
+
+TEST_P(CaffeOracle, losses_are_those_of_caffe) {
+  const OracleCase& one = GetParam();
+  std::vector<std::string> words{"--weights", kOracle + one.start + ".caffemodel"};
+  words.insert(words.end(), one.words.begin(), one.words.end());
+  expect_losses(one.name, kOracle + one.name + "_solver.prototxt", data(), words);
+}
+
+// What Caffe saved after 10 iterations goes on, with what its solver remembers.
+TEST_F(CaffeOracleFiles, a_snapshot_of_caffe_goes_on) {
+  for (const std::string name : {"normalised", "adadelta"}) {
+    SCOPED_TRACE(name);
+    expect_losses(name, kOracle + name + "_solver.prototxt", data(),
+                  {"--snapshot", kOracle + name + "_iter_10.solverstate"}, 10);
+  }
+}
+
+// What we save in the middle goes on as if nothing had been saved.
+TEST_F(CaffeOracleFiles, our_snapshot_goes_on) {
+  for (const std::string name : {"normalised", "adam"}) {
+    SCOPED_TRACE(name);
+    const std::string solver = kOracle + name + "_solver.prototxt";
+    const std::string start = name == "adam" ? "scaled" : name;
+    const Finished run = omni_run({"--solver", solver, "--data", data(), "--weights",
+                                   kOracle + start + ".caffemodel", "--max-batches", "10", "--out",
+                                   folder_ / "first", "--save-weights", folder_ / "x.caffemodel"});
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    expect_losses(name, solver, data(), {"--snapshot", folder_ / "x.solverstate"}, 10);
+  }
+}
+
+// The layers of data name LMDBs, and an image that is the mean of all images.
+TEST_F(CaffeOracleFiles, an_lmdb_that_the_net_names_is_its_data) {
+  LmdbEntries entries;
+  std::vector<float> mean(3 * kSideOfImage * kSideOfImage);
+  for (int i = 0; i < kImages; ++i) {
+    entries.emplace_back(std::to_string(i), datum_of(8, 8, 3, i % 4, pixels_of(i)));
+    for (std::size_t at = 0; at < mean.size(); ++at) {  // in planes, blue first
+      const std::size_t pixel = at % 64, channel = 2 - at / 64;
+      mean[at] += static_cast<float>(static_cast<std::uint8_t>(pixels_of(i)[3 * pixel + channel])) /
+                  kImages;
+    }
+  }
+  write_lmdb(folder_ / "lmdb", entries);
+  put(folder_ / "mean.binaryproto", caffe_blob({1, 3, 8, 8}, mean));
+  std::string net = get(kOracle + "stored.prototxt");
+  const auto replace = [&](const std::string& word, const std::string& by) {
+    for (std::size_t at = 0; (at = net.find(word, at)) != net.npos; at += by.size())
+      net.replace(at, word.size(), by);
+  };
+  replace("\"LMDB\"", '"' + std::string(folder_ / "lmdb") + '"');
+  replace("MEAN", folder_ / "mean.binaryproto");
+  put(folder_ / "stored.prototxt", net);
+  put(folder_ / "s.prototxt", "net: 'stored.prototxt'\n" + get(kOracle + "stored_solver.prototxt"));
+  expect_losses("stored", folder_ / "s.prototxt", "", {"--weights", kOracle + "stored.caffemodel"});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , CaffeOracle,
+    testing::Values(OracleCase{"normalised", "normalised"},
+                    OracleCase{"normalised", "normalised", {"--slice", "3"}},
+                    OracleCase{"scaled", "scaled"}, OracleCase{"residual", "residual"},
+                    OracleCase{"residual", "residual", {"--slice", "3"}},
+                    OracleCase{"stepped", "scaled"}, OracleCase{"nesterov", "scaled"},
+                    OracleCase{"adagrad", "scaled"}, OracleCase{"rmsprop", "scaled"},
+                    OracleCase{"adadelta", "scaled"}, OracleCase{"adam", "scaled"},
+                    OracleCase{"l1", "scaled"}, OracleCase{"frozen", "scaled"},
+                    OracleCase{"frozen", "scaled", {"--slice", "3"}}),
+    [](const auto& one) { return one.param.name + (one.param.words.empty() ? "" : "_in_slices"); });
+
+}  // namespace
+}  // namespace omni::test
