@@ -35,7 +35,8 @@ class Descriptor {
   int number_;
 };
 
-// Whether the last part of a path may be a symbolic link. It may not where other users can write.
+// The last part of a path may be a symbolic link, or may not (`refused`). Links are refused in
+// places where other users can write.
 enum class Links { followed, refused };
 
 // Returns the contents of a file. Refuses more than `limit` bytes, directories and special files.

@@ -32,10 +32,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kNotice = 1, kGo = 2;  // tags
-// How long a rank that fails waits for others, which may report the same error.
+// A rank that fails waits this long for others, which may report the same error.
 constexpr Service::Seconds kGrace = 3s, kLongGrace = 8s;
-// Pauses between two tests of messages: while they come, long after the last one, and without
-// messages.
+// A service pauses between two tests for messages. It pauses for kNap while messages come, kLongNap
+// when none came for kLively, and kIdle when no message is expected.
 constexpr std::chrono::microseconds kNap = 50us, kLongNap = 1ms, kIdle = 100ms;
 constexpr Service::Seconds kLively = 20ms;
 

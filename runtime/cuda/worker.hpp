@@ -1,5 +1,5 @@
-// What one CUDA worker owns: the libraries' handles, which are bound to the worker's stream, and
-// memory for a kernel's intermediate results. It is made when a worker first uses it.
+// A CudaWorker owns what one CUDA worker of StarPU needs: handles of libraries, which are bound to
+// the worker's stream, and memory for intermediate results. It is made when a worker first uses it.
 #pragma once
 
 #include <cublasLt.h>

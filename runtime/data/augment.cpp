@@ -112,7 +112,8 @@ struct Neighbours {
 // Interpolates. std::lerp would handle infinities, which takes branches.
 float blend(float a, float b, float weight) { return a + (b - a) * weight; }
 
-// Which place in the image a pixel of the net has. Centres of pixels are at half-integers.
+// A Window tells the place in the image of each pixel of the net's input. Centres of pixels are at
+// half-integers.
 struct Window {
   Extent image, net;
   float scale, aspect, shift_y, shift_x;

@@ -76,7 +76,7 @@ class Reading {
   }
 
  private:
-  // How many samples a thread takes at a time.
+  // A thread takes this many samples at a time.
   static constexpr std::size_t kAtOnce = 16;
 
   // The function of a thread.

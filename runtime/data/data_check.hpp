@@ -30,7 +30,8 @@ std::string class_list(const std::vector<int>& classes, const Dataset& data, std
 // Returns the warnings about class_gaps() that a training prints. Computed samples cause none.
 std::vector<std::string> class_warnings(const DatasetPair& data);
 
-// How many samples have a value: a height, a width, or a number of channels.
+// Maps each value of a height, a width or a number of channels to the number of samples that have
+// it.
 using Distribution = std::map<int, std::size_t>;
 int median(const Distribution& distribution);  // of two, the lower one; requires a sample
 

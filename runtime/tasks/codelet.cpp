@@ -126,8 +126,8 @@ double share_of_float_bytes(std::span<const Access> accesses) {
   return bytes / as_floats;
 }
 
-// Whether a worker of the set can run the task. A group may have only a GPU, or only cores, and a
-// task only an implementation for the other kind. Such a task runs on any worker.
+// Returns whether a worker of the set can run the task. A group may have only a GPU, or only cores,
+// and a task only an implementation for the other kind. Such a task runs on any worker.
 bool someone_can(const Choice& choice, const WorkerSet& workers) {
   const std::vector<std::uint32_t>& gpu_workers = implementation_policy().gpu_workers;
   for (std::size_t i = 0; i < workers.bits().size(); ++i) {

@@ -25,8 +25,9 @@ namespace omni {
 
 // ---- which implementations this process may choose ----
 
-// How factors are rounded in convolutions and connected layers. tf32 (only on GPUs) has 10 bits of
-// mantissa, bf16 has 7. Sums are fp32. Activations may be in bf16, too: BuildOptions::values.
+// Convolutions and connected layers round the factors of their products to this precision. tf32
+// (only on GPUs) has 10 bits of mantissa, bf16 has 7. Sums are fp32. Activations may be in bf16,
+// too: BuildOptions::values.
 enum class Precision { fp32, tf32, bf16 };
 constexpr const char* name_of(Precision precision) {
   return precision == Precision::fp32 ? "fp32" : precision == Precision::tf32 ? "tf32" : "bf16";
@@ -167,8 +168,8 @@ class CodeletBase {
     std::function<WorkingFloats(const void*, bool)> working;
     std::function<void(const void*, const Buffers&, DeviceContext&)> run;
 
-    // Whether the kernel accepts so many buffers, of which these are in bf16. Otherwise it needs
-    // copies in floats.
+    // Returns whether the kernel accepts this number of buffers, of which those in `bf16_buffers`
+    // are in bf16. Otherwise the kernel needs copies in floats.
     bool takes(BufferSet bf16_buffers, std::size_t buffers) const {
       return bf16_buffers.empty() || bf16_buffers.without(maybe_in_bf16) == in_bf16.below(buffers);
     }

@@ -1,6 +1,6 @@
-// What one worker's thread owns: scratch memory that lives as long as the worker, and what
-// libraries keep (oneDNN's engine and primitives). It is made when a thread first uses it. It lets
-// BLAS and oneDNN use only that thread, because a StarPU worker is one core.
+// A DeviceContext owns what one worker's thread needs: scratch memory that lives as long as the
+// worker, and objects of libraries (oneDNN's engine and primitives). It is made when a thread first
+// uses it. It lets BLAS and oneDNN use only that thread, because a StarPU worker is one core.
 #pragma once
 
 #include <algorithm>

@@ -70,7 +70,7 @@ class WaitScope {
 
 // ---- for codelets ----
 
-// What is known of a task before it has run.
+// A PendingTask holds what is known of a task before the task has run.
 struct PendingTask {
   trace::Task task;
   std::vector<trace::Access> accesses;

@@ -64,8 +64,8 @@ struct Eligible {
   std::vector<std::int32_t> workers;
 };
 
-// What a kind of worker can do, measured before the run: `what` is "gemm" for the flop/s of a large
-// matrix product, "copy" for the bytes/s of a large copy.
+// A Peak is the highest rate of a kind of worker, measured before the run. `what` is "gemm" for the
+// flop/s of a large matrix product, "copy" for the bytes/s of a large copy.
 struct Peak {
   std::string what, kind;  // `kind`: as in Worker
   double per_worker = 0;   // by one worker alone

@@ -12,7 +12,7 @@
 namespace omni {
 namespace {
 
-// Whether hydra or Slurm started all ranks on one host.
+// Returns whether hydra or Slurm started all ranks on one host.
 bool on_one_host() {
   const auto value = [](const char* name) {
     const char* text = std::getenv(name);

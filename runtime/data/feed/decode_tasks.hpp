@@ -39,7 +39,7 @@ inline constexpr int kDecodePriority = -(1 << 20), kUnpackPriority = kDecodePrio
 // this many, copying in memory one.
 int samples_per_task(const SampleReader& reader);
 
-// Whether a codelet with this name prepares samples.
+// Returns whether a codelet with this name prepares samples.
 bool is_decoding(std::string_view codelet);
 
 }  // namespace omni

@@ -66,7 +66,8 @@ Result<Image> parse_netpbm(std::string_view bytes, const std::string& where) {
 
 constexpr std::uint64_t kMostPixelBytes = 3 * kMaxPixels + 4096;
 
-// How files of a kind that cannot be read begin, after some other bytes.
+// Files of a kind that cannot be read have these bytes at offset `at`. Of several kinds that match,
+// the first in the list counts.
 struct OtherKind {
   std::size_t at;
   std::string_view bytes, name;

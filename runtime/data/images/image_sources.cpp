@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 7> kRead{".jpg", ".jpeg", ".jpe", ".jfif"
 constexpr std::array<std::string_view, 10> kNotRead{".bmp",  ".gif",  ".webp", ".tif", ".tiff",
                                                     ".heic", ".heif", ".avif", ".jp2", ".jxl"};
 
-// Whether a file or folder is hidden, or is the folder that archives made on a Mac contain.
+// Returns whether a file or folder is hidden, or is the folder that archives made on a Mac contain.
 bool hidden(const fs::path& path) {
   const std::string name = path.filename();
   return name.starts_with('.') || name == "__MACOSX";
@@ -74,7 +74,7 @@ Status for_each_image(const fs::path& folder, const std::function<bool(const fs:
   return {};
 }
 
-// Whether there are folders in `folder` with image files in or below them.
+// Returns whether there are folders in `folder` with image files in or below them.
 bool has_class_folders(const fs::path& folder) {
   bool found = false;
   for (const std::string& name : class_folders(folder))

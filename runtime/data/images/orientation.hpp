@@ -14,7 +14,7 @@ std::string_view exif_of_png(std::string_view bytes);
 
 int orientation_of(std::string_view exif);  // 1 also if EXIF notes none, or is damaged
 
-// Whether height and width are exchanged.
+// Returns whether the orientation exchanges height and width.
 constexpr bool swaps_sides(int orientation) { return orientation >= 5; }
 
 Image upright(Image stored, int orientation);
