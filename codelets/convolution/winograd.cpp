@@ -158,7 +158,7 @@ void multiply(const ProductsArgs&, Gemm, const Bf16*, const Bf16*, float*, Devic
 
 enum class Direction { forward, backward };
 
-// What follows the products: the sums are added or stored, with a bias and an activation.
+// An Ending follows the products: their sums are added or stored, with a bias and an activation.
 struct Ending {
   bool adds = false;  // to the values that dst has
   const float* bias = nullptr;

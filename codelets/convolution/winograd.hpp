@@ -19,13 +19,13 @@
 
 namespace omni::winograd {
 
-// Whether the method can compute this shape as it is: taps as above, no stride, no dilation, and
-// channels that fill whole vectors;
-// padding is smaller than the kernel.
+// Returns whether the method can compute this shape as it is. It can if the taps are as above,
+// there is no stride or dilation, channels fill whole vectors, and padding is smaller than the
+// kernel.
 bool supports(const ConvShape& shape);
 
-// Whether the method can compute this shape, as it is or folded (winograd_folded.hpp). A shape is
-// folded only where that saves enough products to pay for the copies.
+// Returns whether the method can compute this shape, as it is or folded (winograd_folded.hpp). A
+// shape is folded only where that saves enough products to pay for the copies.
 bool suits(const ConvShape& shape, int tile_in);
 
 struct Method {

@@ -43,7 +43,7 @@ struct Mosaic {
 };
 Mosaic mosaic_of(const Convolved& what);
 
-// Where the pixels of a mosaic's images are in memory, by row and column of the mosaic.
+// A PixelMap maps a row and a column of a mosaic to the place of that pixel in memory.
 class PixelMap {
  public:
   // `image` is what.in, whose first tiles begin in the padding, or what.out.

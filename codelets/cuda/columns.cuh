@@ -36,8 +36,8 @@ __device__ void for_rows(const RowsOfThread& rows, Load load, Use use) {
     for_rows<together / 2>(RowsOfThread{row, rows.last, rows.step}, load, use);
 }
 
-// How many values of the type make 8 bytes. Threads that load less keep too little memory busy, and
-// totals of more columns take too many registers.
+// This many values of the type make 8 bytes. Threads that load less keep too little memory busy,
+// and totals of more columns take too many registers.
 template <class T>
 inline constexpr int kLanesOfWord = static_cast<int>(8 / sizeof(T));
 

@@ -39,9 +39,9 @@ struct MatmulOperands {
   const void* bias = nullptr;
 };
 
-// Whether a product can add this bias: it must be aligned for the vectors that kernels read.
-// cuBLASLt's heuristics have been seen to offer such kernels for other biases, too, which breaks
-// the GPU.
+// Returns whether a product can add this bias: it must be aligned for the vectors that kernels
+// read. cuBLASLt's heuristics have been seen to offer such kernels for other biases, too, which
+// breaks the GPU.
 inline bool can_end_in(const void* bias) {
   return bias != nullptr && reinterpret_cast<std::uintptr_t>(bias) % 16 == 0;
 }

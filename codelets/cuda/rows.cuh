@@ -20,8 +20,8 @@ struct alignas(lanes * sizeof(T)) Lanes {
 template <class T>
 inline constexpr int kMostLanes = 16 / sizeof(T);
 
-// Whether rows of so many values can be moved by vectors of so many lanes: their number divides,
-// and the pointers are aligned.
+// Returns whether vectors of `lanes` values can move rows of `columns` values: `lanes` divides
+// `columns`, and the pointers are aligned to such vectors.
 template <class... T>
 bool divides(int lanes, std::int64_t columns, const T*... pointers) {
   const auto vector = static_cast<std::uintptr_t>(lanes);

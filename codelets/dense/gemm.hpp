@@ -36,7 +36,7 @@ inline void round_to_bf16(std::span<float> values) {
   for (float& value : values) value = round_to_bf16(value);
 }
 
-// Whether factors are to be rounded to bf16.
+// Returns whether factors are to be rounded to bf16.
 inline bool in_bf16() { return implementation_policy().precision == Precision::bf16; }
 
 // Says why --precision bf16 makes nothing faster on the cores of this machine; null: it does.

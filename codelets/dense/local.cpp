@@ -119,7 +119,7 @@ void backward_data_gemm(const LocalBackwardArgs& args, const Buffers& buffers,
   }
 }
 
-// Whether BLAS can count the distance of two rows, in 31 bits.
+// Returns whether BLAS, which counts in 31 bits, can count the distance of two rows.
 bool patches_countable(const auto& args) {
   const ConvShape& s = args.shape.conv;
   return std::int64_t{s.out_w()} * s.taps() <= std::numeric_limits<int>::max();

@@ -1,6 +1,6 @@
-// What all oneDNN implementations share: an engine and a stream per worker, plans, the division of
-// scratch memory, and the type of factors. A plan has the primitives for one set of arguments, and
-// is made once per worker.
+// All oneDNN implementations share this header: an engine and a stream per worker, plans, the
+// division of scratch memory, and the type of factors. A plan has the primitives for one set of
+// arguments, and is made once per worker.
 #pragma once
 
 #ifdef OMNI_ONEDNN
@@ -34,12 +34,13 @@ const Plan& plan_for(const Args& args, DeviceContext& context, Further... furthe
   return plans.try_emplace(key, context.local<Engine>().engine, args, further...).first->second;
 }
 
-// Whether oneDNN generates code with these instructions on this machine.
+// Returns whether oneDNN generates code with these instructions on this machine.
 bool uses(dnnl::cpu_isa instructions);
 
-// How factors are prepared for a product in ImplementationPolicy::precision. Where oneDNN has code
-// for bf16 (AVX-512), factors are converted to bf16. Elsewhere they are rounded as bf16, but stay
-// f32. That is slower than fp32, but products of normal numbers are the same on both machines.
+// Factors tell how the factors of a product are prepared for ImplementationPolicy::precision. Where
+// oneDNN has code for bf16 (AVX-512), factors are converted to bf16. Elsewhere they are rounded as
+// bf16, but stay f32. That is slower than fp32, but products of normal numbers are the same on both
+// machines.
 struct Factors {
   dnnl::memory::data_type type = dnnl::memory::data_type::f32;
   bool rounded = false;

@@ -34,8 +34,8 @@ enum class Activation : int { OMNI_ACTIVATIONS(OMNI_NUMBER) };
 inline constexpr std::array<std::string_view, 19> kActivationNames{OMNI_ACTIVATIONS(OMNI_NAME)};
 #undef OMNI_NAME
 
-// Whether the gradient is a function of the value before the activation; otherwise of the value
-// after it.
+// True: the gradient is a function of the value before the activation. False: it is one of the
+// value after the activation.
 constexpr bool gradient_needs_input(Activation activation) {
   return activation >= Activation::swish && activation <= Activation::gelu;
 }

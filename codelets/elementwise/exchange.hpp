@@ -38,7 +38,8 @@
 
 namespace omni {
 
-// How often a master copy has been updated. An exchange counts while it has exclusive access.
+// An UpdateCount counts the updates of a master copy. An exchange increases it while it has
+// exclusive access.
 using UpdateCount = std::atomic<std::int64_t>;
 
 // The version of a parameter that a group computes with: the count of updates when it read the
@@ -64,7 +65,7 @@ struct UpdateReport {
   }
 };
 
-// Which staleness an exchange reports; `unwatched`: none.
+// An exchange reports one of these kinds of staleness; `unwatched`: none.
 enum class Staleness : std::uint8_t { unwatched, replicated, merged };
 
 struct ExchangeArgs {

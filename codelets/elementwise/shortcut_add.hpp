@@ -28,7 +28,7 @@ struct ShortcutArgs {
   }
 };
 
-// Which cells of a and b are added to each other along one dimension.
+// A ShortcutMeeting tells which cells of a and b are added to each other along one dimension.
 struct ShortcutMeeting {
   int count, step_a, step_b;
   ShortcutMeeting(int a, int b)

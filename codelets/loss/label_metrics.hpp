@@ -34,9 +34,9 @@ struct LabelMetrics {
   }
 };
 
-// Whether a class with this value ranks before the label, whose value is `own`. Of equal values the
-// lower index is first, so a constant output is not always right. NaN of the label ranks last, so a
-// diverged net is never right.
+// Returns whether a class with this value ranks before the label, whose value is `own`. Of equal
+// values the lower index is first, so a constant output is not always right. NaN of the label ranks
+// last, so a diverged net is never right.
 template <class T>
 constexpr bool comes_before(T value, T own, bool lower_index) {
   return lower_index ? !(value < own) : !(value <= own);

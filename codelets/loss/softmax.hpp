@@ -39,7 +39,8 @@ inline Truth smoothed_truth(const CrossEntropyArgs& args) {
   return {.label = 1 - spread, .other = spread / others};
 }
 
-// What a label's loss is made of. In the label's group, e = exp((x - largest x) / temperature).
+// The loss of a label is computed from its LabelOdds. In the label's group, e = exp((x - largest x)
+// / temperature).
 struct LabelOdds {
   double own = 0;    // e of the label; exactly 1 if the label is the likeliest class
   double rest = 0;   // sum of e of the other classes

@@ -10,7 +10,7 @@
 
 namespace omni {
 
-// How many floats a vector register holds. Wider vectors would compile, but not be passed in
+// A vector register holds this many floats. Wider vectors would compile, but not be passed in
 // registers.
 #if defined(__AVX512F__)
 inline constexpr int kWidestPack = 16;

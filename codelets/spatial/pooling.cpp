@@ -25,7 +25,8 @@ template <class T>
   }
 }
 
-// Whether to prefetch: a smaller slice is still in the cache from the layer before.
+// Returns whether the kernel is to prefetch: a smaller slice is still in the cache from the layer
+// before.
 template <class T>
 bool outgrows_cache(const PoolShape& shape) {
   constexpr std::int64_t kCached = (8 << 20) / sizeof(T);

@@ -22,9 +22,9 @@ namespace omni::cudnn {
 namespace {
 
 constexpr std::size_t kSrc = 0, kWeights = 1, kDst = 2;  // indices into ConvolutionTensors::values
-// How many variants of one engine, which differ in their knobs, are tried. cuDNN offers up to 39;
-// first come those that it expects to be best. On Hopper nearly all offers are of one engine.
-// Another program that tries the first ten must not find a better one.
+// At most this many variants of one engine, which differ in their knobs, are tried. cuDNN offers up
+// to 39; first come those that it expects to be best. On Hopper nearly all offers are of one
+// engine. Another program that tries the first ten must not find a better one.
 constexpr int kMostVariants = 12;
 
 // The bits of a Form in the ChoiceTable.

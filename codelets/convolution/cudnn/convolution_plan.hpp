@@ -30,7 +30,7 @@ struct ConvolutionTask {
   auto operator<=>(const ConvolutionTask&) const = default;
 };
 
-// Whether cuDNN gets a copy in bf16 of src (0), weights (1) or dst (2).
+// Returns whether cuDNN gets a copy in bf16 of src (`tensor` 0), weights (1) or dst (2).
 bool is_copied(const ConvolutionTask& task, std::size_t tensor);
 
 class ConvolutionPlan {
@@ -44,7 +44,7 @@ class ConvolutionPlan {
   void run(CudaWorker& worker, const ConvolutionTensors& tensors) const;
 
  private:
-  // Which parts of the pass cuDNN computes.
+  // A Form tells which parts of the pass cuDNN computes.
   struct Form {
     bool ends = false;   // with bias and activation; false: other kernels apply them
     bool folds = false;  // on folded copies of src and weights, see folded_tensors.hpp

@@ -8,7 +8,7 @@
 
 namespace omni::gpu {
 
-// Whether there are so few channels that folding pays.
+// Returns whether there are so few channels that folding pays.
 bool is_worth_folding(const ConvShape& shape);
 ConvShape folded(const ConvShape& shape);
 
