@@ -98,10 +98,10 @@ struct Input {
   const Tensor& gradient(int slice) const { return *diff[slice]; }
 };
 
-// What the update of a parameter is to do.
+// An UpdateOf returns the arguments of the update of a parameter.
 using UpdateOf = std::function<ExchangeArgs(const Param&)>;
 
-// What all layers need to know about the mini-batch being submitted.
+// A Step tells all layers what they need to know about the mini-batch being submitted.
 struct Step {
   bool training = false;
   std::uint64_t seed = 0;
@@ -134,7 +134,8 @@ class Layer {
   virtual bool is_loss() const { return false; }
   virtual float label_smoothing() const { return 0; }  // of a loss
 
-  // Whether backward obeys Input::adds. Then several consumers of a blob need no private tensors.
+  // Returns whether backward obeys Input::adds. Then several consumers of a blob need no private
+  // tensors.
   virtual bool adds_gradients() const { return false; }
 
   // The gradient of a relu is a pass over the largest tensors, unless the backward pass of the next
@@ -204,8 +205,9 @@ class Layer {
   TaskTag data_gradient_tag(int slice) const { return {kBackward - index_, index_, slice}; }
   TaskTag weight_gradient_tag(int slice) const { return {-index_, index_, slice}; }
 
-  // What many layers submit: the output from the input; the gradient of the input, if it is wanted,
-  // from that of the output.
+  // These submit the tasks of layers with one input and one output. The forward task computes the
+  // output from the input. The backward task computes the gradient of the input from that of the
+  // output, if somebody needs it.
   template <class Args>
   void submit_forward(Codelet<Args>& codelet, const Args& args, int slice) const {
     codelet.submit(args, {read(input().value(slice)), write(value(slice))}, forward_tag(slice));

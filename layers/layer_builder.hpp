@@ -35,7 +35,7 @@ struct GradientSums {
   int slices_each = 0;  // consecutive slices per sum; 0: slice i adds to sum i mod count
 };
 
-// What the layers of one net share while it is built and afterwards.
+// The layers of one net share its NetParts, while the net is built and afterwards.
 struct NetParts {
   bool training = false;
   bool adam = false;

@@ -14,7 +14,8 @@ namespace {
 
 using Stays = std::vector<PlannedBuffer::Lifetime>;
 
-// How many tasks after one the other comes, where they are closest; 0 or less: they meet.
+// Returns the number of tasks between a lifetime of `a` and one of `b` where they are closest: from
+// the last task of the earlier to the first of the later. 0 or less means that they overlap.
 std::ptrdiff_t distance(const Stays& a, const Stays& b) {
   auto least = std::numeric_limits<std::ptrdiff_t>::max();
   for (auto one = a.begin(), other = b.begin(); one != a.end() && other != b.end();) {
@@ -60,7 +61,8 @@ std::vector<std::size_t> plan_memory(std::span<const PlannedBuffer> buffers,
   for (const std::size_t each : order) {
     const PlannedBuffer& buffer = buffers[each];
     std::vector<Arena>& there = houses[buffer.slice];
-    // Where nobody else is for the longest time before and after, so that tasks hardly wait for it.
+    // The buffer takes the memory that no other buffer uses for the longest time before and after.
+    // So tasks hardly wait for that memory.
     auto free = there.end();
     std::ptrdiff_t furthest = 0;
     for (auto house = there.begin(); house != there.end(); ++house) {

@@ -1,5 +1,6 @@
-// Which of a net's tensors may lie in the same memory: those that are never needed at the same
-// time. Worked out before anything is allocated, from when each is needed.
+// plan_memory() decides which of a net's tensors lie in the same memory: tensors that are never
+// needed at the same time. It decides before anything is allocated, from the lifetimes of the
+// tensors.
 #pragma once
 
 #include <cstddef>

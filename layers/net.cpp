@@ -190,8 +190,8 @@ void Net::freeze_unreached_layers() {
   }
 }
 
-// What a layer can do for the one after it, if nobody else reads its output; and for the other
-// readers of its input.
+// Fuses work of a layer into the layer after it, if no other layer reads its output. Also lets
+// layers add their gradients in place where several layers read one output.
 void Net::fuse_layers() {
   std::unordered_map<const Blob*, int> readers;
   for (const auto& layer : layers())

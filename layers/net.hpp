@@ -75,7 +75,7 @@ class Net {
   // Output of the last layer of the replicated phase.
   const Blob& replicated_output() const { return layers()[merged_from_ - 1]->output(); }
   bool is_merged(const Param& param) const;  // of the merged phase
-  // Whether other groups have nets with the same parameters.
+  // True: other groups have nets with the same parameters.
   bool has_replicas() const { return has_replicas_; }
 
   // Layers read the master copies (evaluation) or, where there are any, the replicas (training).
@@ -101,7 +101,7 @@ class Net {
     std::size_t of_core = 0, copies_on_gpu = 0, sum_on_gpu = 0;
   };
   WorkingBytes working_bytes();
-  // What it submits for a mini-batch, but for updates; nothing runs.
+  // Returns the tasks that the net submits for a mini-batch, except updates; none of them runs.
   std::vector<CapturedTask> capture_tasks(task_capture::Working working, bool evaluates = true);
   std::size_t declared_bytes() const;   // of all tensors, if none shared memory
   std::size_t parameter_count() const;  // trainable values

@@ -166,7 +166,7 @@ struct TrainableNet : NetDescription {
   }
 };
 
-// What takes the place of the file's values.
+// Options that are set here replace those of the file.
 struct NamedOptions {
   std::optional<int> batch{}, subdivisions{}, burn_in{}, max_batches{};
   std::optional<float> learning_rate{}, momentum{}, decay{};
@@ -184,7 +184,7 @@ struct NamedOptions {
   }
 };
 
-// How a file is read.
+// ReadOptions tell how a file is read.
 struct ReadOptions {
   NamedOptions named{};
   std::vector<std::string> settings{};  // key=value, as if the file ended with them
@@ -193,7 +193,8 @@ struct ReadOptions {
   bool endless = false;                 // a schedule that needs a length follows another one
   bool learns = true;                   // false: the rate is 0, unless the command line sets one
 
-  // What takes the place of the file's values, where the command line sets these options.
+  // Returns the values that replace the file's. `commanded` names the options that the command line
+  // sets.
   NamedOptions named_beside(const std::set<std::string, std::less<>>& commanded) const {
     NamedOptions all = named;
     if (!learns && !commanded.contains("learning_rate")) all.learning_rate = 0.0f;

@@ -1,4 +1,4 @@
-// How the layers of a net are walked: forward and backward, by slice or by layer.
+// A net walks its layers forward and backward, by slice or by layer.
 #include <algorithm>
 #include <cassert>
 

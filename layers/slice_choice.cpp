@@ -66,10 +66,11 @@ int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
       static_cast<int>(std::bit_ceil(static_cast<unsigned>((batch + most - 1) / most)));
   const auto least =
       static_cast<int>(std::min(std::ceil(kLeastFlopsPerTask * layers / flops), double(batch)));
-  // Four slices where the batch allows it: something to overlap. More than four cores get one each.
-  // So do fewer, where slices would else be of few images, and read weights for hardly any use.
-  // Where tasks would be small, two cores get one each, and a single one two. A rank that shares
-  // the mini-batch sends messages for every slice: its cores get one each, of twice as many images.
+  // Where the batch allows it, there are four slices, so that tasks of different layers overlap.
+  // More than four cores get one slice each. So do fewer cores, where slices would otherwise have
+  // few images, and each would read the weights for little work. Where tasks would be small, two
+  // cores get one slice each, and a single core two. A rank that shares the mini-batch sends
+  // messages for every slice. So its cores get one each, of twice as many images.
   const int per_core = cores > 0 ? (batch + cores - 1) / cores : batch;
   int most_images = batch / 4;
   if (cores > 4)

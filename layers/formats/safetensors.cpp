@@ -108,7 +108,7 @@ class HeaderHandler final : public json::json_sax_t {
   }
 
  private:
-  // What comes next.
+  // The parser is at one of these places of the header; the place says what comes next.
   enum class Place {
     document,
     entries,

@@ -33,7 +33,8 @@ struct NamedArray {
   std::function<Status(const ByteSink&)> fetch{};
 };
 
-// What a file held; owns the values, its arrays are views of them, in the order of the file.
+// A Safetensors object is the contents of one file. It owns the values; its arrays are views of
+// them, in the order of the file.
 class Safetensors {
  public:
   const Metadata& metadata() const { return metadata_; }

@@ -208,7 +208,7 @@ class SplitConnectedLayer final : public Layer {
   Blocks own_blocks_;                      // the blocks of this rank, for the images of all ranks
 };
 
-// Whether the layer that is being built becomes a SplitConnectedLayer.
+// Returns whether the layer that is being built becomes a SplitConnectedLayer.
 bool splits_by_neurons(LayerBuilder& builder) {
   const auto& options = builder.options<ConnectedOptions>();
   return !options.normalise &&

@@ -15,7 +15,7 @@
 
 namespace omni {
 
-// How a layer of data makes values of pixels.
+// A CaffeTransform says how a layer of data makes values of pixels.
 struct CaffeTransform {
   int crop = 0;  // 0: none
   bool mirror = false, grey = false, colour = false;
@@ -25,7 +25,7 @@ struct CaffeTransform {
   std::string place_of_means{};
 };
 
-// What is known of a net while its layers are read, in the order of the file.
+// A CaffeNet holds what is known of a net while its layers are read, in the order of the file.
 struct CaffeNet {
   TrainableNet& net;
   std::string image{};          // the blob of the images; "": none yet

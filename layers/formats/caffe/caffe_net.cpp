@@ -26,7 +26,7 @@ struct FoundLayer {
   bool trains = true, tests = true;  // is in the phase
 };
 
-// Whether a rule of include or exclude speaks of the phase.
+// Returns whether the `list` (include or exclude) has a rule that applies to the phase.
 bool speaks_of(const CaffeFields& layer, std::string_view list, std::string_view phase) {
   for (int i = 0; i < layer.count(list); ++i) {
     const CaffeFields rule = layer.nested(list, i);
@@ -203,7 +203,8 @@ void note_blobs(const FoundLayer& found, CaffeNet& to) {
   }
 }
 
-// What is right is counted of the net's output.
+// Adds a remark for each layer of the file that measures another blob than the net's output. Here
+// right answers are counted of the net's output only.
 void check_measures(CaffeNet& to) {
   const LayerDescription& last = to.net.layers.back();
   const bool has_loss = to.loss || to.probabilities;

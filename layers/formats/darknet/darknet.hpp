@@ -58,7 +58,8 @@ class DarknetWeightsReader {
 
   const DarknetWeightsHeader& header() const { return header_; }
   std::uint64_t remaining() const { return remaining_; }  // bytes
-  // Whether today's programs write such. Old versions may be the first numbers of any other file.
+  // Returns whether today's programs write such a header. A header of an old version may be the
+  // first numbers of any other file.
   bool is_of_today() const {
     return header_.major == 0 && header_.minor > 0 && header_.minor < 10 && remaining_ % 4 == 0;
   }

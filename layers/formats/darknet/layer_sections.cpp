@@ -58,7 +58,7 @@ bool is_spare_cost(const Section* before, const Section& section) {
   return noloss == nullptr || noloss->value != "1";
 }
 
-// What all layers have in common.
+// Reads the options that all layers have in common.
 void read_common(DarknetLayerReader& reader) {
   LayerDescription& layer = reader.layer;
   const float rate = reader.options.real("learning_rate", 1, 0);

@@ -42,8 +42,9 @@ struct Section {
   }
 };
 
-// What a key does here. none: accepted because Darknet files carry it; another value than the
-// default causes a warning. refused: another value than the default is an error; help says why.
+// An Effect says what a key does here. none: the key is accepted because Darknet files carry it;
+// another value than the default causes a warning. refused: another value than the default is an
+// error; help says why.
 enum class Effect { full, none, refused };
 
 struct Key {

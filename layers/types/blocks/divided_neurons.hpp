@@ -55,7 +55,7 @@ class DividedNeurons {
     return *of[at][is_own(at) ? rank_ : 0];
   }
   int columns_of(int rank) const { return by_rank({}).width_of(rank); }
-  // How the neurons of all ranks, or the blocks of this rank, lie in the rows of a slice.
+  // Return how the neurons of all ranks, or the blocks of this rank, lie in the rows of a slice.
   ColumnPartsArgs by_rank(std::size_t at) const;
   ColumnPartsArgs by_block(std::size_t at) const;
   // Transfers with the same tensor `turn` begin in the order of submission.
