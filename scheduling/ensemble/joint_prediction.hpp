@@ -1,5 +1,6 @@
-// What several nets say together of the same images: averages of their probabilities, votes,
-// disagreement, and how far confidence is from accuracy. Pure arithmetic.
+// A joint prediction is what several nets say together of the same images. It has averages of their
+// probabilities, votes, disagreement, and how far confidence is from accuracy. Nothing here has
+// state or touches files.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
-// Which members of a sweep go on: by asynchronous successive halving (Li et al. 2020), by the
-// median rule (Golovin et al. 2017), or by a tournament, where losers continue from winners.
-// Members are compared by their losses on the same images. A difference within its error does not
-// count.
+// Rungs decide which members of a sweep go on. They do so by asynchronous successive halving (Li et
+// al. 2020), by the median rule (Golovin et al. 2017), or by a tournament. In a tournament losers
+// continue from winners. Members are compared by their losses on the same images. A difference
+// within its error does not count.
 #pragma once
 
 #include <cstddef>

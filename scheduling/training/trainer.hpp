@@ -37,7 +37,8 @@ struct TrainerOptions {
 // Callbacks of a training. Each may be empty.
 struct TrainerEvents {
   std::function<void(const StepReport&)> on_iteration{};  // called after every iteration
-  // Whether on_step is called for this iteration; empty: for every one.
+  // Returns whether on_step is called for this iteration. If it is empty, every iteration is
+  // reported.
   std::function<bool(std::uint64_t iteration)> is_reported{};
   std::function<void(const StepReport&)> on_step{};  // the last iteration always calls it
   std::function<void(const EvaluationReport&)> on_evaluation{};

@@ -15,7 +15,7 @@ inline double fleet_rate(const FleetMember& member, int devices) {
   return known == 0 ? 0 : *std::max_element(&member.rates[0], &member.rates[0] + known);
 }
 
-// What is left to train, while flotillas train one after another.
+// A FleetState holds what is left to train, while flotillas train one after another.
 class FleetState {
  public:
   explicit FleetState(const Fleet& fleet) : fleet_(fleet) {

@@ -16,7 +16,7 @@ namespace omni {
 
 struct Machine {
   enum class Kind { gpu, cpu, node };
-  // How the time of a mini-batch varies around its mean.
+  // The time of a mini-batch varies around its mean by one of these laws.
   enum class Law { constant, exponential, lognormal };
 
   // The highest rates of a GPU, from which the times of single tasks are forecast.

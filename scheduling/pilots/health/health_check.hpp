@@ -35,7 +35,7 @@ struct Finding {
   Error error() const { return {ErrorKind::diverged, where, what, remedy}; }
 };
 
-// How far the solver moves the parameters for a gradient.
+// A Learning says how far the solver moves the parameters for a gradient.
 struct Learning {
   double rate = 0, momentum = 0;
   bool adam = false;

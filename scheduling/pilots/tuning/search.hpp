@@ -32,7 +32,7 @@ Setting with_step(Setting setting, double step);
 // Momentum of sweeps. It is low, so that the loss follows the step at once.
 inline constexpr double kSweepMomentum = 0.5;
 
-// How a trial ended, the worst first.
+// A trial ends in one of these ways; the worst comes first.
 enum class TrialEnd {
   diverged,
   dead,          // the outputs are the same for all images
