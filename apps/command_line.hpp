@@ -54,7 +54,7 @@ int exit_code_of(int (*run)(int argc, char** argv), int argc, char** argv);
 // and ends the process with the same exit code.
 void end_in_order_on_exceptions();
 
-// Which build this is: version.cmake fills it in whenever something is built.
+// kVersion names the build: version.cmake fills it in whenever something is built.
 extern const char* const
     kVersion;  // "0.1.0-3f2a91c8", with "-dirty" if the sources were not that commit's
 

@@ -16,14 +16,14 @@ struct Command {
   std::function<Result<int>()> run;  // the exit code
 };
 
-// How results are written.
+// Output tells how results are written.
 struct Output {
   bool json = false, csv = false;
   std::string table;  // of CSV
 };
 
 void add_output(CLI::App& app, Output& output);
-// To stdout; refuses a table that there is not.
+// Writes to stdout; refuses a table that there is not.
 Status write(const Document& document, const Output& output, bool complete);
 
 // read_trace, and a warning if the run was killed.

@@ -1,4 +1,4 @@
-// What a command has to say, described once and written as text, JSON or CSV.
+// A Document is the result of a command. It is described once and written as text, JSON or CSV.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,8 @@ std::string metrics_beside(const std::string& trace) {
   return fs::path(trace).parent_path() / "metrics.jsonl";
 }
 
-// Where the run was started, as far as its --trace tells: 'a/run1' lies two folders below.
+// Returns the folder in which the run was started, as far as its --trace tells: 'a/run1' lies two
+// folders below. An empty path means that this is not known.
 fs::path start_of_run(const fs::path& trace, const std::vector<std::string>& command) {
   const fs::path named = fs::path(value_of("--trace", command).value_or("")).lexically_normal();
   if (named.is_absolute() || named.string().starts_with("..")) return {};

@@ -38,7 +38,7 @@ struct EnsembleMember {
 inline constexpr std::size_t kMostMembers = 1000;
 inline constexpr std::string_view kEnsembleFile = "ensemble.json";
 
-// Where a member that has finished keeps its weights.
+// Returns the file in which a member that has finished keeps its weights.
 std::filesystem::path member_weights(const std::filesystem::path& folder,
                                      const EnsembleMember& member);
 

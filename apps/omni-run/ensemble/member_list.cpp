@@ -191,7 +191,7 @@ std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<M
                                  fmt::format("{} is no option of one member", options[i]),
                                  options == kOfAll.data() ? "give it to omni-run ensemble"
                                                           : "the run folder has it"});
-    // What the member gives replaces what is given to all.
+    // Options that the member gives replace those that are given to all.
     Words words = words_without(given.once, ensemble.words);
     words.insert(words.end(), each.words.begin(), each.words.end());
     if (!common.data.data_seed && !gives(given, "--data-seed"))

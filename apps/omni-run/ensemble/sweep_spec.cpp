@@ -179,7 +179,7 @@ Status check_axis(const SweepAxis& axis, const OptionRow* row) {
                               ? "ask for fewer values, or write an end as 1.0 to get fractions"
                               : "name each value once");
   }
-  // What is drawn lies between the ends.
+  // Drawn values lie between the ends, so it suffices to check the ends.
   if (range != nullptr && values.empty())
     for (const double end : {range->low, range->high})
       if (const std::string wrong = wrong_with(axis, row, written(*range, end)); !wrong.empty())

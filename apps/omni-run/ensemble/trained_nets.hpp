@@ -42,7 +42,7 @@ struct TrainedNets {
 Result<TrainedNets> find_trained_nets(const NetArguments& command, const std::string& weights,
                                       const std::string& ensemble);
 
-// Whether both nets see the same images of a data set.
+// Returns whether both nets see the same images of a data set.
 bool read_alike(const TrainedNet& one, const TrainedNet& other);
 
 // Gives the net its memory and the weights, and returns the class names that are stored with them.

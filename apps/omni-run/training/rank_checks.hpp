@@ -1,4 +1,5 @@
-// What a training on several ranks may not ask for, and work of the first rank for all.
+// check_ranks() refuses what a training on several ranks may not ask for. on_first_rank() does work
+// on the first rank for all.
 #pragma once
 
 #include <functional>

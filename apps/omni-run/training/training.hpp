@@ -41,7 +41,7 @@ class TrainCommand {
   Status train();
   Status check_for_job(const ExpectedJob& job);  // job_check.cpp
 
-  // What the training has done.
+  // These tell what the training has done.
   const std::optional<EvaluationReport>& last_evaluation() const { return last_; }
   const TrainableNet& spec() const { return spec_; }
   bool has_test() const { return data_->test != nullptr; }
