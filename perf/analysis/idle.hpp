@@ -1,4 +1,4 @@
-// What every worker did at every instant of a run, and why it did nothing.
+// This analysis finds what every worker did at every instant of a run, and why it did nothing.
 #pragma once
 
 #include <array>

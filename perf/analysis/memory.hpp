@@ -1,5 +1,5 @@
-// What a trace says of memory: its use over the run, the largest tensors, and how far the data feed
-// was ahead.
+// This analysis finds what a trace says of memory: its use over the run, the largest tensors, and
+// how far the data feed was ahead.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// How well the performance models predicted, and which tasks took unusually long or short.
+// This analysis finds how well the performance models predicted, and which tasks took unusually
+// long or short.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What moved between memory nodes and between ranks, and whether somebody computed meanwhile.
+// This analysis finds what moved between memory nodes and between ranks, and whether somebody
+// computed meanwhile.
 #pragma once
 
 #include <cstdint>

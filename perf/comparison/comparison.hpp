@@ -28,7 +28,7 @@ struct Training {
 // Returns the time by the virtual clock (`simulated`) or by the real one; kAbsent: the line does
 // not have it.
 double seconds_of(const MetricsLine& line, bool simulated);
-// Whether any evaluation has a time by a virtual clock.
+// Returns whether any evaluation has a time by a virtual clock.
 bool are_simulated(const std::vector<MetricsLine>& evaluations);
 
 std::vector<MetricsLine> evaluations_in(const std::vector<MetricsLine>& metrics);

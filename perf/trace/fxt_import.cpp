@@ -218,7 +218,7 @@ class RankWriter {
     return known->second;
   }
 
-  // Whether both access a common piece of data, which orders them already.
+  // Returns whether both access a common piece of data, which orders them already.
   static bool share_data(const FxtTask& a, const FxtTask& b) {
     return std::ranges::any_of(a.handles, [&](const std::string& handle) {
       return std::ranges::find(b.handles, handle) != b.handles.end();
