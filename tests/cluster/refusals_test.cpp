@@ -1,4 +1,5 @@
-// What ends a training over several ranks: refusals, errors of one rank, ranks that are gone.
+// These tests end trainings over several ranks: by refusals, by errors of one rank, and by ranks
+// that are gone.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

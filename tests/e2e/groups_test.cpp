@@ -122,7 +122,8 @@ TEST(Groups, plan_measures_in_rounds) {
   }
 }
 
-// How many updates groups need is measured once, then known to plans and trainings on these data.
+// The number of updates that groups need is measured once. Then plans and trainings on these data
+// know it.
 TEST(Groups, measured_updates_are_kept) {
   const TemporaryDirectory folder;
   put(folder / "net.cfg",
@@ -172,7 +173,7 @@ TEST(Groups, measured_updates_are_kept) {
   EXPECT_THAT(blind.errors, testing::HasSubstr("--data"));
 }
 
-// What `--groups auto` says, records and trains with is one and the same number.
+// `--groups auto` says, records and trains with one and the same number.
 TEST(Groups, auto_takes_what_the_plan_advises) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core: nothing to choose";
   const TemporaryDirectory folder;

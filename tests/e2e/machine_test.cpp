@@ -51,8 +51,8 @@ TEST(PlanOfAGpu, forecasts_time_and_memory) {
   EXPECT_LE(h100["largest_batch"], h200["largest_batch"]);
 }
 
-// Where memory is no limit, an iteration is its flops: forward and two gradients, but none of the
-// images.
+// If memory is fast without limit, the flops alone make the time of an iteration: forward and two
+// gradients, but no gradient of the images.
 TEST(PlanOfAGpu, takes_as_long_as_the_slower_of_products_and_memory) {
   const TemporaryDirectory folder;
   const auto on = [&](const std::string& products, const std::string& bytes) {

@@ -1,4 +1,4 @@
-// How trainings cut their mini-batches: by a rule, or as --slice says.
+// Trainings cut their mini-batches into slices by a rule, or as --slice says.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"

@@ -28,7 +28,7 @@ struct CfgCase {
   int line = 0;  // the one that the message names
 };
 
-// What gtest prints for a parameter.
+// gtest prints this for a parameter.
 void PrintTo(const CfgCase& each, std::ostream* stream) { *stream << each.text; }
 
 constexpr std::string_view kNet =

@@ -102,7 +102,6 @@ TEST_F(NamedFiles, Places) {
   refused(2, {"machine", "--out", absent_ + "/m.json"}, absent_ + "/m.json: cannot create");
 }
 
-// Where lists are given, that is all that can be said.
 TEST_F(NamedFiles, ABatchOfMoreThanAllImagesIsSaidOnce) {
   const Finished run = omni_run_fork({"--net", at("net.cfg"), "--data", at("list"), "--no-test",
                                       "--max-batches", "3", "--batch", "8", "--out", at("run")});

@@ -1,5 +1,5 @@
-// What lies where a command is to write may be somebody's only copy: it is replaced only if the
-// command would have written the like.
+// A file at the place where a command is to write may be somebody's only copy. It is replaced only
+// if the command would have written a file of the same kind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

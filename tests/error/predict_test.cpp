@@ -1,4 +1,5 @@
-// What predict and valid say, of good images and weights and of bad ones, and with which exit code.
+// These tests check what predict and valid say of images and weights, good and bad ones, and with
+// which exit code.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What omni-run refuses is refused when its job is written, not after the queue.
+// Options that omni-run refuses are refused when the Slurm job is written, not after the queue.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

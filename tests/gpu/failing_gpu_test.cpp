@@ -157,7 +157,7 @@ TEST(FailingGpu, what_is_suggested_for_a_small_one_trains_there) {
   put(wide, kWideNet);
   const Setting small("OMNI_PLAYED_GPU_MEMORY", "60");
   using Words = std::vector<std::string>;
-  // What is deterministic tries no algorithms, which takes a played GPU minutes.
+  // A deterministic training tries no algorithms, which would take a played GPU minutes.
   for (const Words& net :
        {Words{"--net", wide}, Words{"--net", "cifar10-quick", "--batch", "498", "--deterministic"},
         Words{"--net", "lenet", "--batch", "996", "--deterministic"}}) {

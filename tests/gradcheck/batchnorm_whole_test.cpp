@@ -129,8 +129,8 @@ TEST(BatchnormWhole, implementations_agree) {
        .tolerance = 2e-5});
 }
 
-// What a part runs where the whole runs `whole`: of the same name, or where it has only a
-// reference on CPUs, that.
+// Runs the implementation of a part that belongs to the implementation `whole` of the whole: the
+// one of the same name, or on CPUs the reference, if the part has nothing else.
 template <class Args>
 void run_part(const Codelet<Args>& part, const std::string& whole, const Args& args,
               const Buffers& buffers, const std::vector<std::size_t>& places) {

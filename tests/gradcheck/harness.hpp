@@ -1,7 +1,7 @@
-// What every operation is held to: all its implementations agree with the double-precision
-// reference on awkward shapes, write exactly what they own, and the reference backward is the
-// gradient of the reference forward. Plain memory, no StarPU: a failing kernel is debugged as a
-// function call.
+// The harness checks every operation. All its implementations agree with the double-precision
+// reference on awkward shapes, and write exactly what they own. The reference backward is the
+// gradient of the reference forward. Memory is plain and StarPU is not used, so a failing kernel is
+// debugged as a function call.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -108,8 +108,8 @@ struct Operation {
   std::function<std::vector<Operand>(const Args&)> operands;
   // The reference template on the same buffers, where every f32 is a double.
   std::function<void(const Args&, const Buffers&)> reference;
-  // How many products one result sums up: the tolerance grows with the square root, to at most
-  // 1e-4.
+  // Returns how many products one result sums up. The tolerance grows with the square root of this
+  // number, to at most 1e-4.
   std::function<double(const Args&)> terms = [](const Args&) { return 1.0; };
   double tolerance = 2e-6;
   bool repeats = true;          // bit for bit
@@ -251,7 +251,7 @@ inline double dot(const std::vector<double>& a, const std::vector<double>& b) {
   return sum;
 }
 
-// What a layer's product reads, or the gradients with respect to that.
+// A layer's product reads these operands; also used for the gradients with respect to them.
 struct WeightedOperands {
   std::vector<double> src, weights, bias;
 };

@@ -16,7 +16,7 @@ using test::SecondNode;
 using test::start_session;
 using test::Where;
 
-// What came out, to the last bit: all parameters, and the losses on the way.
+// Learned is the result of a training, to the last bit: all parameters, and the losses on the way.
 using Learned = std::pair<std::vector<std::vector<float>>, std::vector<double>>;
 
 constexpr std::array kSchedulers{"omni", "random", "dmdas"};

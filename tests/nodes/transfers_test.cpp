@@ -1,4 +1,4 @@
-// What a trace says about transfers, where it is known what had to move.
+// These tests check what a trace says about transfers, where it is known what had to move.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

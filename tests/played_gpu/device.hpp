@@ -56,8 +56,8 @@ Device* owner_of(const void* address);
 // Notes what a call returns as the last error of the calling thread.
 cudaError_t noted(cudaError_t error);
 
-// What almost every call does: `call(device)` on the calling thread's device, unless there is none
-// or it is broken.
+// Returns `call(device)` for the calling thread's device, unless there is none or it is broken.
+// Almost every function of the runtime does this.
 template <class Call>
 cudaError_t on_device(int index, Call call) {
   if (devices().empty()) return noted(cudaErrorNoDevice);

@@ -1,5 +1,5 @@
-// What the libraries hand out are pointers to what only they know. Here, every handle is looked up
-// when it comes back: one that is not there (any more) is an error and not a crash.
+// The libraries hand out pointers to data that only they know. Here every handle is looked up when
+// it comes back: one that is not there (any more) is an error and not a crash.
 #pragma once
 
 #include <map>

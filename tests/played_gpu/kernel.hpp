@@ -31,7 +31,7 @@ struct Geometry {
 cudaError_t launch_kernel(const Geometry& geometry, cudaStream_t stream,
                           const std::vector<const void*>& pointers, Work thread);
 
-// What the threads of a block call.
+// The threads of a block call these.
 void wait_for_block();
 // The value that the lane `source` of the warp has brought; 0xFF where nobody brings one.
 std::uint64_t exchange_in_warp(unsigned mask, std::uint64_t value, int source);

@@ -1,5 +1,5 @@
-// What tensor cores make of numbers before they multiply them: of single precision 10 bits of
-// mantissa (TF32), or 7 (bf16).
+// Tensor cores round numbers before they multiply them. They leave 10 bits of the mantissa of
+// single precision (TF32), or 7 (bf16).
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,8 @@ class Factors {
   const float* values_;
 };
 
-// Where sums of floats are made that end in memory of floats, or rounded to bf16.
+// Sums gives the memory in which sums of floats are made. They end in memory of floats, or rounded
+// to bf16.
 class Sums {
  public:
   Sums(void* values, std::size_t count, bool bf16)

@@ -150,7 +150,7 @@ bool may_run_on_gpu(const starpu_codelet& codelet) {
   return std::string_view(codelet.name) != "decode_batch";
 }
 
-// What is made of several slices belongs to none.
+// Returns whether the codelet makes its result of several slices, so that its tasks belong to none.
 bool joins_slices(const starpu_codelet& codelet) {
   const std::string_view name = codelet.name;
   return name == "split_columns" || name == "join_columns" || name == "sum_parts";

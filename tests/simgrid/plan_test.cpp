@@ -1,5 +1,5 @@
-// What the plan predicts for compute groups on a machine that this one is not, against what the
-// engine takes there.
+// Compares the times that the plan predicts for compute groups on other machines with those that
+// the engine takes there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -67,8 +67,8 @@ TEST(Plan, foretells_iterations_on_a_gpu_with_4_cores) {
   expect_foretold(machine, {"caffenet", 64, 16, 20, groups, 0.02});
 }
 
-// Which GPU does what changes by chance there: one run of the engine differs from the next by up to
-// 15 %, so that means are compared. One program measures and fits the plan for all numbers.
+// On this machine chance decides which GPU does what. One run of the engine differs from the next
+// by up to 15 %, so means are compared. One program measures and fits the plan for all numbers.
 TEST(Plan, foretells_groups_on_8_gpus_with_32_cores) {
   expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {1, 2, 4, 8}, 0.05, 3});
 }

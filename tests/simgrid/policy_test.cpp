@@ -41,7 +41,8 @@ json run(const Machine& machine, const json& arguments) {
 
 double seconds(const json& result) { return result.value("seconds", 0.0); }
 
-// What the workers of a type ("CPU", "CUDA") did, of "tasks", "flops", "seconds" or "trespasses".
+// Returns the sum of `what` ("tasks", "flops", "seconds" or "trespasses") over the workers of a
+// type ("CPU", "CUDA").
 double sum(const json& result, const std::string& type, const char* what) {
   double all = 0;
   for (const json& types : result.at("done"))

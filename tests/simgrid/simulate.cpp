@@ -28,7 +28,7 @@ struct Bytes {
   double all = 0, to_main = 0;
 };
 
-// What went from one memory to another since it was last asked for.
+// Returns how many bytes went from one memory to another since the last call.
 Bytes transferred() {
   Bytes bytes;
   for (int bus = 0; bus < starpu_bus_get_count(); ++bus) {
@@ -41,7 +41,7 @@ Bytes transferred() {
   return bytes;
 }
 
-// What is measured: from start() on.
+// A Meter measures from start() on.
 class Meter {
  public:
   void start() {

@@ -1,5 +1,5 @@
-// How fast asynchronous gradient descent with momentum converges on a quadratic, in the mean, when
-// staleness is geometric (Mitliagkas et al., theorem 7).
+// Computes how fast asynchronous gradient descent with momentum converges on a quadratic, in the
+// mean, when staleness is geometric (Mitliagkas et al., theorem 7).
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ inline double contraction(double condition, double implicit, double explicit_par
   return worst;
 }
 
-// Where a function of one variable with one valley is least.
+// Returns the place of the minimum of a function of one variable with one valley.
 template <class Function>
 double least(Function f, double low, double high) {
   constexpr double kGolden = 0.6180339887498949;

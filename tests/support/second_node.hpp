@@ -20,7 +20,7 @@ enum class Where { anywhere, main_memory, second_node };
 // before the Session and destroyed after it.
 class SecondNode {
  public:
-  // Where the tasks of a codelet may run, by its name.
+  // Returns where the tasks of a codelet may run, by its name.
   using Placement = std::function<Where(const std::string&)>;
   explicit SecondNode(Placement placement = [](const std::string&) { return Where::anywhere; });
   ~SecondNode();

@@ -221,7 +221,8 @@ class SyntheticRank {
     Ns free;
   };
 
-  // Where the group's workers have room first, for a task that is ready at some time.
+  // Returns the first place among the group's workers that has room for a task which is ready at
+  // time `ready`.
   Place place(int group, Ns ready, Ns length) const {
     Place best{-1, 0};
     for (int w = group; w < o_.workers; w += o_.groups)

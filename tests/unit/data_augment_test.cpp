@@ -1,5 +1,4 @@
-// What the net sees of an image: exact where nothing was asked for, reproducible where something
-// was.
+// The net sees an image exactly where nothing was asked for, and reproducibly where something was.
 #include "runtime/data/augment.hpp"
 
 #include <gtest/gtest.h>

@@ -117,7 +117,7 @@ TEST(Slices, few_cores_change_nothing_of_larger_ones) {
     EXPECT_EQ(slices(name, 4), slices(name, 0)) << name;
 }
 
-// How the largest layer is computed, of CaffeNet by default.
+// Returns how the largest layer is computed, of CaffeNet by default.
 std::string largest_layer(const BuildOptions& options,
                           const std::string& path = OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg") {
   const auto spec = read_darknet_cfg(path);

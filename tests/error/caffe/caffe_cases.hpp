@@ -1,4 +1,4 @@
-// What the tests of refused prototxts share.
+// The tests of refused prototxts share these functions.
 #pragma once
 
 #include <fmt/format.h>

@@ -102,7 +102,7 @@ TEST_F(DataCommand, NamesAllFaultsAtOnce) {
             ", of another class there\n"})
     expect_has(text, part);
 
-  // What cannot be read is gone; a training would refuse the folders all the same.
+  // Without the files that cannot be read, a training would still refuse the folders.
   for (const char* name : {"train/red/1.jpg", "val/green/empty.jpg", "train/blue/photo.webp"})
     fs::remove(at("set") + "/" + name);
   const Finished folders = check(at("set"));

@@ -142,7 +142,8 @@ TEST_F(ConvolutionOnGpu, folded) {
   }
 }
 
-// What a small convolution gives whose tensors begin where a float may be.
+// Returns the result of a small convolution whose tensors begin at addresses that are aligned for
+// floats only.
 std::vector<float> computed_anywhere() {
   std::vector<float> values{0, 1, 2, 3, 4, 0, -2, 0, 0, 7, 7, 7, 7};
   gpu::Copy copy(std::as_writable_bytes(std::span(values)));

@@ -1,5 +1,5 @@
-// What neighbouring layers do for each other: the same gradients as without, and only where nobody
-// else reads what lies between.
+// Layers that do work for their neighbours give the same gradients as without. They do so only
+// where nobody else reads what lies between.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -125,7 +125,7 @@ TEST_F(NetFusion, OnlyAPlainSumIsLeftToTheNormalisation) {
   EXPECT_EQ(with(text, "activation=relu", "activation=linear"), "in layer 1");
 }
 
-// What a branch point hands on is no copy.
+// A branch point hands on its input without a copy.
 TEST_F(NetFusion, ABranchPointCostsNothing) {
   const auto net = [](const std::string& between) {
     return "[net]\nbatch=5\nheight=7\nwidth=6\nchannels=2\n"

@@ -1,5 +1,6 @@
-// What groups do at a meeting: all implementations against double precision, and synchronous model
-// averaging as a whole against what is known of it (S1 to S11 of its checks), on quadratics.
+// Checks the meeting of groups: all implementations against double precision, and synchronous model
+// averaging as a whole, on quadratics. The latter is checked against what is known of it (S1 to S11
+// of its checks).
 #include "codelets/elementwise/meeting.hpp"
 
 #include "codelets/elementwise/exchange.hpp"

@@ -1,5 +1,6 @@
-// What lies in cuBLASLt's descriptors and algorithms, which are opaque bytes, and a product made of
-// them once they are found to belong together. What is not played ends the program.
+// Descriptors and algorithms of cuBLASLt are opaque bytes. These functions read them, and make a
+// product of them once they are found to belong together. A description that is not played ends the
+// program.
 #pragma once
 
 #include <cublasLt.h>

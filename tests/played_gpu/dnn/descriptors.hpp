@@ -73,7 +73,7 @@ struct Descriptor {
   std::map<cudnnBackendAttributeName_t, Attribute> attributes;
 };
 
-// What finalizing means for its type; may add attributes that can then be asked for.
+// Finalizes a descriptor as its type demands; may add attributes that can then be asked for.
 cudnnStatus_t complete(Descriptor& descriptor);
 
 // Null: no such handle.

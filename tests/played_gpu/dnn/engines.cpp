@@ -219,7 +219,7 @@ void add_in_another_order(float* sums, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) sums[i] = std::nextafter(sums[i], 0.0f);
 }
 
-// How an engine computes.
+// A Manner says how an engine deviates from the exact sum.
 struct Manner {
   bool any_order, loses_nan, zeros;
 };

@@ -1,4 +1,5 @@
-// What kernels may count on: threads of a block that meet, shuffles, shared memory, atomic sums.
+// Kernels may count on these: threads of a block that meet, shuffles, shared memory, and atomic
+// sums.
 #include <cuda_bf16.h>
 #include <gtest/gtest.h>
 

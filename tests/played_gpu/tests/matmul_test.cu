@@ -74,7 +74,8 @@ class Moved {
   int by_;
 };
 
-// What the layer gives, after it has been checked; kernels: how many a second run takes.
+// A Ran has the results of the layer, after they have been checked. `kernels` is the number that a
+// second run takes.
 struct Ran {
   std::vector<float> values;
   long kernels = 0;

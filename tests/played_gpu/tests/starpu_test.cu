@@ -143,7 +143,7 @@ TEST_F(StarPU, tasks_on_both_see_what_the_other_wrote) {
   EXPECT_EQ(values, std::vector<float>(1000, 1));
 }
 
-// What our own GPU implementations use; it outlives the streams of StarPU.
+// Our own GPU implementations use a CudaWorker; it outlives the streams of StarPU.
 TEST_F(StarPU, a_worker_has_a_workspace_and_blas) {
   std::vector<float> values(1000, 2), total(1);
   {

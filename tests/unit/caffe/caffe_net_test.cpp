@@ -1,4 +1,5 @@
-// What Caffe's prototxts mean here. What is refused: tests/error/caffe/.
+// These tests check what Caffe's prototxts mean here. tests/error/caffe/ has those that are
+// refused.
 #include <algorithm>
 #include <cmath>
 

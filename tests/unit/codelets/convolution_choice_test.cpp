@@ -1,4 +1,4 @@
-// Which implementations the models may choose from.
+// The models may choose from these implementations.
 #include <gtest/gtest.h>
 
 #include <string>

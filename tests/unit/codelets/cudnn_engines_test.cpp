@@ -1,4 +1,4 @@
-// What the real cuDNN says of our convolutions on GPUs that need not be here: it plans for a device
+// The real cuDNN answers for our convolutions on GPUs that need not be here: it plans for a device
 // from a description.
 #if defined(OMNI_CUDA) && !defined(OMNI_PLAYED_GPU)
 

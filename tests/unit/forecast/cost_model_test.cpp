@@ -1,4 +1,4 @@
-// What each part of the cost model costs, by hand: links, servers, meetings, shared devices.
+// Each part of the cost model is computed by hand: links, servers, meetings, shared devices.
 #include <gtest/gtest.h>
 
 #include <algorithm>

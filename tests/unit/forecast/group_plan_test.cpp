@@ -1,4 +1,4 @@
-// What a plan advises: the smallest predicted total, the fewest groups among equals.
+// A plan advises the smallest predicted total, and the fewest groups among equals.
 #include "scheduling/forecast/group_plan.hpp"
 
 #include <gtest/gtest.h>

@@ -49,7 +49,7 @@ const std::vector<Preparation> kInexact{
 
 constexpr std::size_t kSamples = 40;
 
-// Whether floats and pixels / 255 are the same bits for some samples.
+// Returns whether floats and pixels / 255 are the same bits for some samples.
 bool both_ways_agree(const Preparation& each) {
   const SyntheticDataset images({.size = kSamples, .extent = each.image});
   std::vector<std::size_t> indices(kSamples);

@@ -145,7 +145,7 @@ TEST(ChromeExport, ArrowsJoinTheTasksThatDependOnEachOther) {
   }
 }
 
-// What Perfetto makes of a trace that breaks these: it drops slices, or puts them elsewhere
+// Perfetto drops slices of a trace that breaks these rules, or puts them elsewhere
 // (tests/e2e/perfetto_test.py asks Perfetto itself).
 TEST(ChromeExport, KeepsTheRulesOfTheFormat) {
   const auto events = exported(

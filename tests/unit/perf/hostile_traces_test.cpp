@@ -1,4 +1,4 @@
-// What files omni-perf refuses, with which words and which exit code.
+// These tests check which files omni-perf refuses, with which words and which exit code.
 #include <gtest/gtest.h>
 
 #include "tests/support/hand_trace.hpp"

@@ -1,4 +1,5 @@
-// What a guarded training does when its parameters turn bad behind the losses that it sees.
+// These tests check what a guarded training does when its parameters turn bad behind the losses
+// that it sees.
 #include "scheduling/pilots/guard.hpp"
 
 #include <gtest/gtest.h>

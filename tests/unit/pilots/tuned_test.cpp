@@ -140,7 +140,7 @@ TEST_F(AutoTraining, says_who_is_in_which_group) {
               Contains("auto: 2 compute groups on workers " + describe(spread_groups(2, 2))));
 }
 
-// Where the checkpoint has more groups than are worth it, trials of fewer take as much time.
+// If the checkpoint has more groups than are worth it, trials of fewer groups take as much time.
 TEST_F(AutoTraining, groups_beyond_saturation_are_timed_when_they_are_in_use) {
   simulate();
   make(3, "learning_rate=0.05\nmomentum=0.9\n");
@@ -158,7 +158,7 @@ TEST_F(AutoTraining, groups_beyond_saturation_are_timed_when_they_are_in_use) {
   EXPECT_LE(most.at(1), 6 * most.at(3));  // three times as fast; else 17
 }
 
-// What earlier searches found and lost is in the checkpoint.
+// The checkpoint has what earlier searches found and lost.
 TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
   make(2, "learning_rate=0.05\nmomentum=0.9\n");
   TrainingState state = tuned_state({.momentum = 0.9,
