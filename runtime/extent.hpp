@@ -1,4 +1,5 @@
-// The size of an image or an activation, and checks that sizes do not overflow.
+// An Extent is the size of an image or an activation. This header also checks that sizes do not
+// overflow.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Numbers that are read from text, and floats that are written with few digits.
+// This header reads numbers from text, and writes floats with few digits.
 #pragma once
 
 #include <fmt/format.h>

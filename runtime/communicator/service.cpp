@@ -49,7 +49,7 @@ void say_finalize() {
     (void)!::read(std::atoi(line), answer, sizeof answer);
 }
 
-// The first message of both ends of a lifeline. Other programs do not know the secret.
+// Both ends of a lifeline send a Greeting first. Other programs do not know the secret.
 struct Greeting {
   std::uint64_t secret = 0;
   int rank = 0;
@@ -235,7 +235,7 @@ bool Service::advance(Operation& operation) {
 }
 
 // A rank that leaves in order has sent a notice, or got the permission to go. If another rank is
-// gone, gives up.
+// gone without either, this rank gives up.
 void Service::look_for_gone() {
   const bool failed = left_at_ && own_.code != 0;
   if (gone < 0 || failed || awaited_[rank_ == 0 ? static_cast<std::size_t>(gone) : 0] == nullptr)

@@ -1,4 +1,4 @@
-// Exceptions for failures of CUDA, cuBLAS and cuDNN.
+// These exceptions report failures of CUDA, cuBLAS and cuDNN.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The GPUs of this machine: which ones there are, and which ones shall compute. StarPU does not run
-// yet.
+// These functions find the GPUs of this machine, and choose those that shall compute. StarPU does
+// not run yet.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ struct Gpu {
   int number = 0;  // CUDA's device number
   std::string name;
   std::size_t memory = 0;  // bytes
-  // Bytes that other processes and libraries leave, and the part of them that StarPU may use for
-  // tensors. They are known once the GPU is chosen.
+  // Other processes and libraries leave `left` bytes of the GPU's memory. StarPU may use
+  // `for_tensors` of them for tensors. Both are known once the GPU is chosen.
   std::size_t left = 0, for_tensors = 0;
   int major = 0, minor = 0;  // compute capability
 };

@@ -14,8 +14,8 @@ namespace {
 
 using Pixels = std::span<const std::uint8_t>;
 
-// Everything that training varies. The numbers are drawn in a fixed order, whatever the options
-// are.
+// A Variation has everything that training varies. The numbers are drawn in a fixed order, whatever
+// the options are.
 struct Variation {
   float zoom = 0, degrees = 0, aspect = 1;
   float slack_y = 0.5f,

@@ -1,6 +1,6 @@
-// Augmentation: a stored 8-bit image becomes what the net reads. That is floats in [0, 1] (value /
-// 255, as in Darknet), channels last, in the net's extent. Training varies the image; testing takes
-// its centre.
+// Augmentation turns a stored 8-bit image into what the net reads. That is floats in [0, 1] (value
+// / 255, as in Darknet), channels last, in the net's extent. Training varies the image; testing
+// takes its centre.
 #pragma once
 
 #include <array>

@@ -79,7 +79,7 @@ class Reading {
   // A thread takes this many samples at a time.
   static constexpr std::size_t kAtOnce = 16;
 
-  // The function of a thread.
+  // Each thread runs this function.
   void work() {
     try {
       read_samples();

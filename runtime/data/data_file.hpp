@@ -58,7 +58,7 @@ class DataFile {
   bool compressed_;
 };
 
-// The lines of a text file, gzip-compressed or not.
+// Opens the lines of a text file, gzip-compressed or not.
 Result<LineSource> open_data_lines(const std::filesystem::path& path);
 
 }  // namespace omni

@@ -27,7 +27,7 @@ namespace {
 
 ImplementationPolicy policy_now;
 
-// StarPU distinguishes so many implementations of a codelet per kind of device. Those for cores
+// StarPU distinguishes this many implementations of a codelet per kind of device. Those for cores
 // have slots in their order.
 constexpr std::size_t kSlots = 8;
 static_assert(kMostBuffers <= STARPU_NMAXBUFS);
@@ -186,7 +186,7 @@ struct CodeletBase::Starpu {
   std::string symbol;
 };
 
-// The functions that StarPU calls. There is a `run` per slot, since StarPU does not pass the slot's
+// StarPU calls these functions. There is a `run` per slot, since StarPU does not pass the slot's
 // number.
 struct CodeletCallbacks {
   template <std::size_t slot>
@@ -311,7 +311,8 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
   const std::vector<BufferUse> uses = uses_of(accesses);
   const BufferSet in_bf16 = set_of_bf16(uses);
   if (!in_bf16.empty()) {
-    // To be raised as CodeletDefinition::revision. In revision 1, cores computed on copies.
+    // kRevision has to be raised as CodeletDefinition::revision. In revision 1, cores computed on
+    // copies.
     constexpr int kRevision = 2;
     footprint = static_cast<std::uint32_t>(footprint_of(footprint, in_bf16.bits, kRevision));
     cost.bytes *= share_of_float_bytes(accesses);

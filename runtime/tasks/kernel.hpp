@@ -13,7 +13,7 @@ class DeviceContext;
 template <class Args>
 class Codelet;
 
-// The memory of a task's tensors, in the order of the task's accesses.
+// Buffers is the memory of a task's tensors, in the order of the task's accesses.
 class Buffers {
  public:
   explicit Buffers(std::span<void* const> pointers, bool in_bf16 = false,

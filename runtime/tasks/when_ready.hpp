@@ -1,4 +1,4 @@
-// Callbacks for the moment when the tasks that write a tensor are done.
+// when_ready() calls a function when the tasks that write a tensor are done.
 #pragma once
 
 #include <functional>

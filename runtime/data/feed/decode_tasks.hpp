@@ -1,4 +1,4 @@
-// The tasks that prepare samples, on any core that has time. Images from files, and images that are
+// These tasks prepare samples, on any core that has time. Images from files, and images that are
 // unpacked apart, become pixels or values of the net's size in tasks of a few images each.
 #pragma once
 

@@ -1,5 +1,6 @@
-// The orientation of a stored picture: how it is to be turned or mirrored for display. Cameras note
-// it in EXIF instead of moving the pixels. EXIF's numbers are 1 (as it is stored) to 8.
+// The orientation of a stored picture tells how the picture is to be turned or mirrored for
+// display. Cameras note it in EXIF instead of moving the pixels. EXIF's numbers are 1 (as it is
+// stored) to 8.
 #pragma once
 
 #include <string_view>

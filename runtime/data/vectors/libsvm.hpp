@@ -1,4 +1,5 @@
-// The reader of LIBSVM's text files: a line per vector, "label index:value index:value ...".
+// This header reads LIBSVM's text files, which have a line per vector: "label index:value
+// index:value ...".
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Tensors that stay acquired in a GPU's memory while chains of whole iterations follow each other.
-// StarPU would release and acquire each tensor between two iterations, and the GPU would wait for
-// up to a millisecond. For StarPU the program itself uses the tensors, so it neither moves nor
-// evicts them.
+// KeptOnGpu keeps tensors acquired in a GPU's memory while chains of whole iterations follow each
+// other. StarPU would release and acquire each tensor between two iterations, and the GPU would
+// wait for up to a millisecond. For StarPU the program itself uses the tensors, so it neither moves
+// nor evicts them.
 //
 // A tensor is kept if two chains in a row used it, and nobody else between them. Any other use
 // gives all tensors back when the last chain is done (Tensor::handle). The chains are launched in
