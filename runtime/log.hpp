@@ -31,7 +31,7 @@ template <class... T>
 void warn(fmt::format_string<T...> format, T&&... values) {
   warn_line(one_line(fmt::format(format, std::forward<T>(values)...)));
 }
-// For warnings about a net's description: a net is built several times.
+// Use warn_once() for warnings about a net's description: a net is built several times.
 template <class... T>
 void warn_once(fmt::format_string<T...> format, T&&... values) {
   warn_once_line(one_line(fmt::format(format, std::forward<T>(values)...)));

@@ -158,7 +158,8 @@ std::uint64_t default_classes(const DatasetRequest& request) {
                               : std::min<std::uint64_t>(kDefaultSyntheticClasses, request.classes);
 }
 
-// Both splits of Dataset, with a test set of a `share`th of the size.
+// Makes both splits of a Dataset. The size of the test set is that of the training set divided by
+// `share`.
 template <class Made>
 DatasetPair make_synthetic(SyntheticOptions options, std::size_t share, bool test) {
   DatasetPair pair;
