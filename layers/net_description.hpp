@@ -1,5 +1,6 @@
-// A net as readers of files describe it and Net::build() takes it, in no file format's words; and
-// beside it how it is to be trained. A reader has checked the range of every number.
+// A NetDescription is a net as readers of files describe it and Net::build() takes it, in no file
+// format's words. This header also has the options of its training. A reader has checked the range
+// of every number.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,7 @@ struct ParamDescription {
 
 // ---- what types of layers can be told ----
 
-// On each side `padding` pixels.
+// `padding` is the number of pixels on each side.
 struct FilterOptions {
   int filters = 1, size = 1, stride_h = 1, stride_w = 1, padding = 0, dilation = 1, groups = 1;
   bool normalise = false;  // over the mini-batch, in place of a bias
@@ -109,7 +110,8 @@ struct LayerDescription {
   std::map<ParamRole, ParamDescription> params{};
   bool load = true;             // false: initial values are kept when weights are loaded
   bool stops_backward = false;  // this layer and all before it stay as they are
-  // The place of an option in the file. `note` is what the format adds to a warning about it.
+  // A Place tells where the file has an option. `note` is what the format adds to a warning about
+  // it.
   struct Place {
     std::string where, written, note{};
   };
@@ -126,7 +128,7 @@ struct LayerDescription {
 
 inline constexpr int kMostImages = 1 << 20;  // in a batch
 
-// The input, and how a mini-batch is formed.
+// NetOptions are the size of the input, and the way in which a mini-batch is formed.
 struct NetOptions {
   Extent input;
   int batch = 1, subdivisions = 1;
@@ -143,13 +145,15 @@ struct NetDescription {
   std::string statements;  // that describe the layers; the same for equal layers
 };
 
-// A net with the other settings of its file: solver, augmentation, length of the training.
+// A TrainableNet is a net with the other settings of its file: solver, augmentation, length of the
+// training.
 struct TrainableNet : NetDescription {
   SolverOptions solver;
   AugmentOptions augment;
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
   std::string text;                   // of the file, with settings; for equal ones the same
-  // Of the training's options: where they are written, and as which key of the file's format.
+  // A Place tells where an option of the training is written, and as which key of the file's
+  // format.
   struct Place {
     std::string where, written;
   };

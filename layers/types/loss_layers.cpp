@@ -1,4 +1,4 @@
-// The losses: softmax, logistic and cost. One of them is the last layer of a net that learns.
+// The losses are softmax, logistic and cost. One of them is the last layer of a net that learns.
 #include <fmt/format.h>
 
 #include "codelets/elementwise/activation.hpp"
@@ -11,8 +11,8 @@
 namespace omni {
 namespace {
 
-// The base of all losses. forward() also computes the loss, and in training its gradient, since it
-// has the labels.
+// LossLayer is the base of all losses. forward() also computes the loss, and in training its
+// gradient, since it has the labels.
 class LossLayer : public Layer {
  public:
   using Layer::Layer;

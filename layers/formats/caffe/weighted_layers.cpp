@@ -1,4 +1,4 @@
-// Caffe's layers with weights: convolutions and inner products.
+// This file reads Caffe's layers with weights: convolutions and inner products.
 #include <fmt/format.h>
 
 #include <array>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 7> kFillers{
     "constant", "uniform", "gaussian", "xavier", "msra", "positive_unitball", "bilinear"};
 
-// Caffe's default is the constant 0, also of weights.
+// Reads a filler. Caffe's default is the constant 0, also for weights.
 Filler read_filler(CaffeFields fields) {
   const std::string type = fields.text("type");
   if (type == "constant") return {Filler::Kind::constant, fields.real("value")};
@@ -39,7 +39,8 @@ Filler read_filler(CaffeFields fields) {
   return {};
 }
 
-// lr_mult, decay_mult and the name of the first or second parameter; the old form has lists.
+// Reads lr_mult, decay_mult and the name of the first or second parameter; the old form of a layer
+// has lists of them.
 void read_multipliers(CaffeLayer& layer, int number, ParamDescription& param) {
   CaffeFields& fields = layer.fields;
   std::string name;

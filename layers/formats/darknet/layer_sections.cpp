@@ -15,7 +15,7 @@
 namespace omni {
 namespace {
 
-// Keys of every Darknet layer. The ignored ones have no meaning when classifying.
+// Every Darknet layer has these keys. The ignored ones have no meaning in classification.
 constexpr std::array<Key, 6> kCommonKeys{{
     {"learning_rate", "1", "multiplies the net's learning rate for this layer"},
     {"stopbackward", "0", "1: this layer and all before it stay as they are"},

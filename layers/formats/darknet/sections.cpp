@@ -1,4 +1,5 @@
-// Typed reading of options: every refusal names the line, the value and what was expected instead.
+// This file reads options as numbers and words. Every refusal names the line, the value and what
+// was expected instead.
 #include "layers/formats/darknet/sections.hpp"
 
 #include <fmt/core.h>
@@ -24,7 +25,8 @@ const Key* declared(std::span<const Key> keys, std::string_view name) {
   return it == keys.end() ? nullptr : &*it;
 }
 
-// The whole text as a number; nothing for "", "3x", "nan", "inf" and what does not fit.
+// Returns the whole text as a number; nothing for "", "3x", "nan", "inf" and numbers that do not
+// fit.
 template <class T>
 std::optional<T> number(std::string_view text) {
   const auto value = number_in<T>(text);

@@ -16,8 +16,8 @@
 namespace omni {
 namespace {
 
-// A parameter as it is stored: channels first, so (channels, spatial) where here are (spatial,
-// channels). Of a vector, spatial is 1, and the order is the same.
+// A Stored is a parameter as the file has it: channels first, as (channels, spatial), where we have
+// (spatial, channels). For a vector, spatial is 1, and the order is the same.
 struct Stored {
   Param* param;
   bool connected;  // a matrix that old files may hold as (inputs, outputs)
@@ -39,7 +39,7 @@ void for_each_value(const Stored& of, auto visit) {
         visit(row * inner + s * of.channels + c, row * inner + c * of.spatial + s);
 }
 
-// Old files may hold a connected matrix as (inputs, outputs).
+// Transposes a matrix of a connected layer, which old files may hold as (inputs, outputs).
 void untranspose(const Stored& of, std::vector<float>& values) {
   const std::size_t rows = of.rows;
   const std::size_t columns = values.size() / rows;
@@ -50,7 +50,7 @@ void untranspose(const Stored& of, std::vector<float>& values) {
   values = std::move(turned);
 }
 
-// In the order of Darknet's layers.
+// Returns the parameters in the order of Darknet's layers.
 std::vector<Stored> stored(const Net& net) {
   constexpr std::array kUsual{ParamRole::bias, ParamRole::scale, ParamRole::mean,
                               ParamRole::variance, ParamRole::weights},
@@ -90,8 +90,8 @@ std::span<const std::byte> bytes_of(const auto& value) {
 Status load_darknet_weights(Net& net, const std::filesystem::path& path) {
   OMNI_TRY(DarknetWeightsReader reader, DarknetWeightsReader::open(path));
   std::vector<Stored> params = stored(net);
-  // Behind the last layer that loads, the file may go on as it likes: weights of a net with other
-  // classes, say, or none.
+  // Behind the last layer that loads, the file may have anything: weights of a net with other
+  // classes, for example, or nothing.
   const std::size_t all = params.size();
   while (!params.empty() && !params.back().param->load) params.pop_back();
   std::uint64_t count = 0;
@@ -171,7 +171,7 @@ Status DarknetWeightsReader::expect(std::uint64_t float_count, bool more_may_fol
                  fmt::format("the network needs {} bytes of weights, the file has only {}", needed,
                              remaining_),
                  "the file is truncated, or belongs to another network"};
-  // The format has no names: too many values are the only sign of another network's.
+  // The format has no names, so only too many values show that the file is another network's.
   if (needed < remaining_ && !more_may_follow)
     return Error{
         ErrorKind::data, path_.string(),
