@@ -7,7 +7,8 @@
 namespace omni {
 namespace {
 
-// The taps [first, last) of a kernel that lie inside the image, if tap 0 lies at `start`.
+// A TapRange has the taps [first, last) of a kernel that lie inside the image, if tap 0 lies at
+// `start`.
 struct TapRange {
   int first, last;
   TapRange(int start, int extent, int taps, int dilation)

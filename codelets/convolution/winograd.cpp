@@ -16,7 +16,7 @@ namespace {
 
 // ---- a slice, cut into tiles ----
 
-// A convolution, and where its pixels are in memory.
+// A Grid is a convolution that also knows where its pixels are in memory.
 struct Grid : Convolved {
   explicit Grid(const Convolved& what)
       : Convolved(what),
@@ -295,7 +295,7 @@ void add_kernel_gradients(const Grid& grid, const Method& method, const float* s
   });
 }
 
-// The offsets at which a group begins in its tensors.
+// A group begins at these offsets in its tensors.
 struct Offsets {
   std::int64_t src, weights, dst;
 };

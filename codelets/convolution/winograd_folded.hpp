@@ -1,5 +1,5 @@
-// Winograd's convolution of shapes that must be folded first (folding.hpp). They are those with a
-// stride, as first layers have, or with channels that fill no whole vectors.
+// This header has Winograd's convolution of shapes that must be folded first (folding.hpp). They
+// are those with a stride, as first layers have, or with channels that fill no whole vectors.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The choice of the fastest of several ways to compute something on a GPU, and memory to try them
-// in.
+// This header chooses the fastest of several ways to compute something on a GPU, and has memory to
+// try them in.
 #pragma once
 
 #include <algorithm>

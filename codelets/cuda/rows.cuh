@@ -1,5 +1,6 @@
-// Loops on a GPU over a matrix with channels along its rows. They are for values that share
-// something with their column, such as a bias: a thread stays in its column, and reads that once.
+// These loops run on a GPU over a matrix with channels along its rows. They are for values that
+// share something with their column, such as a bias: a thread stays in its column, and reads that
+// once.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +11,13 @@
 
 namespace omni {
 
-// Values that one instruction loads or stores together.
+// Lanes are values that one instruction loads or stores together.
 template <int lanes, class T = float>
 struct alignas(lanes * sizeof(T)) Lanes {
   T at[lanes];
 };
 
-// The most values that one instruction moves.
+// One instruction moves at most this many values.
 template <class T>
 inline constexpr int kMostLanes = 16 / sizeof(T);
 

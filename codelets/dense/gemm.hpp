@@ -1,5 +1,5 @@
-// Row-major single-precision matrix products on cores, and rounding to bf16 for them. Every caller
-// runs in a DeviceContext, which lets BLAS use only the calling thread.
+// These functions multiply row-major matrices of floats on cores, and round factors to bf16. Every
+// caller runs in a DeviceContext, which lets BLAS use only the calling thread.
 #pragma once
 
 #include <cblas.h>

@@ -51,7 +51,7 @@ Factors factors();
 // Returns these buffers if oneDNN has code for tensors in bf16 on this machine; otherwise none.
 BufferSet takes_bf16(BufferSet buffers);
 
-// The division of the context's scratch memory into the pieces that a plan needs.
+// A ScratchLayout divides the context's scratch memory into the pieces that a plan needs.
 class ScratchLayout {
  public:
   // Returns the offset of the piece in floats.
@@ -69,12 +69,13 @@ class ScratchLayout {
 // Makes a primitive add to the old values of its result.
 void append_sum(dnnl::primitive_attr& attributes);
 
-// Copies a tensor into another layout or type, or adds it to the old values there.
+// A reorder copies a tensor into another layout or type, or adds it to the old values there.
 enum class ReorderMode { overwrite, add };
 dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
                            const dnnl::memory::desc& to, ReorderMode mode);
 
-// A factor of a primitive, which is converted to the layout and type that the primitive takes.
+// A Factor is a factor of a primitive. It is converted to the layout and type that the primitive
+// takes.
 class Factor {
  public:
   Factor() = default;
@@ -102,7 +103,7 @@ dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::engine& engine, co
 // not used: it turns NaN into 0, which would hide that a training has diverged.
 bool append_activation(Activation activation, dnnl::primitive_attr& attributes);
 
-// oneDNN's matrix product, which is faster than OpenBLAS's for few rows.
+// gemm() is oneDNN's matrix product, which is faster than OpenBLAS's for few rows.
 void gemm(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
           int product_stride);
 

@@ -33,7 +33,7 @@ struct PublishArgs {
   std::int64_t count = 0;
 };
 
-// The step of one value of the centre.
+// A CentreStep makes the step of one value of the centre.
 template <class T>
 struct CentreStep {
   T rate, momentum;

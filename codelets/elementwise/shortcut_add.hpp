@@ -88,8 +88,8 @@ void residual_backward(const ActivationArgs& args, const T* dst, T* diff, T* dif
 OMNI_CODELET(ShortcutArgs, shortcut_forward);     // {a R, b R, dst W}
 OMNI_CODELET(ShortcutArgs, shortcut_backward_a);  // {diff_dst R, diff_a W}
 OMNI_CODELET(ShortcutArgs, shortcut_backward_b);  // {diff_dst R, diff_b W}
-// For a and b of one size, without factors: turns the gradient of dst into that of a, in place, and
-// copies it for b. The gradient of the activation must not need its input.
+// residual_backward is for a and b of one size, without factors. It turns the gradient of dst into
+// that of a, in place, and copies it for b. The gradient of the activation must not need its input.
 OMNI_CODELET(ActivationArgs, residual_backward);  // {dst R, diff RW, diff_b W}
 
 }  // namespace omni

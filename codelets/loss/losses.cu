@@ -1,4 +1,4 @@
-// The losses on a GPU: a block per image, then a block that adds up.
+// This file computes the losses on a GPU: a block per image, then a block that adds up.
 #include <limits>
 
 #include "codelets/cuda/elements.cuh"
@@ -67,8 +67,8 @@ __global__ void add_losses_kernel(int images, const ImageLoss* losses, float* me
   if (threadIdx.x == 0) sums.store(metrics);
 }
 
-// A block calls row(image, label, d), which writes the image's gradient to d unless that is null.
-// The ImageLoss that the block's first thread returns counts.
+// A block calls row(image, label, d), which writes the image's gradient to d unless d is null. The
+// ImageLoss that the block's first thread returns counts.
 template <class Row>
 void label_losses(int images, int inputs, const std::int32_t* labels, Row row, float* metrics,
                   float* diff) {

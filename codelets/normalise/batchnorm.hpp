@@ -1,6 +1,6 @@
-// Batch normalisation, exact over a mini-batch that is cut into slices. Every slice is reduced by
-// itself. The small results are merged in the order of slices, so sums do not depend on timing.
-// Then every slice is normalised by itself.
+// Batch normalisation is exact here over a mini-batch that is cut into slices. Every slice is
+// reduced by itself. The small results are merged in the order of slices, so sums do not depend on
+// timing. Then every slice is normalised by itself.
 //
 // forward:  partial (per slice), merge (per slice, a chain), finish (once), apply (per slice)
 // backward: backward_reduce (per slice), merge_sums (per slice, a chain),
@@ -72,8 +72,8 @@ struct BatchnormParameterArgs {
   int c = 0;
 };
 
-// The number of rows, their mean, and the sum of squared deviations from the mean. Moments{} are
-// those of no rows.
+// Moments are the number of rows, their mean, and the sum of squared deviations from the mean.
+// Moments{} are those of no rows.
 template <class T>
 struct Moments {
   T rows, mean, squares;
@@ -88,7 +88,7 @@ struct Moments {
   }
 };
 
-// The computations that are done once per channel, for cores and GPUs.
+// These computations are done once per channel, for cores and GPUs.
 namespace batchnorm_channel {
 
 template <class T>

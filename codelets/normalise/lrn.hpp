@@ -25,7 +25,7 @@ struct LrnArgs {
   constexpr int above() const { return size / 2; }
 };
 
-// scale^-beta for the exponents that nets use, by square roots.
+// ThreeQuarters and Half compute scale^-beta by square roots, for the exponents that nets use.
 struct ThreeQuarters {
   OMNI_HD float operator()(float scale) const {
     const float root = std::sqrt(scale);

@@ -1,4 +1,4 @@
-// Vectors of a pixel's channels that stay in registers while a kernel loops over other pixels. The
+// These vectors of a pixel's channels stay in registers while a kernel loops over other pixels. The
 // compiler would keep plain arrays in memory during such loops.
 #pragma once
 
