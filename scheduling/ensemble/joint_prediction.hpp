@@ -15,7 +15,8 @@ namespace omni {
 // Returns the class of the largest value; of equal ones the first, as in an evaluation.
 std::size_t largest_of(std::span<const float> values);
 
-// The sums of the outputs of several nets, image by image. Memory does not grow with the nets.
+// OutputSums are the sums of the outputs of several nets, image by image. Memory does not grow with
+// the nets.
 class OutputSums {
  public:
   OutputSums(std::size_t images, std::size_t classes)
@@ -33,8 +34,9 @@ class OutputSums {
   std::vector<float> sums_;
 };
 
-// Expected calibration error: the mean distance between confidence and accuracy. Images are sorted
-// by confidence into 15 bins of equal width; each bin counts by its images.
+// Calibration computes the expected calibration error: the mean distance between confidence and
+// accuracy. Images are sorted by confidence into 15 bins of equal width; each bin counts by its
+// images.
 class Calibration {
  public:
   static constexpr std::size_t kBins = 15;

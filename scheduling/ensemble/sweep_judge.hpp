@@ -17,7 +17,8 @@
 
 namespace omni {
 
-// The best member at the end, and how surely it is better than the next.
+// BestMember is the best member at the end. It also says how surely that member is better than the
+// next.
 struct BestMember {
   int best = -1, next = -1;  // members; -1: none has ended well
   LossExcess ahead{};        // the excess of the next one's losses
@@ -32,8 +33,8 @@ class SweepJudge {
         final_(members_.size()) {}
 
   std::unique_ptr<Pilot> pilot(int member);
-  // From now on members stop by these rules, before which no member trains. Their state is kept in
-  // the file; `resumes`: it is read first.
+  // From now on members stop by these rules. Call stop_by() before any member trains. The state of
+  // the rules is kept in the file; `resumes` means that the file is read first.
   Status stop_by(const RungOptions& options, std::filesystem::path file, bool resumes);
   bool has_stopped(int member) const { return stopped_[member]; }
   BestMember best() const;

@@ -14,9 +14,11 @@
 
 namespace omni {
 
-// A task of an iteration. An iteration is one mini-batch of one group, in submission order.
+// An IterationTask is a task of an iteration. An iteration is one mini-batch of one group, in
+// submission order.
 struct IterationTask {
-  // Scope of the data: one copy per group, one for all, or one per mini-batch.
+  // An Owner tells how many copies of the data there are: one per group, one for all, or one per
+  // mini-batch.
   enum class Owner { group, all, batch };
   struct Use {
     std::uint32_t data;

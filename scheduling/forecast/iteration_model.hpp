@@ -12,8 +12,8 @@
 
 namespace omni {
 
-// The work of one iteration, if each task runs on its fastest kind of worker. Decoding is left out,
-// because it is done ahead.
+// IterationWork is the work of one iteration, if each task runs on its fastest kind of worker.
+// Decoding is left out, because it is done ahead.
 struct IterationWork {
   double groups = 0, merged = 0;  // s of tasks; `merged` includes exchanges of merged parameters
   double exchanges = 0;           // s of exchanges between the groups and the masters

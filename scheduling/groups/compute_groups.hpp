@@ -1,6 +1,6 @@
-// The compute groups of a training. Each group has a net and the workers that it may use. With
-// several ranks, each rank has the nets of some groups and knows the others by number. The rank's
-// first net holds its master copies of the parameters.
+// ComputeGroups are the compute groups of a training. Each group has a net and the workers that it
+// may use. With several ranks, each rank has the nets of some groups and knows the others by
+// number. The rank's first net holds its master copies of the parameters.
 #pragma once
 
 #include <functional>
@@ -59,8 +59,8 @@ class ComputeGroups {
 
   // Assigns workers to groups. Before the call every group may use all workers.
   void assign(const GroupLayout& layout);
-  // From now on only the first `count` groups train, evenly spread over the workers. All start from
-  // the masters. No task may be under way.
+  // From now on only the first `count` groups train, evenly spread over the workers. All of them
+  // start from the masters. No task may be under way.
   void use(int count, Workers workers);
 
   // True when groups have a replicated phase; false when all layers are merged.

@@ -1,7 +1,7 @@
-// Momentum of groups whose gradients are old. Gradients of age tau continue an earlier direction:
-// with a mean staleness of S the parameters move as if a momentum of S / (1 + S) were added
-// (Mitliagkas et al., "Asynchrony begets momentum"); for g groups that is 1 - 1/g. The two combine
-// as
+// Momentum has to be corrected in groups whose gradients are old. Gradients of age tau continue an
+// earlier direction. With a mean staleness of S the parameters move as if a momentum of S / (1 + S)
+// were added (Mitliagkas et al., "Asynchrony begets momentum"). For g groups that is 1 - 1/g. The
+// two combine as
 //   total = explicit + implicit - explicit * implicit
 // A gradient moves the parameters by rate / (1 - explicit momentum) in all, whatever its age. This
 // is the step. So compensation lowers the explicit momentum and raises the rate: the total and the
@@ -26,7 +26,7 @@ struct Momentum {
   double explicit_part = 0;  // momentum in the updates
   double implicit_part = 0;  // momentum that asynchrony adds
   double total() const { return explicit_part + implicit_part - explicit_part * implicit_part; }
-  // Factor of the rate in the updates, with which the step is the tuned one.
+  // With this factor of the rate in the updates, the step is the tuned one.
   double rate_factor() const { return tuned < 1 ? (1 - explicit_part) / (1 - tuned) : 1; }
 };
 

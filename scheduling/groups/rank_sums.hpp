@@ -57,7 +57,7 @@ class RankSums {
   struct Senders {
     int owner = 0;  // the rank to which they send
     std::vector<int> ranks{};
-    // On the owner: a tensor for the values of each sender; null: the owner itself.
+    // The owner has a tensor for the values of each sender; null stands for the owner itself.
     std::vector<Tensor*> incoming{};
     Tensor* fresh = nullptr;
     bool has(int rank) const { return std::ranges::find(ranks, rank) != ranks.end(); }
@@ -66,16 +66,17 @@ class RankSums {
     TensorPart values;            // of the master
     int owner = 0, number = 0;    // the first rank owns merged parameters
     bool first_is_guest = false;  // the first rank only sends saved contributions to meetings
-    // If groups have one model: by group. If they have models of their own: the senders of
-    // meetings, then those of this rank's group, if it has several ranks. Empty: the piece is not
-    // shared.
+    // If groups have one model, these are the senders by group. If they have models of their own,
+    // these are the senders of meetings, then those of this rank's group, if it has several ranks.
+    // Empty: the piece is not shared.
     std::vector<Senders> sets{};
   };
   using Pieces = std::span<const Piece>;
-  // The pieces of a parameter.
+  // Shared has the pieces of a parameter.
   struct Shared {
     std::vector<Piece> pieces;
-    // The first rank has all contributions, gathered or read from a checkpoint, and sends them.
+    // True: the first rank has all contributions, gathered or read from a checkpoint, and sends
+    // them.
     bool first_has_all = true;
     // Returns the pieces of each part of the tensors. A part is one datum of StarPU, so its pieces
     // are transferred together.

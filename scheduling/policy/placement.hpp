@@ -8,7 +8,7 @@
 
 namespace omni {
 
-// A kind of workers that could run the task; all times in microseconds.
+// A Candidate is a kind of workers that could run the task; all times are in microseconds.
 struct Candidate {
   double wait = 0;      // until a worker is free, for ready work and work that is forecast
   double ready = 0;     // the part of `wait` for ready work

@@ -1,4 +1,4 @@
-// Hogbatch: every group adds its change to the shared model as soon as the change is complete.
+// In Hogbatch every group adds its change to the shared model as soon as the change is complete.
 // Groups of cores take small mini-batches, GPUs large ones. Adaptive sizes balance the numbers of
 // updates. The authors' program copies a GPU's whole model over the shared one; here no update is
 // lost.
@@ -8,7 +8,7 @@
 
 namespace omni {
 
-// The rule by which the mini-batches of a kind of group adapt. See Hogbatch::Kind.
+// BatchRule is the rule by which the mini-batches of a kind of group adapt. See Hogbatch::Kind.
 struct BatchRule {
   double factor = 2;  // alpha
   double weight = 1;  // beta: the weight of an update of the groups with the smallest mini-batches
@@ -39,7 +39,7 @@ class Hogbatch final : public Async {
   void take(std::span<const double> numbers) override;
 
  private:
-  // Groups whose mini-batches have the same bounds: the paper's "worker".
+  // A Kind has the groups whose mini-batches have the same bounds: the paper's "worker".
   struct Kind {
     GroupBatch bounds;
     std::uint64_t unit = 1;  // samples that the groups' nets compute at once

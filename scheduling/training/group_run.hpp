@@ -31,10 +31,10 @@ struct FinishedUpdate {
 
 class GroupRun {
  public:
-  // The images of at most so many passes of one mini-batch are held at once.
+  // The images of at most this many passes of one mini-batch are held at once.
   static constexpr int kHeld = 2;
 
-  // `traced`: tasks carry the number of their mini-batch in the trace.
+  // `traced` means that tasks carry the number of their mini-batch in the trace.
   GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
            Strategy& strategy, bool traced);
   GroupRun(const GroupRun&) = delete;
@@ -118,7 +118,7 @@ class GroupRun {
   const bool leaves_;                // the run is local, but a guest computes the merged phase
   std::optional<ChainScope> chain_;  // from begin() to the end of complete()
   std::array<Update, kUnderWay> updates_;
-  // Mini-batches that were begun, submitted completely, read, and collected so far.
+  // These count the mini-batches that were begun, submitted completely, read, and collected so far.
   std::uint64_t begun_ = 0, completed_ = 0, read_ = 0, collected_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// The learning rate as a function of the iteration: Darknet's policies with burn-in, and
-// AlexeyAB's sgdr.
+// The learning rate is a function of the iteration: Darknet's policies with burn-in, and AlexeyAB's
+// sgdr.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,14 @@ bool follows_length(const SolverOptions& solver);
 std::optional<std::uint64_t> vanishes_at(const SolverOptions& solver, std::uint64_t seed,
                                          std::uint64_t iterations, float least = kLeastRate);
 
-// A key of [net] that counts iterations and does not suit the length of the training.
+// An UnsuitedKey is a key of [net] that counts iterations and does not suit the length of the
+// training.
 struct UnsuitedKey {
   std::string key, value{};
   bool late = false;     // the training ends before one of the key's iterations
   std::string better{};  // the value scaled to the training's length; "": not known
 };
-// `designed`: the length in iterations that the net file states; 0: it states none.
+// `designed` is the length in iterations that the net file states; 0: it states none.
 std::vector<UnsuitedKey> unsuited_keys(const SolverOptions& solver, std::uint64_t iterations,
                                        std::uint64_t designed);
 

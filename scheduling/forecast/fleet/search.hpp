@@ -54,7 +54,7 @@ class FleetState {
   const Fleet& fleet_;
 };
 
-// True: it is faster, or as fast and prepares fewer samples.
+// True: `plan` is faster than `than`, or it is as fast and prepares fewer samples.
 bool is_better(const FleetPlan& plan, const FleetPlan& than);
 
 struct FoundPlan {

@@ -1,4 +1,5 @@
-// A machine as the cost model sees it: devices, how long each takes for a mini-batch, and links.
+// A Machine is a machine as the cost model sees it: devices, how long each takes for a mini-batch,
+// and links.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@ struct Machine {
   // The time of a mini-batch varies around its mean by one of these laws.
   enum class Law { constant, exponential, lognormal };
 
-  // The highest rates of a GPU, from which the times of single tasks are forecast.
+  // A Roofline has the highest rates of a GPU, from which the times of single tasks are forecast.
   struct Roofline {
     std::array<double, 3> products{};  // flops per second of matrix products, by Precision
     double bytes_per_second = 0, seconds_per_task = 0;
@@ -42,7 +43,7 @@ struct Machine {
     double sigma = 0;   // standard deviation of the logarithm
     double memory = 0;  // bytes; 0: not known
     std::optional<Roofline> roofline{};
-    // The throughput of several groups on the device, relative to one group, by their number.
+    // gain[n] is the throughput of n groups on the device, relative to one group.
     std::map<std::uint64_t, double> gain{};
     bool serves_merged = false;  // true: computes only merged layers, if there are any
     int cores = 1;               // cores of a node

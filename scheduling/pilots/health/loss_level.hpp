@@ -32,10 +32,10 @@ class LossLevel {
       : chance_(chance), chance_block_(std::clamp(epoch, kLeastBlock, kBlock)) {}
 
   void note(double loss);
-  // Number of losses since the net was last better than chance, or clearly improved.
+  // Returns the number of losses since the net was last better than chance, or clearly improved.
   std::uint64_t at_chance() const { return chance_ ? static_cast<std::uint64_t>(since_.count) : 0; }
   double mean_at_chance() const { return since_.mean; }  // mean of these losses
-  // Number of losses since the net forgot most of what it had learned; 0: it has not.
+  // Returns the number of losses since the net forgot most of what it had learned; 0: it has not.
   std::uint64_t risen() const { return risen_; }
   double recent() const { return recent_; }  // the median of the last block
   double lowest() const { return lowest_; }  // the lowest median of a block

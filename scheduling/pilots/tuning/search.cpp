@@ -132,7 +132,7 @@ class Race {
                                         step_of(setting) > slack * failed.second;
                                }) ||
            !runner_.can_afford(plan_.length) ||
-           // In the sweep the loss was rising again.
+           // Beyond this step the loss of the sweep was rising again.
            (plan_.cold && range_.best && step_of(setting) > *range_.best) ||
            // Larger steps are stable only with fewer groups or more momentum.
            std::ranges::any_of(diverged_,

@@ -16,7 +16,7 @@ namespace omni {
 // A return divides the step by this number if nothing was learned since the search.
 inline constexpr double kMuchSmaller = 3.1622776601683795;
 
-// The settings found, which replace the solver's, and when the next search is due.
+// Tuning has the settings found, which replace the solver's, and the iteration of the next search.
 struct Tuning {
   double momentum = 0, learning_rate = 0;
   bool searches = true;            // false: the training is too short
