@@ -1,5 +1,6 @@
-// Names of a net's outputs. They come from the data, the checkpoint, or a file beside the .weights
-// file. That file's name is that of the weights with ".names" at the end; it has one name per line.
+// This header reads and writes the names of a net's outputs. They come from the data, the
+// checkpoint, or a file beside the .weights file. That file's name is that of the weights with
+// ".names" at the end; it has one name per line.
 #pragma once
 
 #include <filesystem>

@@ -22,7 +22,8 @@
 
 namespace omni {
 
-// Files that come with the program, found by name: nets, machine files, job scripts.
+// A ShippedKind is a kind of files that come with the program and are found by name: nets, machine
+// files, job scripts.
 struct ShippedKind {
   const char *noun, *option, *ending;
   const char* folder;    // of share/omnivore, beside the program, installed or in the build tree
@@ -51,8 +52,8 @@ Result<Machine> read_machine(const std::string& file_or_name);
 void end_in_order_without_memory();
 // Divides the workers of a host among the ranks on it.
 void share_workers(MachineArguments& machine);
-// Must be called before workers are chosen. All ranks but the first then write no files and print
-// nothing.
+// prepare_ranks() must be called before workers are chosen. All ranks but the first then write no
+// files and print nothing.
 Status prepare_ranks(TrainArguments& train);
 
 // Returns the number of cores that will compute.
@@ -65,7 +66,7 @@ Status settle_workers(MachineArguments& machine, NetArguments* net);
 Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
 
-// The file of --net, or the one that --solver names.
+// Returns the file of --net, or the one that --solver names.
 Result<std::filesystem::path> find_net(const NetArguments& arguments);
 Result<TrainableNet> read_net(const NetArguments& arguments);  // with the command line's values
 Result<std::unique_ptr<Net>> build_net(const TrainableNet& net, const NetArguments& arguments,

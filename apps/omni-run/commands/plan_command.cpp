@@ -30,7 +30,7 @@ std::string updates_of(const GroupPlan::Row& row) {
   return "not measured";
 }
 
-// The link between nodes, and the source of its numbers.
+// A NodeLink is the link between nodes, with the source of its numbers.
 struct NodeLink {
   Machine::Link link{};
   std::string origin{};

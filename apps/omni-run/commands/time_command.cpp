@@ -32,7 +32,7 @@ struct WorkerPeaks {
   double cpu = 0, gpu = 0;
 };
 
-// The numbers are per iteration. Seconds are summed over workers.
+// The numbers of a TimeReport are per iteration. Seconds are summed over workers.
 struct TimeReport {
   struct Implementation {
     bool on_gpu = false;

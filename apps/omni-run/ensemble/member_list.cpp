@@ -25,7 +25,7 @@ using Words = std::vector<std::string>;
 
 constexpr int kMostOfANet = 1000;
 
-// A member before its words are read. `where` is named in errors.
+// A Wanted is a member before its words are read. Errors name `where`.
 struct Wanted {
   std::string where, name;
   Words words;
@@ -36,7 +36,7 @@ std::optional<int> refuse_members(const Error& error) {
   return exit_code(error.kind);
 }
 
-// Options that belong to the whole ensemble, since its members share one process and one folder.
+// These options belong to the whole ensemble, since its members share one process and one folder.
 constexpr std::array kOfAll{"--workers",       "--gpus",   "--precision", "--sched",
                             "--deterministic", "--impl",   "--models",    "--json",
                             "--quiet",         "--resume", "--keep",      "--dry-run"};

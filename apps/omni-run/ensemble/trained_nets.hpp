@@ -1,4 +1,4 @@
-// The trained nets that `valid` and `predict` evaluate: one with its weights, or the members of an
+// `valid` and `predict` evaluate these trained nets: one with its weights, or the members of an
 // ensemble that have finished. They are evaluated one after the other, so that memory holds one.
 #pragma once
 
@@ -22,7 +22,7 @@ struct TrainedNet {
   NetArguments arguments{};  // a member's are those of its training, but for --batch and the like
   std::string weights{};     // file or checkpoint
   DataArguments data{};      // of a member's training, but for the source
-  // Set by the command, which decides on the mini-batch.
+  // The command sets these, since it decides on the mini-batch.
   TrainableNet spec{};
   std::unique_ptr<Net> net{};
 };

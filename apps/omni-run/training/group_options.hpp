@@ -12,7 +12,7 @@
 
 namespace omni {
 
-// A usage error, which counts if it `applies`.
+// A Refusal is a usage error, which counts if it `applies`.
 struct Refusal {
   bool applies;
   std::string option;

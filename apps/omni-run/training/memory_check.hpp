@@ -1,4 +1,4 @@
-// The memory that a training will take.
+// check_memory() computes the memory that a training will take.
 #pragma once
 
 #include "apps/omni-run/arguments.hpp"

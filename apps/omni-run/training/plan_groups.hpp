@@ -28,7 +28,7 @@ UpdateRatios update_ratios_of(const TrainableNet& spec, int batch, const std::st
 Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
                                                  const Session& session, const Dataset& images);
 
-// The number of groups that --groups auto uses.
+// ChosenGroups has the number of groups that --groups auto uses.
 struct ChosenGroups {
   int count;
   std::string reason;

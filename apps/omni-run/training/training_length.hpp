@@ -1,4 +1,4 @@
-// The length of a training, and whether the learning rate suits it.
+// This header computes the length of a training, and checks whether the learning rate suits it.
 #pragma once
 
 #include "apps/omni-run/training_arguments.hpp"
