@@ -11,7 +11,7 @@
 
 namespace omni::perf {
 
-// One counter of one rank.
+// A CounterRow is one counter of one rank.
 struct CounterRow {
   std::string name;
   std::int32_t rank = 0;

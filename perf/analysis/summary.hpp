@@ -1,4 +1,4 @@
-// The summary of a run on one screen: what ran, how fast, and where most of the time was lost.
+// The summary shows a run on one screen: what ran, how fast, and where most of the time was lost.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct SliceSteps {
   std::uint64_t all = 0;   // tasks whose last input another task of their slice made
   std::uint64_t kept = 0;  // those of them that the same worker ran
 
-  // NaN if there is no such task.
+  // Returns NaN if there is no such task.
   double share() const { return static_cast<double>(kept) / static_cast<double>(all); }
 };
 

@@ -1,5 +1,5 @@
-// The comparison of strategies by trainings with several seeds: time, epochs and updates to a test
-// accuracy. Evaluations are points; nothing is interpolated.
+// This header compares strategies by trainings with several seeds: time, epochs and updates to a
+// test accuracy. Evaluations are points; nothing is interpolated.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -41,7 +41,7 @@ struct StrategyRow {
   double median_seconds = kAbsent;         // s to the target; infinite: the training missed it
 };
 
-// The best strategy compared with another one, over the seeds that both have.
+// A Lead compares the best strategy with another one, over the seeds that both have.
 struct Lead {
   std::string over;
   int ahead = 0, behind = 0, seeds = 0;
