@@ -35,8 +35,8 @@ class Descriptor {
   int number_;
 };
 
-// The last part of a path may be a symbolic link, or may not (`refused`). Links are refused in
-// places where other users can write.
+// `followed` allows a symbolic link as the last part of a path; `refused` forbids it. Links are
+// refused in places where other users can write.
 enum class Links { followed, refused };
 
 // Returns the contents of a file. Refuses more than `limit` bytes, directories and special files.
@@ -85,7 +85,7 @@ class AtomicFile {
   Descriptor descriptor_;
 };
 
-// Fails if a file of so many bytes could not be written at `path` now. Changes nothing.
+// Fails if a file of `bytes` bytes could not be written at `path` now. Changes nothing.
 Status try_writing(const std::filesystem::path& path, std::uint64_t bytes);
 
 // Fails if such a file could not be written in the folder that an option names, or in the first

@@ -1,14 +1,15 @@
-// Convolution with 3x3 to 5x5 taps by Winograd's F(n x n, r x r), where n + r = 7 or 9. An output
-// tile is n x n and reads 6x6 or 8x8 inputs. Kernels and inputs are transformed; then the products
-// of one position in all tiles are one matrix product.
+// Winograd's F(n x n, r x r) convolves with 3x3 to 5x5 taps, where n + r = 7 or 9. An output tile
+// is n x n and reads 6x6 or 8x8 inputs. Kernels and inputs are transformed; then the products of
+// one position in all tiles are one matrix product.
 //
 // A pair of channels costs 36 or 64 products per tile. For 3x3 taps these replace 144 or 324
 // products, for 5x5 taps 100 or 400. Rounding errors are 5 and 20 times those of the direct sum.
 // Only 6x6 tiles are computed in bf16. Their results are off by some 1 %, those of direct sums of
 // rounded numbers by 0.2 %.
 //
-// Forward  dst = O [(K w K') * (I src I')] O', where * multiplies position by position and ' is the
-// transposed. Both gradients are the adjoints. Lavin and Gray 2016 have the matrices I, K, O.
+// Forward computes dst = O [(K w K') * (I src I')] O', where * multiplies position by position and
+// ' is the transposed. Both gradients are the adjoints. Lavin and Gray 2016 have the matrices I, K,
+// O.
 #pragma once
 
 #include <cstddef>

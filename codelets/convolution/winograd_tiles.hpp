@@ -44,7 +44,7 @@ struct Mosaic {
 };
 Mosaic mosaic_of(const Convolved& what);
 
-// A PixelMap maps a row and a column of a mosaic to the place of that pixel in memory.
+// A PixelMap tells where in memory the pixel at a row and a column of a mosaic lies.
 class PixelMap {
  public:
   // `image` is what.in, whose first tiles begin in the padding, or what.out.

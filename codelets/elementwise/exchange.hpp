@@ -65,7 +65,7 @@ struct UpdateReport {
   }
 };
 
-// An exchange reports one of these kinds of staleness; `unwatched`: none.
+// An exchange reports one of these kinds of staleness; `unwatched` means that it reports none.
 enum class Staleness : std::uint8_t { unwatched, replicated, merged };
 
 struct ExchangeArgs {

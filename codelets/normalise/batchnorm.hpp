@@ -257,10 +257,10 @@ void batchnorm_backward_data(const BatchnormBackwardArgs& args, const T* src, co
     }
 }
 
-// Backward through the sum of a residual block, dst = activation(normalised src + addend). A single
-// pass over src, dst and diff_dst computes the gradient of the sum, which is also that of the
-// addend. It also computes the sums of batchnorm_backward_reduce. (In bf16 they are computed before
-// it is rounded.) args.activation is the sum's; its gradient must not need its input.
+// This is backward through the sum of a residual block, dst = activation(normalised src + addend).
+// A single pass over src, dst and diff_dst computes the gradient of the sum, which is also that of
+// the addend. It also computes the sums of batchnorm_backward_reduce. (In bf16 they are computed
+// before it is rounded.) args.activation is the sum's; its gradient must not need its input.
 template <class T>
 void batchnorm_residual_reduce(const BatchnormReduceArgs& args, const T* src, const T* dst,
                                const T* diff_dst, const T* mean, const T* inv_std, T* sums,

@@ -1,5 +1,5 @@
-// Space to depth and back. A stride x stride block of the wide side becomes one position of the
-// deep side:
+// Reorg moves space to depth and back. A stride x stride block of the wide side becomes one
+// position of the deep side:
 //   deep[y][x][(dy * stride + dx) * c + k] = wide[y * stride + dy][x * stride + dx][k]
 // Each direction is the inverse, and the gradient, of the other.
 //

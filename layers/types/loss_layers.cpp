@@ -75,7 +75,7 @@ class SoftmaxLayer final : public LossLayer {
   float smoothing_ = 0;
 };
 
-// Every class has a probability, independent of the others.
+// In a LogisticLayer every class has a probability, independent of the others.
 class LogisticLayer final : public LossLayer {
  public:
   explicit LogisticLayer(LayerBuilder& builder) : LossLayer(builder) {
@@ -95,7 +95,7 @@ class LogisticLayer final : public LossLayer {
   LogisticLossArgs args_;
 };
 
-// The loss is the distance from the one-hot label.
+// In a CostLayer the loss is the distance from the one-hot label.
 class CostLayer final : public LossLayer {
  public:
   explicit CostLayer(LayerBuilder& builder) : LossLayer(builder) {

@@ -60,7 +60,7 @@ struct Comparison {
 Comparison compare(const std::vector<std::string>& strategies,
                    const std::vector<Training>& trainings, double target);
 
-// Returns the probability that so many tosses of a fair coin fall at least as unevenly.
+// Returns the probability that ahead + behind tosses of a fair coin fall at least as unevenly.
 double sign_test(int ahead, int behind);
 
 // ---- as JSON: for the file compare.json, for --json, and for the page ----

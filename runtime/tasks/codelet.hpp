@@ -141,7 +141,8 @@ struct Cost {
   double flops = 0, bytes = 0;
 };
 
-// Returns the cost of an operation that needs so many flops and bytes for each of its values.
+// Returns the cost of an operation that needs `flops` flops and `bytes` bytes for each of its
+// values.
 template <int flops, int bytes, class Args>
 Cost cost_per_value(const Args& args) {
   double count;

@@ -106,7 +106,7 @@ struct Task {
   std::span<const Access> accesses{};  // with the ids, they say which tasks depend on which
 };
 
-// The submitting thread begins an iteration with this record.
+// An IterationStart says when the submitting thread begins an iteration.
 struct IterationStart {
   std::int64_t iteration = 0;
   Nanoseconds at = 0;

@@ -26,7 +26,7 @@ class OutputSums {
   }
 
   void add(std::size_t image, std::span<const float> outputs);
-  // Returns the averages over so many nets.
+  // Returns the averages over `nets` nets.
   std::vector<float> average(std::size_t image, std::size_t nets) const;
 
  private:

@@ -77,7 +77,7 @@ class SweepJudge::MemberPilot : public Pilot {
     const std::size_t count = std::min(all.size(), kJudgedImages);
     std::vector<std::size_t> indices(count);
     for (std::size_t i = 0; i < count; ++i) indices[i] = i * all.size() / count;
-    // The training outlives its pilots.
+    // The training outlives its pilots, so this data set need not own the images.
     images_.emplace(std::shared_ptr<Dataset>(const_cast<Dataset*>(&all), [](Dataset*) {}),
                     std::move(indices), "some of them", false);
     feed_ = std::make_unique<DataFeed>(*images_, training.test()->options());

@@ -1,4 +1,4 @@
-// This many mini-batches may be submitted at once, or decoded ahead.
+// These constants limit how many mini-batches may be submitted at once, and decoded ahead.
 #pragma once
 
 namespace omni {

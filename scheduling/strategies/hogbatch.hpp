@@ -22,8 +22,8 @@ struct BatchRule {
 
 class Hogbatch final : public Async {
  public:
-  // `batches`: by group. `rate_power`: the learning rate of a mini-batch is the given one times
-  // (its size / the largest size) to this power.
+  // `batches` are given by group. The learning rate of a mini-batch is the given one times (its
+  // size / the largest size) to the power `rate_power`.
   Hogbatch(ComputeGroups& groups, const SolverOptions& solver, bool in_order,
            std::vector<GroupBatch> batches, double rate_power, std::optional<BatchRule> rule);
 

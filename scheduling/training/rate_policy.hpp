@@ -20,7 +20,7 @@ float learning_rate(const SolverOptions& solver, std::uint64_t seed, std::uint64
 inline constexpr float kLeastRate = std::numeric_limits<float>::min(), kLeastShare = 1e-8f;
 inline bool has_vanished(float rate) { return rate < kLeastRate; }
 
-// Returns the solver for a training of so many iterations. The policies poly, and sgdr without
+// Returns the solver for a training of `iterations` iterations. The policies poly, and sgdr without
 // sgdr_cycle, then end with the training.
 SolverOptions for_length(SolverOptions solver, std::uint64_t iterations);
 bool follows_length(const SolverOptions& solver);

@@ -118,8 +118,8 @@ class LossTarget : public Pilot {
   double target_;
 };
 
-// Trains and returns at most so many losses. If the training diverges, the losses before are
-// returned.
+// Trains for at most `iterations` iterations and returns their losses. If the training diverges,
+// the losses before are returned.
 Result<std::vector<double>> losses_of(ComputeGroups& groups, DataFeed& feed,
                                       const TrainingState& state, const SolverOptions& solver,
                                       std::uint64_t iterations, Compensation compensation,

@@ -77,7 +77,7 @@ class ConvolutionPlan {
   ConvolutionGraph graph(Form form, const Target& target) const;
   // Returns nullopt if cuDNN cannot compute the pass in this way, or not as the task demands.
   std::optional<Way> way(const Target& target, Form form, EngineConfig config) const;
-  // Visits the ways that need at most so much memory, the most promising first, until visit()
+  // Visits the ways that need at most most_memory bytes, the most promising first, until visit()
   // returns false.
   void for_each_way(const Target& target, Form form, std::size_t most_memory,
                     const std::function<bool(Way)>& visit) const;

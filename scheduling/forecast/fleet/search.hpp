@@ -9,7 +9,7 @@
 
 namespace omni {
 
-// Returns the rate on so many devices; if the rate on fewer is better, that.
+// Returns the rate on `devices` devices. If the rate on fewer devices is better, returns that rate.
 inline double fleet_rate(const FleetMember& member, int devices) {
   const std::size_t known = std::min<std::size_t>(devices, member.rates.size());
   return known == 0 ? 0 : *std::max_element(&member.rates[0], &member.rates[0] + known);

@@ -70,7 +70,7 @@ struct Machine {
   // the outermost slope continues. But the time falls at most in proportion to the size, and never
   // as the size grows.
   double seconds(std::size_t device, std::uint64_t samples, double flops_per_sample) const;
-  // Returns how many times as long a group takes if so many groups, itself included, share the
+  // Returns how many times as long a group takes if `groups` groups, itself included, share the
   // device.
   double slowdown(std::size_t device, std::size_t groups) const;
 };

@@ -82,11 +82,11 @@ class TrialRunner {
   // `factor` with every iteration, until the training diverges or for `most` iterations.
   virtual Result<StepSweep> sweep(double first_step, double factor, std::size_t most) = 0;
   virtual void swept(const StepSweep& /*sweep*/, const StepRange& /*range*/) {}
-  // Trains a challenger from the start of the search for so many iterations. If the last challenger
-  // had the same setting, its trial continues up to that number. Errors other than divergence end
-  // the search.
+  // Trains a challenger from the start of the search for `iterations` iterations. If the last
+  // challenger had the same setting, its trial continues up to that number. Errors other than
+  // divergence end the search.
   virtual Result<TrialResult> challenge(const Setting& setting, std::uint64_t iterations) = 0;
-  // Continues the champion's trial up to so many iterations.
+  // Continues the champion's trial up to `iterations` iterations.
   virtual Result<TrialResult> defend(std::uint64_t iterations) = 0;
   virtual void promote() = 0;  // makes the last challenger the champion
   // True: the budget allows one more trial of `iterations` iterations.

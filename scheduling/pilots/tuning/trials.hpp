@@ -113,7 +113,7 @@ class Trials : private TrialRunner {
   }
   void decided(const std::string& reason) override;
 
-  // Continues the training of `run` up to so many iterations and evaluates it.
+  // Continues the training of `run` up to `iterations` iterations and evaluates it.
   Result<TrialResult> advance(TrialRun& run, std::uint64_t iterations);
   Result<TrialResult> evaluate(const TrialRun& run, TrainingState state, std::uint64_t iterations,
                                std::uint64_t& spent);
