@@ -109,8 +109,8 @@ class LayerBuilder {
   // Declares a tensor for each slice, with `per_image` values per image.
   std::vector<Tensor*> per_slice(const std::string& name, std::size_t per_image,
                                  DataType type = DataType::f32);
-  // Declares a parameter. `can_update_in_backward`: a task of the layer can compute the gradient
-  // and update at once. It must do so if Param::updated_in_backward is true in the result.
+  // Declares a parameter. `can_update_in_backward` means that a task of the layer can compute the
+  // gradient and update at once. It must do so if Param::updated_in_backward is true in the result.
   Param& param(Param description, bool can_update_in_backward = false);
 
   // The net calls finish() after the layer's constructor.

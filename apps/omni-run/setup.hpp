@@ -74,7 +74,7 @@ Result<std::unique_ptr<Net>> build_net(const TrainableNet& net, const NetArgumen
 
 // Loads trained parameters from a .weights file or a checkpoint. Values that are not finite are
 // refused. Returns the stored class names, whose number may differ from the net's outputs; empty:
-// not known. `held_out_of`: DatasetPair::name if test samples are held out of the data. A
+// not known. `held_out_of` is DatasetPair::name if test samples are held out of the data. A
 // checkpoint that was trained on other data gets a warning.
 Result<std::vector<std::string>> load_parameters(Net& net, const std::string& path,
                                                  const std::string& held_out_of = "");
@@ -84,7 +84,7 @@ std::string layer_table(const Net& net);
 nlohmann::json layer_table_json(const Net& net);
 
 // Opens --data and checks it against the net. Without --data it uses synthetic data and prints
-// that. `flat`: images are converted to vectors.
+// that. `flat` means that images are converted to vectors.
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bool flat);
 
 // Returns an error if no trace can be written to `folder`. An empty `folder` means that no trace is

@@ -89,8 +89,9 @@ std::vector<int> share_of_cores(const std::vector<int>& cores, int place, int sh
 // it ends.
 void disband();
 
-// For checks before any rank is started: this process acts as the first of `ranks` ranks that all
-// send what it sends. 1 ends that. Refuses several ranks if there is no MPI.
+// suppose() is for checks before any rank is started. This process acts as the first of `ranks`
+// ranks that all send what it sends. A `ranks` of 1 ends that. Refuses several ranks if there is no
+// MPI.
 Status suppose(int ranks);
 
 // Ends all ranks with this code; log::last_error() has the reason. The first rank also prints

@@ -109,8 +109,8 @@ std::string checkpoint_folder_name(std::uint64_t number, std::uint64_t step);
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                    Links links = Links::refused);
 
-// Does the checks of read_checkpoint() without keeping the values. `with_contents` false: only
-// sizes are checked.
+// Does the checks of read_checkpoint() without keeping the values. If `with_contents` is false,
+// only sizes are checked.
 Status verify_checkpoint(const std::filesystem::path& folder, bool with_contents);
 
 // Makes a checkpoint of arrays that have been read, with the fields in their file's metadata.

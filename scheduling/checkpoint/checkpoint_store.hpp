@@ -17,8 +17,8 @@
 
 namespace omni {
 
-// Returns ErrorKind::diverged if a value is infinite or not a number. `at`: index of the first
-// value.
+// Returns ErrorKind::diverged if a value is infinite or not a number. `at` is the index of the
+// first value.
 Status check_finite(const NamedArray& array, std::ptrdiff_t at = 0);
 
 class CheckpointStore {

@@ -1,5 +1,5 @@
-// Demands of groups on links: which place owns how many parameters, and how much a mini-batch
-// sends. Devices that share a mini-batch sum gradients in pieces, as RankSums does.
+// Demands are what groups demand of links: which place owns how many parameters, and how much a
+// mini-batch sends. Devices that share a mini-batch sum gradients in pieces, as RankSums does.
 #pragma once
 
 #include <cstdint>

@@ -220,8 +220,8 @@ class SimulatedTasks {
  public:
   // `ready` is called with the task and the worker that made it ready.
   using Ready = std::function<void(int task, int worker)>;
-  // `in_turn`: updates reach the masters in the order of their submission; otherwise as they
-  // arrive.
+  // `in_turn` means that updates reach the masters in the order of their submission; otherwise they
+  // do so as they arrive.
   SimulatedTasks(SimulatedMemory& memory, bool in_turn, Ready ready)
       : memory_(memory), in_turn_(in_turn), ready_(std::move(ready)) {}
 

@@ -26,8 +26,9 @@ class ComputeGroups {
   // the slice size of the first net. For guests (see guest()) it is called with slice 0.
   using BuildNet =
       std::function<Result<std::unique_ptr<Net>>(const Sharing&, int slice, int group)>;
-  // `like`: how nets share parameters; several groups have replicas in any case. `ranks`: by group,
-  // ascending; empty: this rank has all groups. `images`: per pass, by group; empty: equal for all.
+  // `like` says how nets share parameters; several groups have replicas in any case. `ranks` are by
+  // group, ascending; empty: this rank has all groups. `images` are those per pass, by group;
+  // empty: equal for all.
   static Result<ComputeGroups> make(int count, Sharing like, const BuildNet& build,
                                     std::vector<RankRange> ranks = {},
                                     std::vector<int> images = {});

@@ -51,8 +51,8 @@ inline bool is_kept(const Momentum& momentum) {
 inline double stable_step(int age) { return 2 * std::sin(std::numbers::pi / (2 * (2 * age + 1))); }
 
 // Returns the momentum of all updates; it is the same for all groups, since they share the
-// velocity. `stale`: groups have replicas of trainable parameters; otherwise all of these are
-// merged.
+// velocity. `stale` means that groups have replicas of trainable parameters; otherwise all of these
+// are merged.
 inline Momentum momentum_of_groups(Compensation compensation, double tuned, int groups,
                                    bool stale) {
   const double implicit = implicit_of_groups(stale ? groups : 1);

@@ -34,9 +34,9 @@ class RankSums {
   // Submits the optimizer step of a group on another rank, for the pieces of parameter `number`
   // that this rank owns.
   void serve(std::size_t number, int group, ExchangeArgs args, ExchangeOrder order, TaskTag tag);
-  // Sends activations and labels to the merged phase on the first rank. `back`: sends the gradients
-  // of the activations back to the group. `guest`: it is called on the first rank, otherwise on a
-  // rank of the group.
+  // Sends activations and labels to the merged phase on the first rank. With `back`, sends the
+  // gradients of the activations back to the group. `guest` means that it is called on the first
+  // rank, otherwise on a rank of the group.
   void cross(int group, const BatchSlot& slot, bool guest, bool back);
   BatchSlot& slot_of_guest(int group, std::uint64_t number) {
     return of_guests_[group][number % 2];

@@ -51,7 +51,7 @@ class Guard : public Pilot {
     std::optional<LossMean> level{};  // none: the window is not complete
   };
 
-  // Begins to watch the losses. `saved`: see Pilot::begin().
+  // Begins to watch the losses. Pilot::begin() explains `saved`.
   Status watch(Trainer& training, std::span<const double> saved);
   // Restores all that numbers() and kept() gave.
   Status go_on(const Trainer& training, std::span<const double> saved);

@@ -24,7 +24,8 @@ bool is_back_before(const Candidate& candidate, const Candidate& other);
 
 class Placement {
  public:
-  // Returns the index of the chosen candidate; there must be one. `now`: time since the start.
+  // Returns the index of the chosen candidate; there must be one. `now` is the time since the
+  // start.
   std::size_t choose(std::span<const Candidate> candidates, double now);
 
  private:

@@ -13,9 +13,9 @@ struct BatchRule {
   double factor = 2;  // alpha
   double weight = 1;  // beta: the weight of an update of the groups with the smallest mini-batches
 
-  // `own`: updates of the kind; `least`, `most`: the fewest and most updates of the other kinds. A
-  // kind with fewer updates gets smaller mini-batches, one with more gets larger ones, within the
-  // bounds.
+  // `own` are the updates of the kind; `least` and `most` are the fewest and most updates of the
+  // other kinds. A kind with fewer updates gets smaller mini-batches, one with more gets larger
+  // ones, within the bounds.
   std::uint64_t next(std::uint64_t batch, double own, double least, double most,
                      const GroupBatch& bounds, std::uint64_t unit) const;
 };

@@ -41,7 +41,8 @@ class GroupRun {
   GroupRun& operator=(const GroupRun&) = delete;
 
   // Submits a new mini-batch up to the merged phase of its first pass, once the previous one is
-  // submitted completely. `announce`: an event `arrived` is pushed when it gets there.
+  // submitted completely. With `announce`, an event `arrived` is pushed when the mini-batch gets
+  // there.
   void begin(const MiniBatch& batch, bool announce, double simulated = 0);
   // Returns the oldest mini-batch that is not submitted completely.
   const MiniBatch& next_to_complete() const {

@@ -116,8 +116,8 @@ class Prediction {
   std::size_t unreadable() const { return unreadable_.size(); }
   const std::vector<std::string>& names() const { return names_; }
 
-  // Begins the pass of a net. `data`: those of --data; null: not given. `given`: names from the
-  // user's file.
+  // Begins the pass of a net. `data` are those of --data; null: the option is not given. `given`
+  // are the names from the user's file.
   Status begin(std::size_t number, const Dataset* data, const std::vector<std::string>& given) {
     const TrainedNet& trained = nets_[number];
     Net& net = *trained.net;

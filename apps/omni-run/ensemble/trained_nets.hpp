@@ -46,8 +46,8 @@ Result<TrainedNets> find_trained_nets(const NetArguments& command, const std::st
 bool read_alike(const TrainedNet& one, const TrainedNet& other);
 
 // Gives the net its memory and the weights, and returns the class names that are stored with them.
-// `test`: the images; null: not known yet. `more`: further bytes of main memory that the command
-// needs. `held_out_of`: see load_parameters().
+// `test` has the images; null: they are not known yet. `more` is the number of further bytes of
+// main memory that the command needs. load_parameters() explains `held_out_of`.
 Result<std::vector<std::string>> prepare(const TrainedNet& trained, const DataFeed* test,
                                          const MachineArguments& machine, std::size_t more,
                                          const std::string& held_out_of = "");

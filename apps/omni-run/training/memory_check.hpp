@@ -7,8 +7,8 @@
 namespace omni {
 
 // Refuses a training whose memory does not fit, and prints the memory of one that fits. Nothing is
-// allocated yet. `others`: bytes of main memory that other trainings of this process will take.
-// Returns the bytes of this one.
+// allocated yet. `others` are the bytes of main memory that other trainings of this process will
+// take. Returns the bytes of this training.
 Result<std::size_t> check_memory(Training& training, const MachineArguments& machine,
                                  const Session& session, std::size_t others);
 

@@ -35,7 +35,7 @@ struct ChosenGroups {
   GroupPlan plan;  // no rows: there was nothing to plan
 };
 // Chooses the number in the checkpoint, if there is one. Otherwise it plans: at most one group per
-// worker, or per device of the simulated machine, in at most half of the memory. `data`: the name
+// worker, or per device of the simulated machine, in at most half of the memory. `data` is the name
 // by which measured update ratios are found.
 Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
                                    const std::optional<Checkpoint>& checkpoint,

@@ -9,7 +9,7 @@
 
 namespace omni {
 
-// Refuses options that trainings on several ranks do not have. `grows`: see StrategyChoice.
+// Refuses options that trainings on several ranks do not have. StrategyChoice explains `grows`.
 Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grows);
 
 // Only the first rank does the work; if it fails, all ranks return an error.

@@ -35,7 +35,7 @@ class FleetState {
     return static_cast<int>(positions.size());
   }
 
-  // Trains until the first member ends. `rate`: of the slowest member.
+  // Trains until the first member ends. `rate` is that of the slowest member.
   Flotilla train(FleetShares shares, double rate) {
     Flotilla flotilla{.shares = std::move(shares), .samples = UINT64_MAX};
     flotilla.streams = streams(flotilla.shares);

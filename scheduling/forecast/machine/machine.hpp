@@ -25,7 +25,7 @@ struct Machine {
     std::array<double, 3> products{};  // flops per second of matrix products, by Precision
     double bytes_per_second = 0, seconds_per_task = 0;
     // Returns the seconds of a task: those of its flops or of its memory traffic, the longer ones,
-    // and what every task costs. `precision`: an index of `products`.
+    // and what every task costs. `precision` is an index of `products`.
     double seconds_of(double flops, double bytes, std::size_t precision) const {
       return std::max(flops / products[precision], bytes / bytes_per_second) + seconds_per_task;
     }
@@ -66,9 +66,9 @@ struct Machine {
   Link link{};
 
   // Returns the mean time for a mini-batch of at least one sample, which is above 0.
-  // `flops_per_sample`: forward and backward. A table is interpolated linearly. Outside the table
-  // the outermost slope continues. But the time falls at most in proportion to the size, and never
-  // as the size grows.
+  // `flops_per_sample` includes forward and backward. A table is interpolated linearly. Outside the
+  // table the outermost slope continues. But the time falls at most in proportion to the size, and
+  // never as the size grows.
   double seconds(std::size_t device, std::uint64_t samples, double flops_per_sample) const;
   // Returns how many times as long a group takes if `groups` groups, itself included, share the
   // device.

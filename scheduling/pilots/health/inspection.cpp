@@ -126,7 +126,8 @@ class Inspector {
     }
   }
 
-  // Returns the sum of a gradient's squares. `clears`: sets the gradient to 0, as an update does.
+  // Returns the sum of a gradient's squares. With `clears`, sets the gradient to 0, as an update
+  // does.
   static double take(const Tensor& diff, bool clears) {
     const double sum = squares(diff);
     if (clears && sum != 0)

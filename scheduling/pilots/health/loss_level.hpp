@@ -14,8 +14,8 @@
 namespace omni {
 
 // Returns the lowest training loss that a net with the same output for every sample can have.
-// `shares`: of the classes among the samples; empty: equal shares. Nothing: not known for this kind
-// of loss.
+// `shares` are those of the classes among the samples; empty: equal shares. Returns nothing if it
+// is not known for this kind of loss.
 std::optional<double> chance_loss(const Net& net, std::span<const double> shares);
 
 // False: the mean of the losses is below `chance` by three standard errors and half a per cent.

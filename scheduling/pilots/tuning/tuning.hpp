@@ -33,15 +33,16 @@ struct Tuning {
   // back near that of guessing. Nothing: it can, as far as the loss tells.
   std::optional<std::string> failure(const LossMean& recent, double step, double chance) const;
   // Returns the larger step with which a training goes on that has not learned anything yet,
-  // although its step is far below the failing one. Nothing: the step stays. `most`: iterations
-  // of the training.
+  // although its step is far below the failing one. Returns nothing if the step stays. `most` is
+  // the number of the training's iterations.
   std::optional<double> raised(double step, int groups, std::uint64_t iteration,
                                std::uint64_t most) const;
 
   // Records that a training with this step, or a larger one, and this number of groups diverged.
   void note_failed(int groups, double step);
 
-  // Returns what a checkpoint keeps; `lost`: iterations of trials that were discarded.
+  // Returns what a checkpoint keeps. `lost` is the number of trials' iterations that were
+  // discarded.
   std::vector<double> numbers(std::uint64_t lost) const;
   static bool is_older(std::span<const double> numbers);  // true: an older program wrote them
   // Reads what numbers() or an older program wrote, and returns `lost`.
