@@ -158,8 +158,8 @@ class Layer {
   virtual bool fuse_sum_into(Layer& /*before*/) { return false; }
   virtual bool absorb_sum(const Input& /*addend*/, Activation) { return false; }
   void share_output(Layer& before, TensorPool& tensors);
-  // Dropout works in place on the output of the layer before and on its gradient, where no other
-  // layer reads them and that layer allows it. Returns whether it does.
+  // Dropout works in place on the output of the layer before and on its gradient. It does so if no
+  // other layer reads them and that layer allows it. Returns whether it does.
   virtual bool work_in_place(const Layer& /*before*/) { return false; }
   virtual bool allows_dropout_in_place() const { return false; }
   // Drops the inputs' private gradient tensors where this layer can add to the shared ones.

@@ -14,8 +14,9 @@ namespace {
 
 using Stays = std::vector<PlannedBuffer::Lifetime>;
 
-// Returns the number of tasks between a lifetime of `a` and one of `b` where they are closest: from
-// the last task of the earlier to the first of the later. 0 or less means that they overlap.
+// Returns the number of tasks between a lifetime of `a` and one of `b` where they are closest. They
+// count from the last task of the earlier lifetime to the first of the later. 0 or less means that
+// they overlap.
 std::ptrdiff_t distance(const Stays& a, const Stays& b) {
   auto least = std::numeric_limits<std::ptrdiff_t>::max();
   for (auto one = a.begin(), other = b.begin(); one != a.end() && other != b.end();) {

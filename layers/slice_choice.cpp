@@ -43,8 +43,8 @@ int evened_out(int slice, int batch, int cores) {
 }  // namespace
 
 int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
-  // These are flops of an image: of all layers, of those whose tasks compute a slice, and of those
-  // among them for which no other slice waits.
+  // These are flops of an image. all_flops are of all layers, flops of layers whose tasks compute a
+  // slice, and apart of those among them for which no other slice waits.
   double all_flops = 0, flops = 0, apart = 0;
   for (const auto& layer : parts.layers) {
     const double own = layer->forward_flops_per_image();

@@ -28,9 +28,10 @@ struct ConnectedShares {
   int inputs = 1, outputs = 1, images = 1;
   int cores = 1, gpus = 0, ranks = 1;
 };
-// Blocks of neurons, one task per block for all images of the rank. A large layer: with one slice
-// per GPU one block per GPU, to fill it; else a constant, since the order of sums, and so the bits,
-// depend on it, and ranks that sum gradients need the same.
+// Chooses blocks of neurons, with one task per block for all images of the rank. With one slice per
+// GPU, a large layer has one block per GPU, to fill it. Otherwise it has a constant number of
+// blocks: the order of sums, and so the bits, depend on it, and ranks that sum gradients need the
+// same.
 ConnectedBlocks choose_connected_blocks(const ConnectedShares& of, int slices);
 // Chooses blocks where each rank, or each of the first ranks, may compute some of the neurons for
 // the images of all ranks. It does so if activations are less to send than gradients and values of

@@ -35,8 +35,8 @@ struct ChosenGpus {
 // Reads "all", "none" (no numbers), or numbers as in "0,1". Does not look which GPUs there are.
 Result<std::vector<int>> gpu_numbers(const std::string& wanted);
 // Chooses among the machine's GPUs. "all" means as many as STARPU_NCUDA says, if it is set. It
-// leaves out, with a warning, GPUs that cannot be used, and those beyond the number that StarPU was
-// built for: StarPU would end the program. A named GPU of that kind is an error.
+// leaves out, with a warning, GPUs that cannot be used. It also leaves out those beyond the number
+// that StarPU was built for: StarPU would end the program. A named GPU of that kind is an error.
 Result<ChosenGpus> choose_gpus(const std::string& wanted);
 
 // Tells StarPU to use all free memory of a GPU, unless the user has set a limit. By default StarPU

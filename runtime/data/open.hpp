@@ -13,7 +13,7 @@ namespace omni {
 struct DatasetRequest {
   // The source is one of the names "fashion-mnist", "cifar10", "synthetic[:IMAGES[:CLASSES]]" and
   // "synthetic-vectors[:VECTORS[:FEATURES[:CLASSES]]]". Or it is a path: a folder of IDX files,
-  // CIFAR-10 files or images, a Darknet .data file, or two lists or LIBSVM files as
+  // CIFAR-10 files or images, or a Darknet .data file. Two lists or LIBSVM files are given as
   // "train.txt,val.txt". The first two names are looked up in $OMNIVORE_DATA first. A name means
   // the data set even if a folder has that name: write ./cifar10 for the folder.
   std::string source;

@@ -82,9 +82,9 @@ LossExcess loss_excess(std::span<const float> losses, std::span<const float> oth
   return excess;
 }
 
-// A normal variable exceeds z with a probability below exp(-z^2 / 2); so does one of n of them, if
-// 2 ln n is added to z^2. With few images the error is uncertain, too, so Student's distribution is
-// used, after Wallace 1959.
+// A normal variable exceeds z with a probability below exp(-z^2 / 2). The same holds for one of n
+// variables, if 2 ln n is added to z^2. With few images the error is uncertain, too, so Student's
+// distribution is used, after Wallace 1959.
 bool LossExcess::is_sure(double errors, std::size_t comparisons) const {
   if (std::isinf(mean)) return mean > 0;
   if (images < 2) return false;

@@ -1,7 +1,7 @@
 // Simulates compute groups: the tasks of one iteration, with known lengths, on any machine and in
-// any number of groups. It follows the rules of the trainer (GroupRun), of StarPU (accesses in
-// submission order; accumulations in any order, one at a time; transfers) and of the policy
-// (Dispatcher).
+// any number of groups. It follows the rules of the trainer (GroupRun), of StarPU and of the policy
+// (Dispatcher). StarPU's rules are accesses in submission order, accumulations in any order, one at
+// a time, and transfers.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// NetCosts are the costs of a mini-batch of a net on any machine: the computation by phase, the
-// parameters, and the bytes that layers send each other.
+// NetCosts are the costs of a net's mini-batch on any machine: computation by phase, parameters,
+// and the bytes that layers send each other.
 #pragma once
 
 #include <vector>

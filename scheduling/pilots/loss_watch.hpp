@@ -25,7 +25,7 @@ class LossWatch {
 
   void note(double loss);
   // True: the net has forgotten most of what it had learned, or gives the same output for every
-  // sample. Rises that are shorter than a window do not count, unless the loss explodes: after a
+  // sample. Rises that are shorter than a window do not count, unless the loss explodes. After a
   // few huge losses a net often stays at chance for ever.
   bool lost() const;
   // From now on losses should fall: rises() compares later ones with the next window.

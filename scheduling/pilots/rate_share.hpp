@@ -1,7 +1,7 @@
 // RateShare is the share of the learning rate with which several groups train. It grows towards 1
-// while the loss falls. After a failure it halves, approaches the rate that failed by a smaller
-// step, and does not try it again until the training is much longer. Rates are compared, not
-// shares, since the learning rate may follow a policy.
+// while the loss falls. After a failure it halves, and then approaches the rate that failed by a
+// smaller step. It does not try that rate again until the training is much longer. Rates are
+// compared, not shares, since the learning rate may follow a policy.
 #pragma once
 
 #include <algorithm>

@@ -228,9 +228,9 @@ class Dispatcher {
            kind.ready.length_before(priority) / static_cast<double>(kind.workers.size());
   }
 
-  // Other workers may run a task of a busy kind if they would fetch its data, run it and return the
-  // data before that kind would be done with it. The transfer must not take longer than the task
-  // would take there, or the links become the bottleneck.
+  // Other workers may run a task of a busy kind. They must be able to fetch its data, run it and
+  // return the data before that kind would be done with it. The transfer must not take longer than
+  // the task would take there, or the links become the bottleneck.
   static bool pays_to_help(const Candidate& helper, double length_there, double done_there) {
     return helper.transfer <= length_there && 2 * helper.transfer + helper.length < done_there;
   }

@@ -1,5 +1,5 @@
 // This header writes the result of `omni-run ensemble --plan`: flotillas with their members,
-// devices, rates and times, and how long the two usual ways would take.
+// devices, rates and times. It also writes how long the two usual ways would take.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -35,7 +35,7 @@ std::optional<T> number(std::string_view text) {
   return value;
 }
 
-// Numbers are read wider than they are kept: 2147483648 is "out of range" rather than "not a
+// Numbers are read wider than they are kept. So 2147483648 is "out of range" rather than "not a
 // number", and 1e-50 becomes a zero instead of an error.
 template <class T>
 using Wide = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;

@@ -1,5 +1,5 @@
 // A SharedStream prepares the training samples of a data set once for several trainings in this
-// process, which read the samples in one order, each in mini-batches of its own size.
+// process. They read the samples in one order, each in mini-batches of its own size.
 #pragma once
 
 #include <condition_variable>

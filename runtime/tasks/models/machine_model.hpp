@@ -1,5 +1,5 @@
-// A MachineModel is StarPU's model of the machine: its workers, the links between their memories,
-// and how long each kind of worker would take for a task.
+// A MachineModel is StarPU's model of the machine: its workers and the links between their
+// memories. It says how long each kind of worker would take for a task.
 #pragma once
 
 #include <cstddef>

@@ -58,7 +58,8 @@ struct FleetPlan {
 Result<FleetPlan> plan_fleet(const Fleet& fleet);
 
 // Computes what a plan leads to from its shares alone. Returns an error if a flotilla uses more
-// devices than there are, a member that has ended, or if a member is not trained to its end.
+// devices than there are, or a member that has ended. A member that is not trained to its end is an
+// error, too.
 Result<FleetPlan> simulate_fleet(const Fleet& fleet, std::span<const FleetShares> shares);
 Result<double> makespan(const Fleet& fleet, const FleetPlan& plan);
 

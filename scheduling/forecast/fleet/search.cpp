@@ -183,7 +183,7 @@ class FleetSearch {
     });
   }
 
-  // Finds the largest sum of prices of members that reach the pace together: row k of `worth_` has
+  // Finds the largest sum of prices of members that reach the pace together. Row k of `worth_` has
   // it for the first k members, by number of devices.
   void fill_knapsacks(double pace) {
     const std::size_t row = devices_ + 1;
@@ -233,8 +233,8 @@ class FleetSearch {
   }
 
   // Returns higher prices for members that train in seconds of little worth. A price is multiplied
-  // by the root of two numbers' quotient: what a second of the plan is worth in the mean, and in
-  // the seconds in which this member trains.
+  // by the root of a quotient: the mean worth of a second of the plan, divided by that of the
+  // seconds in which this member trains.
   std::vector<double> raised_prices(const FleetPlan& plan) const {
     std::vector<double> worth(prices_.size()), seconds(prices_.size()), raised = prices_;
     double all = 0;

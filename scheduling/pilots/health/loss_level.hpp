@@ -1,5 +1,5 @@
 // LossLevel judges the losses of mini-batches. It finds whether a net does better than one with the
-// same output for every sample, and whether its loss has risen far above the lowest.
+// same output for every sample. It also finds whether the loss has risen far above the lowest.
 #pragma once
 
 #include <algorithm>

@@ -241,7 +241,7 @@ class Race {
   }
 
   // Nothing was learned in the sweep, so trials of this length only show which steps are too large.
-  // A step of a usual size is kept; otherwise the training goes on with the suggested one, or with
+  // A step of a usual size is kept. Otherwise the training goes on with the suggested step, or with
   // the largest below it that does no harm.
   Status leave_chance(double fails) {
     const double step = step_of(champion_);

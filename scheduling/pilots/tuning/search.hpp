@@ -79,7 +79,7 @@ class TrialRunner {
  public:
   virtual ~TrialRunner() = default;
   // Trains from the start of the search with momentum kSweepMomentum and a step that grows by
-  // `factor` with every iteration, until the training diverges or for `most` iterations.
+  // `factor` with every iteration. It ends when the training diverges, or after `most` iterations.
   virtual Result<StepSweep> sweep(double first_step, double factor, std::size_t most) = 0;
   virtual void swept(const StepSweep& /*sweep*/, const StepRange& /*range*/) {}
   // Trains a challenger from the start of the search for `iterations` iterations. If the last

@@ -28,9 +28,10 @@ struct Tuning {
   double failing_step = 0;         // at which the sweep diverged, or its last one; 0: not known
   std::map<int, double> failed{};  // by groups: with this step or larger ones a training diverged
 
-  // Returns why the net cannot learn any more at this loss: before it has learned anything the loss
-  // is above that of guessing, and the step is not far below the failing one; or later the loss is
-  // back near that of guessing. Nothing: it can, as far as the loss tells.
+  // Returns why the net cannot learn any more at this loss. Before it has learned anything, that is
+  // a loss above that of guessing, with a step that is not far below the failing one. Later it is a
+  // loss that is back near that of guessing. Returns nothing if the net can learn, as far as the
+  // loss tells.
   std::optional<std::string> failure(const LossMean& recent, double step, double chance) const;
   // Returns the larger step with which a training goes on that has not learned anything yet,
   // although its step is far below the failing one. Returns nothing if the step stays. `most` is
