@@ -30,7 +30,7 @@ struct ConnectedShares {
 };
 // Chooses blocks of neurons, with one task per block for all images of the rank. With one slice per
 // GPU, a large layer has one block per GPU, to fill it. Otherwise it has a constant number of
-// blocks: the order of sums, and so the bits, depend on it, and ranks that sum gradients need the
+// blocks. The order of sums, and so the bits, depend on it, and ranks that sum gradients need the
 // same.
 ConnectedBlocks choose_connected_blocks(const ConnectedShares& of, int slices);
 // Chooses blocks where each rank, or each of the first ranks, may compute some of the neurons for

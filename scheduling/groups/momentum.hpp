@@ -46,8 +46,8 @@ inline bool is_kept(const Momentum& momentum) {
 
 // Returns the largest step, times the curvature of a quadratic, that is stable without momentum if
 // every gradient is `age` updates old. With 2 groups or more, explicit momentum from -0.7 to 0.9
-// changes the bound by less than a third. If ages vary as much as with exponential times, larger
-// steps are stable: 1.5, 2.3, 3 and 4 times for 2, 4, 8 and 16 groups.
+// changes the bound by less than a third. If ages vary as with exponential times, larger steps are
+// stable: 1.5, 2.3, 3 and 4 times for 2, 4, 8 and 16 groups.
 inline double stable_step(int age) { return 2 * std::sin(std::numbers::pi / (2 * (2 * age + 1))); }
 
 // Returns the momentum of all updates; it is the same for all groups, since they share the

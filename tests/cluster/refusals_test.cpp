@@ -24,7 +24,7 @@ std::size_t count(const std::string& text, const std::string& words) {
   return found;
 }
 
-// Refused with this text, said once.
+// Expects that the run was refused with this text, which is printed once.
 void expect_refused(const Finished& run, int code, const std::string& text) {
   EXPECT_EQ(run.exit_code, code) << run.errors;
   EXPECT_EQ(count(run.errors, "error: "), 1u) << run.errors;

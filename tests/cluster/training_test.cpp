@@ -30,7 +30,7 @@ class Ranks : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // The weights and the summary of a deterministic training.
+  // Returns the weights and the summary of a deterministic training.
   std::string bits(int ranks, const std::string& net, Words more = {}) {
     const std::string weights = folder_ / ("w" + std::to_string(ranks));
     more.insert(more.end(), {"--deterministic", "--json", "--save-weights", weights});

@@ -34,8 +34,9 @@ using Values = std::vector<float>;
 
 const fs::path kNets = OMNI_SOURCE_DIR "/tests/e2e/oracle_nets";
 
-// Of one image's output, Euclidean. Darknet divides by sqrt(variance) + 1e-6, we by
-// sqrt(variance + 1e-5): with variances of 0.3 to 1.7 the two differ by less than 2e-5.
+// This is the relative Euclidean difference of one image's output. Darknet divides by
+// sqrt(variance) + 1e-6, we by sqrt(variance + 1e-5): with variances of 0.3 to 1.7 the two differ
+// by less than 2e-5.
 constexpr double kTolerance = 1e-4;
 
 template <class T>
@@ -88,7 +89,7 @@ class Ours {
     }
   }
 
-  // Channels last.
+  // Images and results are channels last.
   Values predict(const Values& images) {
     std::span<const float> left = images;
     for (const Tensor* slice : slot_.images) {
@@ -126,7 +127,7 @@ Values channels_first(const Values& values, const Extent& extent) {
   return turned;
 }
 
-// The largest relative L2 difference of any image; NaN where there is one.
+// Returns the largest relative L2 difference of any image; NaN where there is one.
 double difference(const Values& ours, const Values& theirs, std::size_t per_image) {
   double worst = ours.size() == theirs.size() && !ours.empty() ? 0 : NAN;
   for (std::size_t first = 0; first < theirs.size() && !std::isnan(worst); first += per_image) {

@@ -49,8 +49,8 @@ TEST(Groups, metrics_and_trace_have_every_update) {
   EXPECT_EQ(exchanges, 40u);
 }
 
-// Known defect (c) of the published optimizer: one part of it named devices as another refused
-// them.
+// This is defect (c) of the published optimizer: one part of it named devices in a form that
+// another part refused.
 TEST(Groups, devices_are_named_as_options_take_them) {
   const auto train = [](const std::vector<std::string>& more) {
     std::vector<std::string> all{"--net",         "lenet", "--data",   "synthetic:64",
@@ -259,7 +259,7 @@ TEST(Groups, auto_plans_for_a_simulated_machine) {
   EXPECT_NEAR(simulated / 48, predicted, 0.05 * predicted);
 }
 
-// The same as stopping after it and going on with all groups.
+// A cold start is the same as stopping after it and going on with all groups.
 TEST(Groups, cold_start_is_a_training_in_one_group) {
   const TemporaryDirectory folder;
   const auto train = [&](std::vector<std::string> more) {

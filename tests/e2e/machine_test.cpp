@@ -23,7 +23,7 @@ TEST(MachineCommand, measures_a_core_at_ascending_sizes) {
   std::vector<std::uint64_t> sizes;
   for (const auto& [size, seconds] : machine->devices[0].seconds) sizes.push_back(size);
   EXPECT_EQ(sizes, (std::vector<std::uint64_t>{1, 2, 4, 6}));
-  // In the file, too.
+  // The file has the sizes in this order, too.
   std::vector<int> written;
   const auto file = nlohmann::ordered_json::parse(get(folder / "m.json"));
   for (const auto& [size, seconds] : file["devices"][0]["seconds"].items())

@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Shipped, TenStepsOf, testing::ValuesIn(kTenSteps), [](c
   return (large ? "DISABLED_" : "") + each.param.test_name();
 });
 
-// With groups and normalisation across channels; with batch normalisation.
+// The nets have groups and normalisation across channels, or batch normalisation.
 TEST(Time, IsTakenOfWhateverNet) {
   for (const char* net : {"caffenet", "resnet-18"}) {
     const Finished run = omni_run({"time", "--net", net, "--batch", "4", "--subdivisions", "1",

@@ -6,7 +6,7 @@
 namespace omni::test {
 namespace {
 
-// Images per slice of a net on so many cores.
+// Returns the images per slice of a net on `cores` cores.
 std::vector<int> cut(const std::string& net, const std::string& cores,
                      std::vector<std::string> more = {}) {
   more.insert(more.end(),

@@ -11,7 +11,7 @@ using Words = std::vector<std::string>;
 
 class Compare : public testing::Test {
  protected:
-  // `more` after a valid beginning.
+  // Appends `more` to a valid beginning.
   Finished compare(const Words& more) {
     Words words{"compare", "--out", folder_ / "out", "--net", "lenet"};
     words.insert(words.end(), more.begin(), more.end());

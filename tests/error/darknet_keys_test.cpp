@@ -100,7 +100,7 @@ std::string lines(std::string text) {
   return text + "\n";
 }
 
-// A sound net with the setting in its section.
+// Returns a sound net with the setting in its section.
 std::string net_with(const Row& row) {
   const std::string name = row.section.substr(0, row.section.find(';'));
   const std::string own =

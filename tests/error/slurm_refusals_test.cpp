@@ -166,7 +166,7 @@ TEST(JobIsRefused, WhereItWouldBeginAgainAfterEachStop) {
       "#!/bin/bash\n#SBATCH --requeue\nset -euo pipefail\nomni-run \"$@\"\n");
   expect_refused({"--template", folder / "own.sbatch", "--net", "lenet", "--resume", "none"},
                  "the template own requeues its job");
-  // A folder on the own disk of a node.
+  // The folder may be on the own disk of a node.
   expect_refused({"--net", "lenet", "--resume", "/no/disk/run"},
                  "(--out /no/disk/run in its place goes on there)");
   expect_refused({"--net", "lenet", "--resume", "/no/disk/run", "--array", "1-3"},

@@ -29,7 +29,7 @@ class Setting {
   const char* name_;
 };
 
-// By iteration.
+// Returns the losses by iteration.
 std::map<std::uint64_t, double> losses_in(const std::string& metrics) {
   std::map<std::uint64_t, double> losses;
   for (const auto& line : read_metrics(metrics))
@@ -226,7 +226,7 @@ TEST(FailingGpu, one_that_nothing_is_compiled_for_is_left_out) {
   EXPECT_EQ(omni_run(named).exit_code, 5);
 }
 
-// Each for its own reason.
+// Each GPU is left out for its own reason.
 TEST(FailingGpu, says_why_it_is_not_used) {
   const Setting two("OMNI_PLAYED_GPUS", "2");
   const auto unused = [](std::vector<std::string> arguments) {

@@ -25,7 +25,7 @@ namespace omni::gradcheck {
 
 // ---- comparisons ----
 
-// |value - expected| / |expected| over the whole buffer; NaN when anything is NaN.
+// Returns |value - expected| / |expected| over the whole buffer; NaN when anything is NaN.
 template <class A, class B>
 double relative_error(std::span<const A> value, std::span<const B> expected) {
   double distance = 0, length = 0;
@@ -52,7 +52,7 @@ struct Case {
   Args args;
 };
 
-// Every shape with and without bias.
+// Makes every shape a case with and without bias.
 template <class Args, class Shape>
 std::vector<Case<Args>> with_and_without_bias(const std::vector<Case<Shape>>& shapes) {
   std::vector<Case<Args>> cases;

@@ -55,7 +55,8 @@ inline std::vector<double> random_values(std::size_t count, std::uint64_t seed,
 
 // ---- the policy under which implementations run ----
 
-// That of --deterministic, so that a GPU's results repeat bit for bit, and --precision.
+// While a Deterministic lives, the policy is that of --deterministic, so that a GPU's results
+// repeat bit for bit, and of --precision.
 class Deterministic {
  public:
   explicit Deterministic(Precision precision = Precision::fp32) {

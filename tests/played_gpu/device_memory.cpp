@@ -1,4 +1,4 @@
-// cudaMalloc and its relatives.
+// This file plays cudaMalloc and its relatives.
 #include <cuda_runtime_api.h>
 
 #include "tests/played_gpu/device.hpp"

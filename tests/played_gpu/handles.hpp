@@ -17,7 +17,7 @@ class Handles {
     objects_.emplace(handle, std::move(object));
     return handle;
   }
-  // Null: no such handle.
+  // Returns null if there is no such handle.
   std::shared_ptr<Object> find(Handle handle) const {
     const std::lock_guard lock(mutex_);
     const auto at = objects_.find(handle);

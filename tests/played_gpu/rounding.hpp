@@ -12,7 +12,7 @@
 
 namespace omni::played {
 
-// To so many bits of mantissa, ties away from zero.
+// Rounds to `bits` bits of mantissa, ties away from zero.
 inline float rounded(float value, int bits) {
   const auto all = std::bit_cast<std::uint32_t>(value);
   const bool finite = (all & 0x7F800000) != 0x7F800000;
@@ -22,7 +22,7 @@ inline float rounded(float value, int bits) {
 
 constexpr int kExact = 23, kTf32 = 10, kBf16 = 7;
 
-// The values themselves, or a rounded copy of them.
+// Factors are the values themselves, or a rounded copy of them.
 class Factors {
  public:
   Factors(const float* values, std::size_t count, int bits) : values_(values) {

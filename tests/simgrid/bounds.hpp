@@ -13,7 +13,8 @@ namespace omni::test {
 
 class Bounds {
  public:
-  // In the order of submission. Microseconds on a core and on a GPU; infinity: it cannot run there.
+  // add() has to be called in the order of submission. The times are microseconds on a core and on
+  // a GPU; infinity: the task cannot run there.
   void add(const starpu_task& task, double on_core, double on_gpu);
 
   double area(int cores, int gpus) const;

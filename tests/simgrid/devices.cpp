@@ -19,7 +19,8 @@
 namespace omni::test {
 namespace {
 
-// Of StarPU's models of measured times, see starpu_perfmodel and STARPU_HISTORY_MAX_ERROR.
+// StarPU's models of measured times have these numbers, see starpu_perfmodel and
+// STARPU_HISTORY_MAX_ERROR.
 constexpr unsigned kToBelieve = 10;
 constexpr double kMaxError = 0.5;
 
@@ -86,7 +87,7 @@ std::optional<double> recorded(const starpu_task& task, unsigned implementation)
   return std::nullopt;
 }
 
-// us. Implementations that were not recorded cannot run where another one was.
+// Returns us. Implementations that were not recorded cannot run where another one was.
 double on_core(const starpu_task& task, unsigned implementation) {
   if (options.recorded.empty()) return by_rates(task, options.core);
   if (const auto length = recorded(task, implementation)) return *length;

@@ -34,7 +34,7 @@ void must(cl_int code, const char* what) {
 // Memory that nobody wrote holds this; as a float it is NaN.
 constexpr std::uint32_t kPoison = 0xFFBADBAD;
 
-// One buffer of a running task, in the host's memory.
+// A Mapped is one buffer of a running task, in the host's memory.
 class Mapped {
  public:
   Mapped(cl_command_queue queue, const void* vector, starpu_data_access_mode mode)

@@ -49,7 +49,7 @@ class SyntheticRank {
     Ns written = 0, read = 0;
   };
 
-  // Deterministic and without a library: 0 to 1.
+  // Returns a number from 0 to 1, deterministically and without a library.
   double noise() {
     seed_ = seed_ * 6364136223846793005ULL + 1442695040888963407ULL;
     return static_cast<double>(seed_ >> 40) / static_cast<double>(1 << 24);

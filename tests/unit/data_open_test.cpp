@@ -34,7 +34,7 @@ class OpenDataset : public testing::Test {
     EXPECT_EQ(pair.error().kind, kind) << pair.error().message();
     EXPECT_NE(pair.error().message().find(text), std::string::npos) << pair.error().message();
   }
-  // One image of 1x1 per split, of the last class.
+  // Writes one image of 1x1 per split, of the last class.
   fs::path put_idx(const char* name, char label = 1) const {
     const fs::path folder = home_ / name;
     fs::create_directories(folder);

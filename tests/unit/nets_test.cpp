@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Shipped{"resnet-18-32", 11'173'962, 10}, Shipped{"covtype-mlp", 1'342'466, 2},
                     Shipped{"w8a-mlp", 1'993'730, 2}));
 
-// Images in the slices of a mini-batch.
+// Returns the images in the slices of a mini-batch.
 std::vector<int> slices(const char* name, int cores, int images = 256, int ranks = 1) {
   auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/" + std::string(name) + ".cfg");
   spec->options.batch = images;
@@ -216,7 +216,8 @@ TEST(DividedNeurons, are_received_in_memory_of_their_own) {
   for (const Tensor* each : received) EXPECT_EQ(users[&each->storage()].size(), 1u) << each->name();
 }
 
-// In training and in the evaluation between, on few ranks of many cores and on many of few.
+// This holds in training and in the evaluation between, on few ranks of many cores and on many
+// ranks of few.
 TEST(DividedNeurons, fit_the_buffers_of_a_task) {
   const auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
   for (const auto& [ranks, cores, gpus] :

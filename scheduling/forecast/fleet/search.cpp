@@ -233,7 +233,7 @@ class FleetSearch {
   }
 
   // Returns higher prices for members that train in seconds of little worth. A price is multiplied
-  // by the root of a quotient: the mean worth of a second of the plan, divided by that of the
+  // by a root. Its argument is the mean worth of a second of the plan, divided by that of the
   // seconds in which this member trains.
   std::vector<double> raised_prices(const FleetPlan& plan) const {
     std::vector<double> worth(prices_.size()), seconds(prices_.size()), raised = prices_;

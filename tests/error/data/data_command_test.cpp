@@ -220,7 +220,7 @@ TEST_F(DataCommand, WithANet) {
   EXPECT_EQ(check(at("set"), {"--net", at("net.cfg"), "--classes", "4"}).exit_code, 0);
 }
 
-// Not that the net be given an output for it.
+// The hint does not ask for a net with an output for the empty folder.
 TEST_F(DataCommand, AnEmptyFolderIsToBeLeftOutWhateverTheNetSays) {
   put(at("net.cfg"), kImageNet);
   fs::create_directories(at("set/train/violet"));

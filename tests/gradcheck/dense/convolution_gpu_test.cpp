@@ -101,8 +101,8 @@ std::vector<Case<Args>> worth_folding(std::vector<Case<Args>> cases) {
   return cases;
 }
 
-// Images with few channels, folded: the table asks for it. Where it was not done, the way is
-// measured anew and the table overwritten.
+// Images with few channels are folded if the table says so. A way that does not fold is measured
+// anew, and the table is overwritten.
 TEST_F(ConvolutionOnGpu, folded) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     const Deterministic restores(precision);

@@ -16,8 +16,8 @@
 namespace omni {
 namespace {
 
-// Smooth activations; every blob-sharing construct: route, shortcut, two consumers, and a joining
-// layer between them. (stopbackward cuts one path.)
+// The net has smooth activations and every construct that shares blobs: route, shortcut, two
+// consumers, and a joining layer between them. (stopbackward cuts one path.)
 const std::string kNet =
     test::net(5, {7, 6, 2}) + test::convolutional(6, "tanh") +
     test::convolutional(6, "logistic", "pad=1\nbatch_normalize=1\n") +
@@ -109,7 +109,7 @@ TEST_P(WholeNetOf, SlicesChangeNothing) {
   }
 }
 
-// The codelets of batch normalisation, by layer, in the order of their submission.
+// Returns the codelets of batch normalisation, by layer, in the order of their submission.
 std::map<int, std::vector<std::string>> batchnorm_tasks(const std::vector<CapturedTask>& tasks) {
   std::map<int, std::vector<std::string>> by_layer;
   for (const CapturedTask& task : tasks)
@@ -118,7 +118,7 @@ std::map<int, std::vector<std::string>> batchnorm_tasks(const std::vector<Captur
   return by_layer;
 }
 
-// In a convolutional layer, as a layer of its own, and in a connected layer.
+// Batch normalisation is in a convolutional layer, a layer of its own, and in a connected layer.
 TEST(WholeNet, NormalisesOneSliceInOneTaskEachWay) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);
@@ -139,7 +139,7 @@ TEST(WholeNet, NormalisesOneSliceInOneTaskEachWay) {
   }
 }
 
-// Of a layer with a bias and an activation, and without the latter; in one slice and in two.
+// The layers have a bias, and an activation or none; the mini-batch has one slice or two.
 TEST(WholeNet, TakesAnActivationsGradientTogetherWithTheBiass) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);

@@ -12,7 +12,7 @@ struct Blas {
   cudaStream_t stream = nullptr;
 };
 
-// Null: no such handle.
+// Returns null if there is no such handle.
 std::shared_ptr<Blas> find_blas(cublasHandle_t handle);
 
 // Returns how many bits of a float's mantissa a way to compute leaves; none: this way is not

@@ -78,7 +78,7 @@ void lt_store(T contents, Opaque* opaque) {
   std::memcpy(opaque, &contents, sizeof contents);
 }
 
-// D = alpha * op(A) * op(B) + beta * D, column by column.
+// An LtProduct computes D = alpha * op(A) * op(B) + beta * D, column by column.
 struct LtProduct {
   int m = 0, n = 0, k = 0;
   bool transposed_a = false, transposed_b = false;

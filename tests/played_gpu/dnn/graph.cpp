@@ -56,7 +56,7 @@ struct Names {
   cudnnBackendAttributeName_t geometry, x, filter, y, alpha, beta;
 };
 
-// Nothing: no convolution.
+// Returns nothing if the operation is no convolution.
 std::optional<Names> names_of(cudnnBackendDescriptorType_t operation) {
   switch (operation) {
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:

@@ -21,7 +21,7 @@ __global__ void scale_kernel(int count, float factor, float* values) {
   if (i < count) values[i] *= factor;
 }
 
-// The sum of all values, added to *sum: one block, in warps and then over them.
+// Adds the sum of all values to *sum. One block adds up in warps, and then over them.
 __global__ void sum_kernel(int count, const float* values, float* sum) {
   __shared__ float warps[32];
   float own = 0;
@@ -92,7 +92,8 @@ class StarPU : public testing::Test {
     starpu_shutdown();
   }
 
-  // On the CPU or on the GPU; `where` 0: wherever StarPU likes. Or on one worker.
+  // Submits a task for the CPU or for the GPU. If `where` is 0, it runs wherever StarPU likes, or
+  // on one `worker`.
   void submit(starpu_codelet& what, unsigned where, const float* factor,
               std::initializer_list<starpu_data_handle_t> handles, int worker = -1) {
     starpu_task* task = starpu_task_create();

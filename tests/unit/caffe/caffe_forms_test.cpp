@@ -1,4 +1,4 @@
-// The old form of Caffe's layers, and the phases of a net.
+// These tests read the old form of Caffe's layers, and the phases of a net.
 #include <fmt/ranges.h>
 
 #include <map>

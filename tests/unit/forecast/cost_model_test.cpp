@@ -9,7 +9,7 @@
 namespace omni {
 namespace {
 
-// 400 bytes in a hundred pieces: the first arrives early.
+// 400 bytes travel in a hundred pieces: the first arrives early.
 NetCosts costs_of(double merged_share = 0) {
   return {.images = 64,
           .merged_share = merged_share,
@@ -117,7 +117,7 @@ TEST(CostModel, MeetingsTakeTime) {
                  .meetings = {kind, every}}
         .update(costs_of());
   };
-  // There and back, about, for every four mini-batches, or for every 32.
+  // A meeting takes the way there and back, about, for every four mini-batches, or for every 32.
   for (const Kind kind : {Kind::together, Kind::at_rest}) {
     EXPECT_NEAR(update(kind, 1), 2.0 / 4, 0.3) << static_cast<int>(kind);
     EXPECT_GE(update(kind, 1), 2.0 / 4) << static_cast<int>(kind);

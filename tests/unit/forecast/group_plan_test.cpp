@@ -10,7 +10,7 @@
 namespace omni {
 namespace {
 
-// Rows for 1, 2, 4 ... groups.
+// Makes a plan with rows for 1, 2, 4 ... groups.
 GroupPlan plan_of(
     const std::vector<std::pair<double, std::optional<double>>>& seconds_and_penalties) {
   GroupPlan plan;

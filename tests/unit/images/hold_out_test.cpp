@@ -138,7 +138,8 @@ class HoldOutOf : public testing::Test {
                          .test = test,
                          .hold_out = share});
   }
-  // So many samples on each side; the same without a test; the same again.
+  // Expects `train` and `test` samples. Without a test the training samples are the same, and so
+  // are all samples if the data are opened again.
   void expect_parts(const std::string& source, std::size_t train, std::size_t test,
                     bool flat = false) const {
     SCOPED_TRACE(source);

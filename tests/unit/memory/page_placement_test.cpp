@@ -1,4 +1,4 @@
-// Placement of pages on NUMA nodes.
+// These tests check the placement of pages on NUMA nodes.
 #include "runtime/tasks/models/page_placement.hpp"
 
 #include <gtest/gtest.h>

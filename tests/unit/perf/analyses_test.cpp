@@ -221,7 +221,7 @@ TEST(Memory, CountersAndLargestData) {
     hand.add(trace::Data{.id = static_cast<std::uint32_t>(i),
                          .name = fmt::format("t{}", i),
                          .bytes = static_cast<std::uint64_t>(i)});
-  // Not in the order of time.
+  // The records are not in the order of time.
   hand.add(trace::Counter{.name = "memory.resident", .at = 20, .value = 150});
   hand.add(trace::Counter{.name = "memory.resident", .at = 10, .value = 100});
   hand.add(trace::Counter{.name = "memory.resident", .at = 15, .value = 200});

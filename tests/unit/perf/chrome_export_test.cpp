@@ -36,7 +36,7 @@ Trace synthetic(const test::SyntheticTrace& options) {
   return *std::move(trace);
 }
 
-// Two tasks on two workers, the second after the first.
+// Returns two tasks on two workers, the second after the first.
 Trace two_tasks(const std::string& codelet) {
   Trace trace;
   trace.headers = {{.rank = 0,

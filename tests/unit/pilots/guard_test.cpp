@@ -24,7 +24,7 @@ const std::string kGuardedNet = test::net(12, {8, 8, 1}, "learning_rate=0.02\nmo
                                 test::convolutional(4, "tanh", "batch_normalize=1\n") +
                                 test::connected(3) + test::layer("softmax");
 
-// Of 1024 images.
+// A window is this many losses, those of 1024 images.
 constexpr std::uint64_t kWindow = 85, kSnapshot = 2 * kWindow;
 
 class Guarded : public test::DeterministicSession {

@@ -106,7 +106,7 @@ TEST_F(AutoTraining, when_every_rate_diverges_the_error_says_so) {
   EXPECT_THAT(trained.error().message(), HasSubstr("lower --learning-rate"));
 }
 
-// A setting that loses the training between two searches.
+// This setting loses the training between two searches.
 TEST_F(AutoTraining, a_training_that_is_lost_goes_back_with_smaller_steps) {
   make(1, "learning_rate=0.05\nmomentum=0.9\n");
   TrainingState state =
