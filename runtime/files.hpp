@@ -88,8 +88,9 @@ class AtomicFile {
 // Fails if a file of `bytes` bytes could not be written at `path` now. Changes nothing.
 Status try_writing(const std::filesystem::path& path, std::uint64_t bytes);
 
-// Fails if such a file could not be written in the folder that an option names, or in the first
-// existing folder above it. Makes no folder: runs that start at the same time would collide.
+// Fails if a file of `bytes` bytes could not be written in the folder that an option names. If
+// there is no such folder, the first existing folder above it counts. Makes no folder: runs that
+// start at the same time would collide.
 Status try_folder(const std::filesystem::path& folder, std::uint64_t bytes,
                   std::string_view option);
 

@@ -1,5 +1,5 @@
-// The element-wise sum of a residual block: dst = activation(alpha * a + beta * b'), where b' is b
-// on the grid of a.
+// A residual block ends with an element-wise sum: dst = activation(alpha * a + beta * b'), where b'
+// is b on the grid of a.
 //
 // Sizes may differ, as in Darknet. In each of h and w, stride = max(1, b / a) and sample = max(1, a
 // / b), by integer division. Cell i*sample of a is added to cell i*stride of b for i < min(a, b).

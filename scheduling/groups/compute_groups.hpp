@@ -79,7 +79,7 @@ class ComputeGroups {
   // Returns the number of the parameter whose staleness is reported: the first replicated one,
   // which a group reads first and writes last. None: all trainable parameters are merged.
   std::optional<std::size_t> watched() const;
-  // These submit messages between ranks; null with one rank.
+  // `sums` submits the messages between ranks; null with one rank.
   RankSums* sums = nullptr;
 
   // Returns the net for evaluation: one whose passes have the most images.

@@ -48,9 +48,9 @@ class GroupRun {
   const MiniBatch& next_to_complete() const {
     return updates_[completed_ % kUnderWay].update.batch;
   }
-  // Submits the rest of that mini-batch. An event `updated` is pushed when its update is done.
+  // Submits the rest of next_to_complete(). An event `updated` is pushed when its update is done.
   Status complete(const UpdateRule& rule);
-  // Submits as many passes of that mini-batch as kHeld allows. True: the mini-batch is submitted
+  // Submits as many passes of next_to_complete() as kHeld allows. True: the mini-batch is submitted
   // completely. False: another event `arrived` is pushed when the next pass can be submitted.
   Result<bool> advance(const UpdateRule& rule);
   // Reads the outcome of the oldest mini-batch that was not read yet; its update must be done. Adds

@@ -1,4 +1,4 @@
-// The net sees the same pixels of a photograph as in Darknet's `classifier valid`: the shorter side
+// The net sees the same pixels of a photograph as in Darknet's `classifier valid`. The shorter side
 // is resized to the net's, and the centre is cut out.
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
-// The forward pass against a program that shares no line with ours: Debian's darknet package, on
-// the same cfg text, the same .weights file and the same images. Every net here is a group of
-// layers whose meaning could differ. Their gradients are the business of tests/gradcheck.
+// The forward pass is compared with a program that shares no line with ours: Debian's darknet
+// package. Both read the same cfg text, the same .weights file and the same images. Every net here
+// is a group of layers whose meaning could differ. Their gradients are the business of
+// tests/gradcheck.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// omni-run machine measures a machine file that can be read back; omni-run plan --gpu reads one of
+// omni-run machine measures a machine file that can be read back. omni-run plan --gpu reads one of
 // a GPU that is not there, and supposes nodes of other cores.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Runs the table of malformed cfgs (cfg_cases.txt explains itself): each is refused with the right
-// kind, line, text and a hint, by the parser or by Net::build.
+// Runs the table of malformed cfgs (cfg_cases.txt explains itself). The parser or Net::build
+// refuses each with the right kind, line, text and a hint.
 #include <gtest/gtest.h>
 
 #include <algorithm>

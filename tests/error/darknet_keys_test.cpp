@@ -1,5 +1,6 @@
-// Every section and key of Darknet's classification nets, pjreddie's and AlexeyAB's: each is taken,
-// taken with a warning that it has no effect, or refused with a reason. None is unknown.
+// These tests try every section and key of Darknet's classification nets, pjreddie's and
+// AlexeyAB's. Each is taken, taken with a warning that it has no effect, or refused with a reason.
+// None is unknown.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// One rule for every option that names a file: what the command line names and is not there is exit
-// code 2; what is wrong in a file, or in one that a file names, is 3. (A net description is always
-// 2.)
+// There is one rule for every option that names a file. If the file is not there, the exit code is
+// 2. If something is wrong in it, or in one that a file names, it is 3. (A net description is
+// always 2.)
 #include <gtest/gtest.h>
 
 #include "tests/support/images/image_folder.hpp"

@@ -1,4 +1,4 @@
-// A crash or power cut after every operation of a save: what is then on disk loads the old
+// These tests play a crash or power cut after every operation of a save. The disk then has the old
 // checkpoint or the new one, and once the save has reported success, the new one.
 #include <gtest/gtest.h>
 

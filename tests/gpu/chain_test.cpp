@@ -156,8 +156,8 @@ void let_gpu_wait() {
 std::counting_semaphore<> gpu_computes{0}, last_is_launched{0};
 constexpr std::chrono::seconds kPatience{20};
 
-// A GPU that has nothing to do until the host launches it does not compute meanwhile; what it does
-// while the host is late with something else is computing.
+// A GPU that has nothing to do until the host launches work does not compute meanwhile. If it works
+// while the host is late with something else, that is computing.
 TEST_F(Chain, waits_for_a_host_that_is_late) {
   const std::int64_t late = std::chrono::nanoseconds(kLate).count();
   const std::string trace = folder_ / "trace";

@@ -177,9 +177,9 @@ TEST(FailingGpu, what_is_suggested_for_a_small_one_trains_there) {
   }
 }
 
-// Others take the rest of what the forecast counted on, once a net's small tensors are there, which
-// StarPU puts in one piece: a kernel gets nothing to work with. Or before the second of those that
-// are larger: StarPU alone would try for ever.
+// StarPU puts a net's small tensors in one piece. Then other programs take the rest of the memory
+// that the forecast counted on, and a kernel gets nothing to work with. Or before the second of
+// those that are larger: StarPU alone would try for ever.
 TEST(FailingGpu, one_that_is_full_later_ends_with_what_would_fit) {
   const TemporaryDirectory folder;
   const std::string wide = folder / "wide.cfg";

@@ -1,5 +1,5 @@
-// Whole trainings on a GPU: what a CPU computes, step by step; on both at once, wherever a random
-// scheduler puts a task; and across a change of the device.
+// Whole trainings on a GPU compute what a CPU computes, step by step. They also run on both at
+// once, wherever a random scheduler puts a task, and across a change of the device.
 #include "tests/gpu/training.hpp"
 
 #include <set>

@@ -118,8 +118,8 @@ struct Operation {
   std::string_view rounds_sums = {};  // the implementation that in bf16 rounds sums of its factors
 };
 
-// One implementation on one case against the double reference, twice: the second run meets warm
-// caches and must repeat the first bit for bit, unless the operation says otherwise.
+// Compares one implementation on one case with the double reference, twice. The second run meets
+// warm caches and must repeat the first bit for bit, unless the operation says otherwise.
 template <class Args>
 void check_implementation(const Implementation<Args>& implementation, const Args& args,
                           const Operation<Args>& operation, const std::vector<Operand>& operands,

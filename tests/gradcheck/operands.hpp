@@ -111,8 +111,9 @@ inline Operand accumulated(std::size_t count) { return {AccessMode::accumulate, 
 
 // ---- memory with guard zones ----
 
-// 64-byte aligned as StarPU's buffers are; all bytes around the data are 0xFF, which is also a NaN:
-// a write outside breaks the pattern, a read outside poisons the result.
+// The block is aligned to 64 bytes, as StarPU's buffers are. All bytes around the data are 0xFF,
+// which is also a NaN. So a write outside breaks the pattern, and a read outside poisons the
+// result.
 class GuardedBlock {
  public:
   explicit GuardedBlock(std::size_t bytes)

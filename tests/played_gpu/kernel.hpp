@@ -1,4 +1,4 @@
-// Kernels on a played device: when they run, they run as the threads of a grid, one after the
+// This header runs kernels on a played device. They run as the threads of a grid, one after the
 // other; a thread stops only where it waits for others.
 #pragma once
 

@@ -23,8 +23,8 @@ struct DeviceOptions {
   bool gpus_only = false;  // cores do nothing that a GPU could
   // A folder of StarPU's models: a core takes what was measured on a real one, where it was.
   std::filesystem::path recorded{};
-  // The models know nothing at the start and learn from what runs, as StarPU's do: a time is
-  // believed from the tenth on, forgotten when it misses too often.
+  // True: the models know nothing at the start and learn from what runs, as StarPU's do. A time is
+  // believed from the tenth on, and forgotten when it misses too often.
   bool learning = false;
   std::string poisoned;  // of this codelet the models have learnt `poison` for a GPU
   double poison = 0;     // s

@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-// A mean of several runs is uncertain: a prediction is wrong where it is off by more than is
-// allowed beyond so many standard errors of that mean.
+// A mean of several runs is uncertain. A prediction is wrong if it is off by more than is allowed,
+// beyond this many standard errors of that mean.
 constexpr double kErrors = 3;
 
 struct Run {
@@ -73,7 +73,7 @@ TEST(Plan, foretells_groups_on_8_gpus_with_32_cores) {
   expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {1, 2, 4, 8}, 0.05, 3});
 }
 
-// A mini-batch in one slice keeps one GPU busy, so groups gain; with two and four, the knee, twice
+// A mini-batch in one slice keeps one GPU busy, so groups gain. Beyond two and four groups, twice
 // as many no longer take half the time.
 TEST(Plan, foretells_groups_that_each_need_a_gpu) {
   expect_foretold({.cores = 32, .gpus = 8},

@@ -1,6 +1,6 @@
-// Runs tasks of the engine on a simulated machine and prints what came out as JSON: the time it
-// took there, and who did how much. The only argument is JSON, too; run() has the keys. No kernel
-// runs, so nothing is learnt; all that is scheduled is real.
+// Runs tasks of the engine on a simulated machine. It prints as JSON the time that they took there,
+// and who did how much. The only argument is JSON, too; run() has the keys. No kernel runs, so
+// nothing is learnt; all that is scheduled is real.
 #include <fmt/format.h>
 #include <starpu.h>
 
@@ -111,8 +111,9 @@ void split(const Net& net, int on_gpus) {
   }
 }
 
-// "iterations" of training "net" (a file) in slices of "slice" images, "batch" in all, by "groups";
-// the clock starts after "warm" others, when the parameters are where they are used.
+// Runs "iterations" of training "net" (a file) in slices of "slice" images, "batch" in all, by
+// "groups". The clock starts after "warm" other iterations, when the parameters are where they are
+// used.
 Result<json> run_training(const json& arguments) {
   OMNI_TRY(TrainableNet spec, read_darknet_cfg(arguments.at("net").get<std::string>()));
   if (arguments.contains("batch")) {

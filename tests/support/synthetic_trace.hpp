@@ -1,5 +1,5 @@
-// Writes a plausible trace of any size without training anything: a small convolutional net, slices
-// that run depth-first, updates, several groups, ranks and memory nodes, waits and counters.
+// Writes a plausible trace of any size without training anything. It has a small convolutional net,
+// slices that run depth-first, updates, several groups, ranks and memory nodes, waits and counters.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// The shipped nets are the nets they claim to be: parameter counts as published (Caffe's model zoo,
-// torchvision) and multiply-adds, worked out by hand and confirmed by Darknet's own layer tables.
+// The shipped nets are the nets they claim to be. Their parameter counts are as published (Caffe's
+// model zoo, torchvision). Their multiply-adds were worked out by hand and confirmed by Darknet's
+// own layer tables.
 #include <gtest/gtest.h>
 
 #include <fstream>

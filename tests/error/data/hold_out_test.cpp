@@ -1,5 +1,5 @@
-// A training with --hold-out, stopped and gone on; what valid and predict then test on; and what is
-// said of classes that lack samples, before anything is trained.
+// These tests stop a training with --hold-out, and go on. They check on which samples valid and
+// predict then test, and the warnings of classes that lack samples before anything is trained.
 #include <gtest/gtest.h>
 
 #include "runtime/data/dataset.hpp"

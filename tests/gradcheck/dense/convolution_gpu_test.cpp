@@ -1,5 +1,6 @@
-// Convolution on a GPU by the ways that the checks of all implementations do not take: with cuDNN's
-// algorithms measured instead of fixed, and lowered to matrix products without cuDNN.
+// These tests convolve on a GPU in ways that the checks of all implementations do not take. cuDNN's
+// algorithms are measured instead of fixed, or the convolution is lowered to matrix products
+// without cuDNN.
 #ifdef OMNI_CUDA
 
 #include <gmock/gmock.h>
@@ -67,8 +68,9 @@ TEST_F(ConvolutionOnGpu, measured) {
   EXPECT_EQ(test::entries_in(models.path()), 1);  // the table
 }
 
-// A file of choices may have been written by anybody: an engine that rounds is not taken for fp32,
-// one that is not there is none, and what has no bias, or another activation, does not end in them.
+// Anybody may have written a file of choices. An engine that rounds is not taken for fp32, and one
+// that is not there counts as none. A task without a bias, or with another activation, does not end
+// in them.
 TEST_F(ConvolutionOnGpu, what_the_table_says_is_checked) {
   using Choice = nlohmann::ordered_json;
   const test::TemporaryDirectory models;

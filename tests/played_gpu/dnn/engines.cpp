@@ -17,10 +17,10 @@ namespace {
 
 using Notes = std::vector<cudnnBackendNumericalNote_t>;
 
-// By number: kHalves would halve the precision of what it multiplies, kTensorCores rounds floats to
-// TF32, the sums of kAnyOrder come backward in another order every time, kCompiled gives zeros
-// forward. Those with a workspace write all over it. Only kTensorCores, kSlow and kCompiled can go
-// on after the convolution.
+// These are the engines' numbers. kHalves would halve the precision of what it multiplies, and
+// kTensorCores rounds floats to TF32. The backward sums of kAnyOrder come in another order every
+// time. kCompiled gives zeros forward. Those with a workspace write all over it. Only kTensorCores,
+// kSlow and kCompiled can go on after the convolution.
 enum Engine : std::int64_t {
   kHalves,
   kRefusesToRun,

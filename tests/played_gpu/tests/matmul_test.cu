@@ -1,5 +1,5 @@
-// Connected layers on cuBLASLt: what is part of the product, which algorithm is chosen and what is
-// remembered of it, and what is done where cuBLASLt can do nothing.
+// These tests check connected layers on cuBLASLt: what is part of the product, and which algorithm
+// is chosen and remembered. They also check what is done where cuBLASLt can do nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

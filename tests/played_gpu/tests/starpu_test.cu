@@ -192,8 +192,8 @@ TEST_F(StarPU, many_tasks_wherever_there_is_room) {
   for (const auto& one : values) EXPECT_EQ(one, std::vector<float>(5000, 1));
 }
 
-// 40 MB through the first and the last device: in one of the runs of this test there are two, of
-// which neither holds that much.
+// 40 MB go through the first and the last device. In one of the runs of this test there are two
+// devices, of which neither holds that much.
 TEST_F(StarPU, data_travel_between_devices_and_make_room) {
   const float two = 2;
   int workers[STARPU_NMAXWORKERS];

@@ -19,8 +19,8 @@ struct PngKind {
   int compression = 6;
 };
 
-// `rows` as the file has them: values of `depth` bits from the highest bit on, each row from a new
-// byte on, those of 16 bits big-endian.
+// `rows` are as the file has them. Values have `depth` bits, from the highest bit on, those of 16
+// bits big-endian. Each row begins with a new byte.
 inline std::string make_png(int height, int width, const std::vector<std::uint8_t>& rows,
                             const PngKind& kind = {}) {
   std::string bytes;

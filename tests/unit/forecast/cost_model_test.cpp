@@ -207,8 +207,9 @@ TEST(CostModel, DevicesOfAGroupVaryApart) {
   EXPECT_NEAR(forecast_updates(clock, {}, 64).seconds, slowest * 8 / 16, 0.25);
 }
 
-// Measured by the authors of Omnivore: seconds per mini-batch with 18 machines that emulate
-// computing, one each, and a server of merged layers, which a mini-batch alone waits 0.205 s for.
+// The authors of Omnivore measured these seconds per mini-batch. They had 18 machines that emulate
+// computing, one each, and a server of merged layers. A mini-batch alone waits 0.205 s for the
+// server.
 TEST(CostModel, TimesOfTheAuthorsCluster) {
   constexpr double kAlone = 1.2095, kWait = 0.205, kActivations = 42.25 * 1024 * 1024;
   // The logs do not divide the wait: a third each for the way there, the server and the way back.

@@ -1,5 +1,5 @@
-// --hold-out: a training set becomes one to train on and one to test on, by nothing but the seed,
-// whatever the source; and class folders, which have no test set of their own.
+// --hold-out makes of a training set one to train on and one to test on, whatever the source. Only
+// the seed decides. These tests also open class folders, which have no test set of their own.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -124,8 +124,8 @@ std::vector<std::vector<float>> fed(const Dataset& images, FeedOptions options) 
   return slices;
 }
 
-// Windows, which keep bytes, and resized images, which do not; large ones, of which a slice is made
-// by several tasks; and a test set that ends within a mini-batch.
+// The cases are windows, which keep bytes, and resized images, which do not. There are also large
+// images, of which several tasks make a slice, and a test set that ends within a mini-batch.
 TEST(Pixels, ADataFeedGivesTheSameEitherWay) {
   SessionOptions machine;
   machine.cpu_workers = 2;

@@ -257,8 +257,8 @@ TEST_F(GuardResumes, not_from_damaged_states) {
   EXPECT_FALSE(begins(numbers.substr(0, numbers.rfind(' ')), true));
   EXPECT_FALSE(begins("2 1 1 1 34 0 0 0 0 0 1e11", true)) << "a list that is not there";
   EXPECT_TRUE(begins("0.5 1 1 34 2 0 2 2", false)) << "of an older version";
-  // Later ones lack the failures of the share, of which there are four numbers, and the two means
-  // of losses; the first of them also what is before these.
+  // Later versions lack the failures of the share, of which there are four numbers, and the two
+  // means of losses. The first of them also lacks the numbers before these.
   const auto last = [](std::string text, int without) {
     for (; without > 0; --without) text.resize(text.rfind(' '));
     return text;

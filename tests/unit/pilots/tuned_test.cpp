@@ -220,8 +220,8 @@ TEST_F(AutoTraining, from_every_checkpoint_a_training_ends_as_if_it_had_not_stop
   }
 }
 
-// The first return after a resume goes to the older of the good states in the checkpoint, the next
-// to the state from before the search.
+// The first return after a resume goes to the older of the good states in the checkpoint. The next
+// one goes to the state from before the search.
 TEST_F(AutoTraining, a_resumed_training_returns_twice_as_the_undisturbed_one) {
   const std::string solver = "learning_rate=0.05\nmomentum=0.9\n";
   checkpoint_every_ = 500;

@@ -1,5 +1,5 @@
-// The rules of --auto outside a search: when a net cannot learn any more, when the step is raised,
-// and when a trial is given up.
+// These tests check the rules of --auto outside a search: when a net cannot learn any more, when
+// the step is raised, and when a trial is given up.
 #include "scheduling/pilots/tuning/tuning.hpp"
 
 #include <gmock/gmock.h>
