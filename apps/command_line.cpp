@@ -97,7 +97,7 @@ std::optional<Error> misplaced_option(const CLI::App& app) {
   return std::nullopt;
 }
 
-// A subcommand that takes the program's options, too, and has a help of its own.
+// Returns the subcommand, if it takes the program's options, too, and has a help of its own.
 const CLI::App* extended(const CLI::App& app) {
   const auto commands = app.get_subcommands();
   const bool extends = !commands.empty() && commands.front()->get_fallthrough() &&
@@ -124,7 +124,7 @@ Error unknown_option(const CLI::App& app, const CLI::App& command, const std::st
   if (also != nullptr)
     hint = fmt::format("'{}' lists its own, '{}' the others", help_command(app, *also),
                        help_command(app, app));
-  // Options that the word is said of. It is one of our own words, then, and can be shown.
+  // The word is in the help of these options. So it is one of our own words, and can be shown.
   std::string about;
   for (const CLI::Option* each : command.get_options())
     if (word.size() > 3 && each->get_description().find(word) != std::string::npos)
@@ -200,7 +200,8 @@ constexpr const char* kNoMemory = "out of memory";
   _exit(exit_code(kind));
 }
 
-// Whoever throws may hold the lock of the log, and there may be no memory. The first one speaks.
+// A thread that throws may hold the lock of the log, and there may be no memory. The first such
+// thread prints its message.
 [[noreturn]] void leave_with_exception() {
   static std::atomic_flag leaving;
   while (leaving.test_and_set()) ::pause();

@@ -1,6 +1,6 @@
-// Reading the command line of a program with subcommands: what is refused is named, with a hint.
-// And what is around a program: the documented exit codes (docs/user/exit-codes.md), which only
-// this file makes of errors.
+// This header reads the command line of a program with subcommands. What is refused is named, with
+// a hint. It also makes the documented exit codes (docs/user/exit-codes.md) of errors, which no
+// other file does.
 #pragma once
 
 #include <optional>
@@ -33,28 +33,29 @@ constexpr int exit_code(ErrorKind kind) {
   return 1;
 }
 
-// Lines of at most so many characters, broken at blanks; a longer word has a line of its own.
+// Returns the text as lines of at most `width` characters, broken at blanks. A longer word has a
+// line of its own.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
-// --help of the program and of subcommands that it gets later: options by group, lines of at most
-// 100 columns.
+// Makes --help of the program, and of subcommands that it gets later, list options by group, in
+// lines of at most 100 columns.
 void use_grouped_help(CLI::App& app);
 
-// Nothing: all is well. Otherwise the exit code, after help or version on stdout, or one line
-// "error: what (hint)".
+// Returns nothing if all is well. Otherwise it returns the exit code, after help or version on
+// stdout, or one line "error: what (hint)".
 std::optional<int> read_command_line(CLI::App& app, int argc, const char* const* argv);
 
-// For options: a number within both, which "nan" is not.
+// Makes a check for options: the number lies within both bounds, so "nan" is refused.
 CLI::Validator within(double least, double most);
 
-// The exit code of run(), or of what it throws, which is told.
+// Returns the exit code of run(), or of an exception that it throws, whose message is printed.
 int exit_code_of(int (*run)(int argc, char** argv), int argc, char** argv);
 
-// From here on, what leaves a thread, or a function that must not throw, is told in the same way
-// and ends the process with the same exit code.
+// From here on, an exception that leaves a thread, or a function that must not throw, is printed in
+// the same way. It ends the process with the same exit code.
 void end_in_order_on_exceptions();
 
-// Which build this is: version.cmake fills it in whenever something is built.
+// kVersion names the build: version.cmake fills it in whenever something is built.
 extern const char* const
     kVersion;  // "0.1.0-3f2a91c8", with "-dirty" if the sources were not that commit's
 

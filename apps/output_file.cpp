@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Also where neither is there yet.
+// Returns whether both paths name the same place, also if nothing is there yet.
 bool same_place(const fs::path& a, const fs::path& b) {
   std::error_code none;
   const auto whole = [&](const fs::path& path) {

@@ -1,5 +1,5 @@
-// A file that the command line names as an output. The only copy of a user's data may be there. So
-// an existing file is replaced only if this program could have written it.
+// An OutputFile is a file that the command line names as an output. The only copy of a user's data
+// may be there. So an existing file is replaced only if this program could have written it.
 #pragma once
 
 #include <cstdint>

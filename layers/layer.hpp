@@ -1,6 +1,6 @@
-// The layer contract, and a layer's named parameters. A layer is made with its shapes inferred and
-// its tensors declared; it then only submits tasks: forward and backward for one slice of the
-// mini-batch at a time, never computing itself.
+// A Layer is made with its shapes inferred and its tensors declared. Then it only submits tasks,
+// forward and backward, for one slice of the mini-batch at a time. It never computes itself. This
+// header also has a layer's named parameters.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,8 @@
 
 namespace omni {
 
-// A named parameter (or running statistic) of a layer: where it lives and how it starts.
+// A Param is a named parameter (or running statistic) of a layer: its tensors and its initial
+// values.
 struct Param {
   ParamRole role = ParamRole::weights;
   std::string name;      // "03.convolutional.weights"
@@ -32,33 +33,34 @@ struct Param {
   float rate = 1;          // multiplies the learning rate
   bool load = true;        // false: keeps its initial value when weights are loaded
   bool divisible = false;  // ranks may divide it: choose_connected_blocks
-  // Each rank computes so many parts whole, and steps them; the last one has the rest. 0: all do.
+  // Each rank computes this many parts whole, and makes their steps; the last rank has the rest. 0:
+  // every rank computes all parts.
   int parts_per_rank = 0;
   bool by_slice = false;             // its gradient is the sum over one task per slice
   bool can_overwrite_diff = false;   // its gradient task can also write instead of adding
   bool in_products = false;          // its layer reads Tensor::for_products()
   bool updated_in_backward = false;  // set by LayerBuilder::param
-  // The gradient task writes, so the update need not clear the gradient; set by
-  // LayerBuilder::param.
+  // True: the gradient task writes, so the update need not clear the gradient. LayerBuilder::param
+  // sets it.
   bool overwrites_diff = false;
 
   Tensor* value = nullptr;    // what the layers read: the master or the replica
   Tensor* master = nullptr;   // changed by updates, stored in files
   Tensor* replica = nullptr;  // a compute group's copy of the master; null: it has none
   Tensor* diff = nullptr;  // the gradient, in training only; null: a backward task makes the step
-  // Partial sums of the gradient, so that slices wait less for each other; the update first adds
-  // them to `diff`. None where few workers compete for the sum.
+  // These partial sums of the gradient let slices wait less for each other. The update first adds
+  // them to `diff`. There are none where few workers compete for the sum.
   std::vector<Tensor*> partial_diffs{};
   int slices_per_sum = 0;  // consecutive slices; 0: slices go to the sums in turn
-  // Every rank computes the gradient of the whole mini-batch, and makes the same step.
+  // True: every rank computes the gradient of the whole mini-batch, and makes the same step.
   bool whole_on_each_rank = false;
   Tensor* velocity = nullptr;     // training only; with Adam: the mean gradient
   Tensor* mean_square = nullptr;  // with Adam: of the gradient
-  // For strategies with meetings (codelets/elementwise/meeting.hpp).
+  // Strategies with meetings use these (codelets/elementwise/meeting.hpp).
   Tensor* change = nullptr;           // sum of the groups' contributions since the last meeting
   Tensor* centre_velocity = nullptr;  // of the master, which moves at meetings
 
-  // The rank that computes a part, where not all do.
+  // Returns the rank that computes a part, if not every rank does.
   int rank_of(std::size_t part) const {
     return parts_per_rank == 0 ? 0 : static_cast<int>(part) / parts_per_rank;
   }
@@ -67,7 +69,7 @@ struct Param {
     return parts_per_rank == 0 ? parts
                                : std::clamp(parts - rank * parts_per_rank, 0, parts_per_rank);
   }
-  // The sum to which the slice adds its gradient.
+  // Returns the sum to which the slice adds its gradient.
   const Tensor& gradient(int slice) const {
     const auto number = static_cast<std::size_t>(slice);
     const std::size_t which = slices_per_sum > 0 ? number / static_cast<std::size_t>(slices_per_sum)
@@ -78,15 +80,16 @@ struct Param {
 
 struct ExchangeArgs;
 
-// Activations of one layer over a mini-batch, by slice: a slice can run ahead through the net
-// without waiting for the others.
+// A Blob has the activations of one layer over a mini-batch, by slice. A slice can run ahead
+// through the net without waiting for the others.
 struct Blob {
   Extent extent;
   std::vector<Tensor*> value, diff;  // by slice; diff is empty where no gradient is wanted
 };
 
-// A layer's view of what it reads. `diff` is where this consumer writes its share of the gradient:
-// the blob's own tensors, or, when a blob has several consumers, private ones that the net adds up.
+// An Input is a layer's view of a blob that it reads. The layer writes its share of the gradient to
+// `diff`. These are the blob's own tensors or, if the blob has several consumers, private ones that
+// the net adds up.
 struct Input {
   Blob* blob = nullptr;
   std::vector<Tensor*> diff;
@@ -100,17 +103,18 @@ struct Input {
   const Tensor& gradient(int slice) const { return *diff[slice]; }
 };
 
-// What the update of a parameter is to do.
+// An UpdateOf returns the arguments of the update of a parameter.
 using UpdateOf = std::function<ExchangeArgs(const Param&)>;
 
-// What all layers need to know about the mini-batch being submitted.
+// A Step tells all layers what they need to know about the mini-batch being submitted.
 struct Step {
   bool training = false;
   std::uint64_t seed = 0;
   std::uint64_t first_sample =
       0;  // global number of the mini-batch's first image; keys the randomness
   BatchSlot* slot = nullptr;
-  // In backward, for parameters that are updated there; null: they stay as they are.
+  // In backward, this gives the update of parameters that are updated there; null: they stay as
+  // they are.
   const UpdateOf* update_of = nullptr;
 };
 
@@ -127,42 +131,44 @@ class Layer {
   virtual void forward(const Step& step, int slice) = 0;
   virtual void backward(const Step& step, int slice) = 0;
 
-  // True when the layer's result for any slice needs all slices first (batch statistics). It then
-  // submits that part when called with the last slice, and the net does not run slices past it on
-  // their own.
+  // True: the layer's result for any slice needs all slices first (batch statistics). The layer
+  // then submits that part when it is called with the last slice. The net does not run single
+  // slices past such a layer.
   virtual bool joins_slices() const { return false; }
-  // A task computes neurons for all slices, not all neurons for a slice.
+  // True: a task computes some neurons for all slices, instead of all neurons for a slice.
   virtual bool computes_in_blocks() const { return false; }
   virtual bool is_loss() const { return false; }
   virtual float label_smoothing() const { return 0; }  // of a loss
 
-  // Whether backward obeys Input::adds. Then several consumers of a blob need no private tensors.
+  // Returns whether backward obeys Input::adds. Then several consumers of a blob need no private
+  // tensors.
   virtual bool adds_gradients() const { return false; }
 
   // The gradient of a relu is a pass over the largest tensors, unless the backward pass of the next
-  // layer includes it. The net fuses the two where the next layer can, the layer with the relu
+  // layer includes it. The net fuses the two if the next layer can do so, the layer with the relu
   // agrees, and no other layer reads its output.
   virtual bool can_take_relu_gradient() const { return false; }
   virtual void take_relu_gradient() {}
   virtual bool leave_relu_gradient() { return false; }  // false: this layer has no relu
 
-  // Likewise the sum of a residual block is fused into the normalisation before it, whose output no
-  // other layer reads: absorb_sum() makes activation(output + addend) the output of that layer, and
-  // both layers share the output's tensors. False: not fused. Where Input::writes_gradient() holds
-  // for the addend, the layer before also computes the addend's gradient from that of the sum.
+  // The sum of a residual block is fused into the normalisation before it, if no other layer reads
+  // the normalisation's output. absorb_sum() makes activation(output + addend) the output of that
+  // layer, and both layers share the output's tensors. False: the sum is not fused. If
+  // Input::writes_gradient() holds for the addend, the layer before also computes the addend's
+  // gradient from that of the sum.
   virtual bool fuse_sum_into(Layer& /*before*/) { return false; }
   virtual bool absorb_sum(const Input& /*addend*/, Activation) { return false; }
   void share_output(Layer& before, TensorPool& tensors);
-  // Dropout works in place on the output of the layer before and on its gradient, where no other
-  // layer reads them and that layer allows it. Returns whether it does.
+  // Dropout works in place on the output of the layer before and on its gradient. It does so if no
+  // other layer reads them and that layer allows it. Returns whether it does.
   virtual bool work_in_place(const Layer& /*before*/) { return false; }
   virtual bool allows_dropout_in_place() const { return false; }
   // Drops the inputs' private gradient tensors where this layer can add to the shared ones.
   void add_gradients_in_place(TensorPool& tensors);
 
   virtual double forward_flops_per_image() const { return 0; }
-  // In the layer table: "64 3x3/1", and what a task does beside the layer's product or sum,
-  // "bias relu".
+  // Texts for the table of layers: detail() is "64 3x3/1"; in_one_task() names what a task does
+  // beside the layer's product or sum, as "bias relu".
   virtual std::string detail() const { return ""; }
   virtual std::string in_one_task() const { return ""; }
 
@@ -173,7 +179,8 @@ class Layer {
   std::size_t tensor_bytes() const { return tensor_bytes_; }  // of everything it declared
   Blob& output() { return output_; }
   const Blob& output() const { return output_; }
-  // The blob that readers of this layer read: its output, or the one that it is an alias of.
+  // Returns the blob that readers of this layer read: its output, or the blob of which it is an
+  // alias.
   Blob& read_by_others() { return is_alias() ? *aliased_ : output_; }
   const std::vector<Param*>& params() const { return params_; }
 
@@ -189,7 +196,7 @@ class Layer {
   const Slices& slices() const { return *slices_; }
   int images(int slice) const { return slices_->sizes[slice]; }
   double values_per_image() const { return static_cast<double>(output_.extent.count()); }
-  // Output values of a slice.
+  // Returns the number of output values of a slice.
   std::int64_t values(int slice) const {
     return static_cast<std::int64_t>(output_.extent.count()) * images(slice);
   }
@@ -200,14 +207,15 @@ class Layer {
   const Tensor& diff(int slice) const { return *output_.diff[slice]; }
   const Input& input(std::size_t which = 0) const { return *inputs_[which]; }
 
-  // Deeper layers first in forward; gradients of the data, which others wait for, before gradients
-  // of weights in backward.
+  // In forward, tasks of deeper layers come first. In backward, gradients of the data, for which
+  // others wait, come before gradients of weights.
   TaskTag forward_tag(int slice) const { return {index_, index_, slice}; }
   TaskTag data_gradient_tag(int slice) const { return {kBackward - index_, index_, slice}; }
   TaskTag weight_gradient_tag(int slice) const { return {-index_, index_, slice}; }
 
-  // What many layers submit: the output from the input; the gradient of the input, if it is wanted,
-  // from that of the output.
+  // These submit the tasks of layers with one input and one output. The forward task computes the
+  // output from the input. The backward task computes the gradient of the input from that of the
+  // output, if somebody needs it.
   template <class Args>
   void submit_forward(Codelet<Args>& codelet, const Args& args, int slice) const {
     codelet.submit(args, {read(input().value(slice)), write(value(slice))}, forward_tag(slice));

@@ -91,7 +91,7 @@ Input& LayerBuilder::input(std::size_t which) {
   if (parts_.training && !blob.diff.empty()) {
     input.diff = blob.diff;
     // Backward runs from the last layer to the first, so the newest consumer writes the blob's
-    // gradient and every earlier one gets a private tensor, which the net adds afterwards.
+    // gradient. Every earlier consumer gets a private tensor, which the net adds afterwards.
     Input*& newest = parts_.newest_consumer[&blob];
     if (newest != nullptr) {
       const std::size_t before = parts_.tensors.bytes();
@@ -167,7 +167,7 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
     param.replica = &tensor(param.name + ".replica", count);
   param.master = master != nullptr ? master->master : &tensor(param.name, count);
   param.value = param.replica != nullptr ? param.replica : param.master;
-  // Like the master, what an update remembers is that of the first group's net.
+  // The state of an update belongs to the first group's net, as the master does.
   const auto shared = [&](Tensor* Param::*tensor, const char* name) {
     return master != nullptr ? master->*tensor : &this->tensor(param.name + name, count);
   };
@@ -180,7 +180,7 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
                               (parts_.complete_gradients || param.parts_per_rank > 0);
   param.overwrites_diff = param.can_overwrite_diff && learns && parts_.overwrite_diffs;
   if (learns && !param.updated_in_backward) {
-    // Groups take turns in the merged phase, so one gradient does for all of them.
+    // Groups take turns in the merged phase, so one gradient suffices for all of them.
     if (master != nullptr && param.replica == nullptr && !parts_.own_gradients) {
       param.diff = master->diff;
       param.partial_diffs = master->partial_diffs;

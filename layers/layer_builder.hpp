@@ -1,4 +1,5 @@
-// The types of layers, and what a layer's constructor may ask for.
+// This header has the types of layers. LayerBuilder is what a layer's constructor asks for tensors
+// and parameters.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ namespace omni {
 // StarPU counts a vector's elements in 32 bits.
 inline constexpr std::uint64_t kMaxElements = std::numeric_limits<std::uint32_t>::max();
 
-// Most tensors of one net: each takes some memory before it is allocated. ResNet-50 in kMaxSlices
-// slices declares some 85,000.
+// A net has at most this many tensors, since each takes some memory before it is allocated.
+// ResNet-50 in kMaxSlices slices declares some 85,000.
 inline constexpr std::size_t kMaxTensors = 1 << 19;
 
 // Neurons of a connected layer, in blocks that are tasks.
@@ -35,7 +36,7 @@ struct GradientSums {
   int slices_each = 0;  // consecutive slices per sum; 0: slice i adds to sum i mod count
 };
 
-// What the layers of one net share while it is built and afterwards.
+// The layers of one net share its NetParts, while the net is built and afterwards.
 struct NetParts {
   bool training = false;
   bool adam = false;
@@ -91,7 +92,8 @@ class LayerBuilder {
   const std::vector<int>& inputs() const { return inputs_; }
   // Returns an input, and registers the layer as its consumer.
   Input& input(std::size_t which = 0);
-  // An input that the layer only passes on: readers of both share its gradient.
+  // Makes the output an alias of an input that the layer only passes on. Readers of both share its
+  // gradient.
   Blob& alias() { return *add_input(0).blob; }
   // Returns the extent of an input that the layer may not read later.
   const Extent& extent(std::size_t which = 0) const { return blob_of(which).extent; }
@@ -107,11 +109,11 @@ class LayerBuilder {
   // Declares a tensor for each slice, with `per_image` values per image.
   std::vector<Tensor*> per_slice(const std::string& name, std::size_t per_image,
                                  DataType type = DataType::f32);
-  // Declares a parameter. `can_update_in_backward`: a task of the layer can compute the gradient
-  // and update at once. It must do so if Param::updated_in_backward is true in the result.
+  // Declares a parameter. `can_update_in_backward` means that a task of the layer can compute the
+  // gradient and update at once. It must do so if Param::updated_in_backward is true in the result.
   Param& param(Param description, bool can_update_in_backward = false);
 
-  // Called by the net after the layer's constructor.
+  // The net calls finish() after the layer's constructor.
   void finish(std::unique_ptr<Layer> layer);
 
  private:
@@ -130,8 +132,9 @@ class LayerBuilder {
 
 // ---- every layer type registers itself in its own file ----
 
-// Parameters of a layer with several groups: a copy per group, or one for all groups if no later
-// layer has copies. `either`: as the layers beside it (few or no parameters).
+// With several groups, the parameters of a layer have a copy per group, or one for all groups if no
+// later layer has copies. `either`: they are like those of the layers beside it (few or no
+// parameters).
 enum class InGroups { either, copies, one };
 
 struct LayerType {
@@ -140,7 +143,7 @@ struct LayerType {
   InGroups in_groups = InGroups::either;
 };
 
-// Static object in the layer's file: registers before main.
+// A layer's file has a static object of this type, which registers the layer before main().
 struct LayerRegistration {
   explicit LayerRegistration(LayerType type);
 };
@@ -150,7 +153,7 @@ std::unique_ptr<Layer> make_layer(LayerBuilder& builder) {
   return std::make_unique<T>(builder);
 }
 
-// The arguments of one slice's task, from those of the mini-batch.
+// Returns the arguments of one slice's task, made from those of the mini-batch.
 template <class Args>
 Args with_images(Args args, int images) {
   args.n = images;

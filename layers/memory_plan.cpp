@@ -14,7 +14,9 @@ namespace {
 
 using Stays = std::vector<PlannedBuffer::Lifetime>;
 
-// How many tasks after one the other comes, where they are closest; 0 or less: they meet.
+// Returns the number of tasks between a lifetime of `a` and one of `b` where they are closest. They
+// count from the last task of the earlier lifetime to the first of the later. 0 or less means that
+// they overlap.
 std::ptrdiff_t distance(const Stays& a, const Stays& b) {
   auto least = std::numeric_limits<std::ptrdiff_t>::max();
   for (auto one = a.begin(), other = b.begin(); one != a.end() && other != b.end();) {
@@ -42,8 +44,8 @@ struct Arena {
 
 }  // namespace
 
-// The largest first, as every memory is then large enough for whoever comes later; of equals, the
-// earliest, which needs the fewest memories.
+// The largest buffer is placed first, so every memory is large enough for buffers that come later.
+// Of equally large ones the earliest is first, which needs the fewest memories.
 std::vector<std::size_t> plan_memory(std::span<const PlannedBuffer> buffers,
                                      std::size_t most_times) {
   std::vector<std::size_t> order(buffers.size());
@@ -60,7 +62,8 @@ std::vector<std::size_t> plan_memory(std::span<const PlannedBuffer> buffers,
   for (const std::size_t each : order) {
     const PlannedBuffer& buffer = buffers[each];
     std::vector<Arena>& there = houses[buffer.slice];
-    // Where nobody else is for the longest time before and after, so that tasks hardly wait for it.
+    // The buffer takes the memory that no other buffer uses for the longest time before and after.
+    // So tasks hardly wait for that memory.
     auto free = there.end();
     std::ptrdiff_t furthest = 0;
     for (auto house = there.begin(); house != there.end(); ++house) {
@@ -85,11 +88,12 @@ namespace {
 
 constexpr int kAllSlices = -1;
 
-// A tensor that moves between devices should not take much longer for where it lies.
+// A tensor that moves between devices should not take much longer because it lies in a larger
+// memory.
 constexpr std::size_t kMostTimes = 2;
-// Gradients of weights, which nobody waits for, come late: so many tasks of the slice, some layers'
-// worth, go ahead of them. Less would make the next layers' gradients wait on machines of many
-// cores; with more, the plan takes more memory. (perf/RESULTS.md has both.)
+// Nobody waits for gradients of weights, so they come late: this many tasks of the slice, those of
+// some layers, go ahead of them. With fewer, the next layers' gradients would wait on machines of
+// many cores. With more, the plan takes more memory. (perf/RESULTS.md has both.)
 constexpr std::size_t kLate = 8;
 
 bool comes_late(const CapturedTask& task) { return task.priority < 0; }
@@ -101,7 +105,7 @@ struct Use {
 };
 using Uses = std::unordered_map<const Tensor*, Use>;
 
-// The slice whose tasks are the only ones to use it.
+// Finds for each tensor the slice whose tasks alone use it.
 Uses find_slices(std::span<const CapturedTask> tasks) {
   Uses uses;
   for (const CapturedTask& task : tasks)

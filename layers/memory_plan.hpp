@@ -1,5 +1,6 @@
-// Which of a net's tensors may lie in the same memory: those that are never needed at the same
-// time. Worked out before anything is allocated, from when each is needed.
+// plan_memory() decides which of a net's tensors lie in the same memory: tensors that are never
+// needed at the same time. It decides before anything is allocated, from the lifetimes of the
+// tensors.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace omni {
 
-// A buffer with its lifetimes: from the first task that uses it to the last, maybe several times.
+// A PlannedBuffer has lifetimes: from the first task that uses it to the last, maybe several times.
 struct PlannedBuffer {
   struct Lifetime {
     std::size_t first, last;  // tasks, numbered in the order of submission
@@ -22,8 +23,9 @@ struct PlannedBuffer {
   std::vector<Lifetime> lifetimes;  // ascending
 };
 
-// By buffer: the buffer whose memory it uses (itself: its own). That memory has 1 to `most_times`
-// times its size, since transfers between devices move the whole memory.
+// Returns for each buffer the number of the buffer whose memory it uses; its own number means a
+// memory of its own. That memory has 1 to `most_times` times its size, since transfers between
+// devices move the whole memory.
 std::vector<std::size_t> plan_memory(std::span<const PlannedBuffer> buffers,
                                      std::size_t most_times);
 

@@ -28,7 +28,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
   const int batch = options.images > 0 ? options.images : net_options.micro_batch();
   const int share = (batch + options.ranks - 1) / options.ranks;  // of a rank, at most
   const bool one_pass = net_options.subdivisions == 1 && options.images == 0;
-  // Of the parameters that this net reads, but for the replicas.
+  // True: this net reads complete gradients of all its parameters, except those of replicas.
   const bool complete = options.ranks == 1 || options.sharing.replicas;
   const auto assemble = [&](Slices slices) -> Result<std::unique_ptr<Net>> {
     if (net_options.input.count() > kMaxElements / static_cast<std::size_t>(slices.sizes.front()))
@@ -49,13 +49,13 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     // the worker that has the gradient, the weights and their velocity.
     net->parts_.overwrite_diffs = one_pass && complete && options.gpus == 1 && slices.count() == 1;
     net->parts_.values = options.values;
-    // Whoever else writes parameters than one group's updates does not know of a copy.
+    // Ranks and other groups write parameters, too, but do not know of a rounded copy.
     net->parts_.round_weights = options.values == DataType::bf16 && options.gpus > 0 &&
                                 options.ranks == 1 && !options.sharing.replicas;
     net->parts_.gradient_sums =
         options.fixed_sums ? fixed_gradient_sums(slices)
                            : choose_gradient_sums(slices.count(), options.cores, options.gpus);
-    // As in the nets of the ranks whose merged phase it is.
+    // A guest is cut like the nets of the ranks whose merged phase it computes.
     const bool one_of_many = options.sharing.guest && !slices.owners.empty();
     const auto own = one_of_many ? std::ranges::count(slices.owners, 0) : slices.count();
     ConnectedShares shares{.images = slices.images_of_all() * net_options.subdivisions,
@@ -137,9 +137,9 @@ Status Net::add_layer(const LayerDescription& layer,
   return {};
 }
 
-// The merged phase begins with the first fully connected layer after all others that have weights:
-// few flops, most of the parameters, so that it is better to bring the data of every group to one
-// copy than to keep a copy per group.
+// The merged phase begins with the first fully connected layer behind all other layers with
+// weights. It has few flops and most of the parameters. So bringing the data of every group to one
+// copy is better than keeping a copy per group.
 void Net::find_phases(const NetDescription& described, const Sharing& sharing) {
   merged_from_ = described.layers.size();
   has_replicas_ = sharing.replicas;
@@ -168,8 +168,9 @@ void Net::cut_segments() {
     }
 }
 
-// A layer that stops_backward and all before it, whoever reads them, stay as they are, and so does
-// any branch that ends nowhere: no backward tasks, no update, not even decay.
+// A layer that stops_backward and all layers before it stay as they are, whoever reads them. So
+// does any branch that ends nowhere. These layers have no backward tasks and no update, not even
+// decay.
 void Net::freeze_unreached_layers() {
   std::unordered_map<const Blob*, std::size_t> maker;
   for (std::size_t i = 0; i < layers().size(); ++i) maker[&layers()[i]->output()] = i;
@@ -191,8 +192,8 @@ void Net::freeze_unreached_layers() {
   }
 }
 
-// What a layer can do for the one after it, if nobody else reads its output; and for the other
-// readers of its input.
+// Fuses work of a layer into the layer after it, if no other layer reads its output. Also lets
+// layers add their gradients in place where several layers read one output.
 void Net::fuse_layers() {
   std::unordered_map<const Blob*, int> readers;
   for (const auto& layer : layers())
@@ -209,7 +210,7 @@ void Net::fuse_layers() {
   for (const auto& layer : layers()) layer->add_gradients_in_place(parts_.tensors);
 }
 
-// The tasks of training, and of evaluation in between; or of the latter alone.
+// Captures the tasks of training, and of evaluation in between; or only those of evaluation.
 std::vector<CapturedTask> Net::capture_tasks(task_capture::Working working, bool evaluates) {
   Tensor rest("captured run", 1);  // stands for labels and metrics
   const std::vector<Tensor*> each_slice(parts_.slices.sizes.size(), &rest);
@@ -247,8 +248,8 @@ Net::WorkingBytes Net::working_bytes() {
           .sum_on_gpu = most.sum_on_gpu * sizeof(float)};
 }
 
-// A net that is only evaluated shares nothing: the mini-batches that are under way in it would wait
-// for each other.
+// Tensors of a net that is only evaluated share no memory: the mini-batches that are under way in
+// it would wait for each other.
 void Net::place_tensors_in_memory() {
   std::vector<const Tensor*> kept;  // tensors that other code than the net's tasks reads, too
   const auto keep = [&](const Layer& layer) {
@@ -259,7 +260,8 @@ void Net::place_tensors_in_memory() {
     if (param.overwrites_diff) kept.push_back(param.diff);  // updates read it
   if (has(Phase::replicated)) keep(*layers()[merged_from_ - 1]);
   const std::vector<CapturedTask> tasks = capture_tasks(task_capture::Working::unknown);
-  // Else another rank's message would wait until the memory is free.
+  // Received tensors keep memory of their own: otherwise another rank's message would wait until
+  // the memory is free.
   for (const CapturedTask& task : tasks)
     if (task.codelet == kTransferName && task.uses.front().mode == AccessMode::write)
       kept.push_back(task.uses.front().part.tensor);

@@ -1,5 +1,5 @@
-// A network: layers over shared slices of one mini-batch, their parameters, and the walks that
-// submit forward, backward and update. Built without StarPU; allocate() needs a running Session.
+// A Net has layers over shared slices of one mini-batch, and their parameters. It submits forward,
+// backward and update. It is built without StarPU, but allocate() needs a running Session.
 #pragma once
 
 #include <functional>
@@ -17,18 +17,19 @@ namespace omni {
 
 class Net;
 
-// The net of a compute group has its own activations and gradients. Layers before the merged phase
-// read replicas of the parameters. All other parameters, the running statistics and the optimizer
-// state belong to the net of the first group.
+// Layers of a compute group's net that come before the merged phase read replicas of the
+// parameters. The net has its own activations and gradients. All other parameters, the running
+// statistics and the optimizer state belong to the net of the first group.
 enum class FullyConnected { merged, replicated };
 struct Sharing {
   bool replicas = false;  // false: the only group, which reads the master copies
-  // Each group trains its replica with an optimizer state of its own; groups meet at the master
-  // copies.
+  // True: each group trains its replica with an optimizer state of its own; groups meet at the
+  // master copies.
   bool own_models = false;
   FullyConnected fully_connected = FullyConnected::merged;
   const Net* master = nullptr;  // null: this net holds the master copies
-  // Of a group that computes elsewhere: only the merged phase has memory, of all ranks' slices.
+  // True: the net stands for a group that computes elsewhere. Only its merged phase has memory, for
+  // the slices of all ranks.
   bool guest = false;
 };
 
@@ -47,8 +48,8 @@ struct BuildOptions {
   bool fixed_sums = false;          // gradients have the same bits on 1, 2 and 4 ranks
   DataType values = DataType::f32;  // of activations and their gradients: f32 or bf16
   Sharing sharing{};
-  // Layers may update parameters in the tasks that compute the gradients: for one mini-batch per
-  // update, and without GPUs. Param::diff is then null, see Step::update_of.
+  // True: layers may update parameters in the tasks that compute the gradients. This works for one
+  // mini-batch per update, and without GPUs. Param::diff is then null, see Step::update_of.
   bool update_in_backward = false;
 };
 
@@ -67,16 +68,16 @@ class Net {
   void backward(const Step& step, Phase phase);  // after forward, in training
   void forward(const Step& step);                // both phases
   void backward(const Step& step);
-  // Both phases, layer by layer. `look` is called before the tasks of the next layer are submitted,
-  // which may reuse the memory of this layer's tensors.
+  // These run both phases, layer by layer. `look` is called before the tasks of the next layer are
+  // submitted, which may reuse the memory of this layer's tensors.
   using LookAt = std::function<void(const Layer&)>;
   void forward_by_layer(const Step& step, const LookAt& look);
   void backward_by_layer(const Step& step, const LookAt& look);
   bool has(Phase phase) const;
-  // Output of the last layer of the replicated phase.
+  // Returns the output of the last layer of the replicated phase.
   const Blob& replicated_output() const { return layers()[merged_from_ - 1]->output(); }
   bool is_merged(const Param& param) const;  // of the merged phase
-  // Whether other groups have nets with the same parameters.
+  // True: other groups have nets with the same parameters.
   bool has_replicas() const { return has_replicas_; }
 
   // Layers read the master copies (evaluation) or, where there are any, the replicas (training).
@@ -94,17 +95,17 @@ class Net {
   const std::vector<std::unique_ptr<Layer>>& layers() const { return parts_.layers; }
   std::vector<Param*> params();
   std::size_t tensor_bytes() const { return parts_.tensors.bytes(); }  // that allocate() takes
-  // Bytes of each tensor. A GPU holds transient tensors of its own slices only. Main memory holds
-  // none of them where only GPUs compute.
+  // Returns the bytes of each tensor. A GPU holds transient tensors of its own slices only. Main
+  // memory holds none of them if only GPUs compute.
   std::vector<TensorSize> tensor_sizes() const { return parts_.tensors.sizes(); }
-  // Most scratch memory of a worker, beside tensors; on a GPU including workspace of libraries.
-  // Captures the tasks of an iteration, so only before training. Needs a Session, which decides
-  // which implementations may run.
+  // WorkingBytes is the most scratch memory of a worker, beside tensors; on a GPU it includes the
+  // workspace of libraries. working_bytes() captures the tasks of an iteration, so it may only be
+  // called before training. It needs a Session, which decides which implementations may run.
   struct WorkingBytes {
     std::size_t of_core = 0, copies_on_gpu = 0, sum_on_gpu = 0;
   };
   WorkingBytes working_bytes();
-  // What it submits for a mini-batch, but for updates; nothing runs.
+  // Returns the tasks that the net submits for a mini-batch, except updates; none of them runs.
   std::vector<CapturedTask> capture_tasks(task_capture::Working working, bool evaluates = true);
   std::size_t declared_bytes() const;   // of all tensors, if none shared memory
   std::size_t parameter_count() const;  // trainable values
@@ -134,7 +135,7 @@ class Net {
   std::vector<Segment> segments_;
   Segment layers_of(Phase phase) const;
   bool has_replicas_ = false, guest_ = false;
-  // In forward, groups take turns to update running statistics; each turn is kept short.
+  // True: in forward, groups take turns to update running statistics; each turn is kept short.
   bool forward_takes_turns_ = false;
   std::size_t merged_from_ = 0;  // layer; their number when no phase is merged
   std::vector<bool> learns_;     // by layer: the gradient of the loss reaches it

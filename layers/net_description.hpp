@@ -1,5 +1,6 @@
-// A net as readers of files describe it and Net::build() takes it, in no file format's words; and
-// beside it how it is to be trained. A reader has checked the range of every number.
+// A NetDescription is a net as readers of files describe it and Net::build() takes it, in no file
+// format's words. This header also has the options of its training. A reader has checked the range
+// of every number.
 #pragma once
 
 #include <cstdint>
@@ -121,7 +122,8 @@ struct LayerDescription {
   std::map<ParamRole, ParamDescription> params{};
   bool load = true;             // false: initial values are kept when weights are loaded
   bool stops_backward = false;  // this layer and all before it stay as they are
-  // The place of an option in the file. `note` is what the format adds to a warning about it.
+  // A Place tells where the file has an option. `note` is what the format adds to a warning about
+  // it.
   struct Place {
     std::string where, written, note{};
   };
@@ -138,7 +140,7 @@ struct LayerDescription {
 
 inline constexpr int kMostImages = 1 << 20;  // in a batch
 
-// The input, and how a mini-batch is formed.
+// NetOptions are the size of the input, and the way in which a mini-batch is formed.
 struct NetOptions {
   Extent input;
   int batch = 1, subdivisions = 1;
@@ -155,14 +157,16 @@ struct NetDescription {
   std::string statements;  // that describe the layers; the same for equal layers
 };
 
-// A net with the other settings of its file: solver, augmentation, length of the training.
+// A TrainableNet is a net with the other settings of its file: solver, augmentation, length of the
+// training.
 struct TrainableNet : NetDescription {
   SolverOptions solver;
   AugmentOptions augment;
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
   std::string data;                   // as of --data, if the file names data that are there
   std::string text;                   // of the file, with settings; for equal ones the same
-  // Of the training's options: where they are written, and as which key of the file's format.
+  // A Place tells where an option of the training is written, and as which key of the file's
+  // format.
   struct Place {
     std::string where, written;
   };
@@ -179,7 +183,7 @@ struct TrainableNet : NetDescription {
   }
 };
 
-// What takes the place of the file's values.
+// Options that are set here replace those of the file.
 struct NamedOptions {
   std::optional<int> batch{}, subdivisions{}, burn_in{}, max_batches{};
   std::optional<float> learning_rate{}, momentum{}, decay{};
@@ -197,7 +201,7 @@ struct NamedOptions {
   }
 };
 
-// How a file is read.
+// ReadOptions tell how a file is read.
 struct ReadOptions {
   NamedOptions named{};
   std::vector<std::string> settings{};  // key=value, as if the file ended with them
@@ -206,7 +210,8 @@ struct ReadOptions {
   bool endless = false;                 // a schedule that needs a length follows another one
   bool learns = true;                   // false: the rate is 0, unless the command line sets one
 
-  // What takes the place of the file's values, where the command line sets these options.
+  // Returns the values that replace the file's. `commanded` names the options that the command line
+  // sets.
   NamedOptions named_beside(const std::set<std::string, std::less<>>& commanded) const {
     NamedOptions all = named;
     if (!learns && !commanded.contains("learning_rate")) all.learning_rate = 0.0f;

@@ -1,4 +1,4 @@
-// How the layers of a net are walked: forward and backward, by slice or by layer.
+// A net walks its layers forward and backward, by slice or by layer.
 #include <algorithm>
 #include <cassert>
 
@@ -61,8 +61,8 @@ void Net::backward_by_layer(const Step& step, const LookAt& look) {
 void Net::backward(const Step& step, Phase phase) {
   const ChainScope chain;
   use_slot(*step.slot);
-  // A joining layer ends its stretch here: the layers above run all slices before it submits its
-  // own.
+  // A layer that joins slices ends its segment: the layers of the segment run all slices before it
+  // submits its own part.
   const Segment range = layers_of(phase);
   std::size_t end = range.end;
   while (end > range.first) {

@@ -12,15 +12,15 @@
 namespace omni {
 namespace {
 
-// A task should take half a millisecond or more, which is long against StarPU's microseconds. Where
-// that leaves cores without work, a twentieth must do.
+// A task should take half a millisecond or more, which is long against StarPU's microseconds. If
+// that leaves cores without work, a twentieth of it must do.
 constexpr double kFlopsPerTask = 100e6, kLeastFlopsPerTask = 5e6;
 constexpr double kSmallTask = kFlopsPerTask / 8;  // flops; overlap gains less than submission costs
 constexpr double kWorthCutting = 50e6;            // flops of a mini-batch
-// Fewer images than this and a connected layer spends its time reading weights, not using them.
+// With fewer images than this a connected layer spends its time reading weights, not using them.
 constexpr int kImagesPerTask = 16;
 constexpr int kMaxSlices = 256;  // each has tensors of its own
-// Connected layers. A task may touch 16 tensors, one of them not a block.
+// These limit the blocks of connected layers. A task may touch 16 tensors, one of them not a block.
 constexpr std::int64_t kLarge = 1 << 20;   // weights: 4 MiB, read from memory again for every slice
 constexpr std::int64_t kShared = 1 << 17;  // so many are worth a message of their own
 constexpr int kMost = 8, kMostRanks = 15;
@@ -31,8 +31,9 @@ int block_width(int outputs, int blocks) {
   return std::min(outputs, (even + kLanes - 1) / kLanes * kLanes);
 }
 
-// Slices of about so many images, but of one size, and for every core the same number where there
-// are more than cores: others would wait for those with one more.
+// Returns the size of slices that all have about `slice` images. If there are more slices than
+// cores, every core gets the same number of them: otherwise cores would wait for those with one
+// more.
 int evened_out(int slice, int batch, int cores) {
   int slices = (batch + slice - 1) / slice;
   if (cores > 0 && slices > cores) slices -= slices % cores;
@@ -42,8 +43,8 @@ int evened_out(int slice, int batch, int cores) {
 }  // namespace
 
 int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
-  // Of an image: of all layers, of those whose tasks compute a slice, and of those among them that
-  // no other slice waits for.
+  // These are flops of an image. all_flops are of all layers, flops of layers whose tasks compute a
+  // slice, and apart of those among them for which no other slice waits.
   double all_flops = 0, flops = 0, apart = 0;
   for (const auto& layer : parts.layers) {
     const double own = layer->forward_flops_per_image();
@@ -59,17 +60,18 @@ int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
                double(batch));
   const int slice =
       static_cast<int>(std::bit_floor(static_cast<unsigned>(wanted))) * (shared ? 2 : 1);
-  // Not more than kMaxSlices, nor than kMaxTensors leave room for.
+  // There are at most kMaxSlices slices, and at most as many as kMaxTensors leave room for.
   const std::size_t tensors = std::max<std::size_t>(parts.tensors.count(), 1);
   const int most = static_cast<int>(std::clamp<std::size_t>(kMaxTensors / tensors, 1, kMaxSlices));
   const int smallest =
       static_cast<int>(std::bit_ceil(static_cast<unsigned>((batch + most - 1) / most)));
   const auto least =
       static_cast<int>(std::min(std::ceil(kLeastFlopsPerTask * layers / flops), double(batch)));
-  // Four slices where the batch allows it: something to overlap. More than four cores get one each.
-  // So do fewer, where slices would else be of few images, and read weights for hardly any use.
-  // Where tasks would be small, two cores get one each, and a single one two. A rank that shares
-  // the mini-batch sends messages for every slice: its cores get one each, of twice as many images.
+  // Where the batch allows it, there are four slices, so that tasks of different layers overlap.
+  // More than four cores get one slice each. So do fewer cores, where slices would otherwise have
+  // few images, and each would read the weights for little work. Where tasks would be small, two
+  // cores get one slice each, and a single core two. A rank that shares the mini-batch sends
+  // messages for every slice. So its cores get one each, of twice as many images.
   const int per_core = cores > 0 ? (batch + cores - 1) / cores : batch;
   int most_images = batch / 4;
   if (cores > 4)
@@ -136,7 +138,8 @@ ConnectedBlocks divide_neurons(const ConnectedShares& of) {
 }
 
 std::size_t piece_values(std::size_t values, std::size_t all, int ranks) {
-  // Its owner sends a piece to every other rank: the more there are, the smaller it may be.
+  // The owner of a piece sends it to every other rank: the more ranks there are, the smaller it may
+  // be.
   constexpr std::size_t kLeast = 65536, kUnit = 64;
   const auto sharers = static_cast<std::size_t>(std::clamp(ranks, 4, 16));
   const std::size_t wanted =

@@ -31,7 +31,8 @@ struct SolverOptions {
   std::vector<float> scales;
   int max_batches = 0;  // 0: for ever
   float learning_rate_min = 1e-5f;
-  // Of sgdr: batches of the first cycle (0: max_batches); the next is longer.
+  // The policy sgdr uses these: the batches of the first cycle (0: max_batches), and the factor by
+  // which the next cycle is longer.
   int cycle = 0, cycle_factor = 2;
 };
 

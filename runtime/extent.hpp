@@ -1,4 +1,5 @@
-// The size of an image or an activation, and checks that sizes do not overflow.
+// An Extent is the size of an image or an activation. This header also checks that sizes do not
+// overflow.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@ namespace omni {
 struct Extent {
   int h = 0, w = 0, c = 0;
   std::size_t count() const { return static_cast<std::size_t>(h) * w * c; }
-  // Whether an int can count the values, and the sides together with strides and padding.
+  // Returns whether an int can count the values, and the sides together with strides and padding.
   // LayerBuilder::blob() refuses other outputs of layers, so layers and codelets calculate in int.
   bool countable() const {
     constexpr int kMaxSide = 1 << 24;

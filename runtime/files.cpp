@@ -1,4 +1,4 @@
-// Atomic files over POSIX calls: std::fstream can neither fsync nor say why it failed.
+// This file writes by POSIX calls, since std::fstream can neither fsync nor say why it failed.
 #include "runtime/files.hpp"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Reading and writing of files. Reading is bounded. A file that is written appears whole or not at
-// all, also after a crash.
+// This header reads and writes files. Reading is bounded. A file that is written appears whole or
+// not at all, also after a crash.
 #pragma once
 
 #include <unistd.h>
@@ -19,7 +19,7 @@
 
 namespace omni {
 
-// The owner of a file descriptor; its destructor closes it.
+// A Descriptor owns a file descriptor; its destructor closes it.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}  // negative: no file
@@ -35,7 +35,8 @@ class Descriptor {
   int number_;
 };
 
-// Whether the last part of a path may be a symbolic link. It may not where other users can write.
+// `followed` allows a symbolic link as the last part of a path; `refused` forbids it. Links are
+// refused in places where other users can write.
 enum class Links { followed, refused };
 
 // Returns the contents of a file. Refuses more than `limit` bytes, directories and special files.
@@ -46,7 +47,7 @@ Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t l
 // Returns ErrorKind::usage if nothing is at a path that the command line names.
 Status require_there(const std::filesystem::path& path);
 
-// A regular file read from front to back.
+// An InputFile is a regular file that is read from front to back.
 class InputFile {
  public:
   static Result<InputFile> open(const std::filesystem::path& path, Links links = Links::followed);
@@ -61,7 +62,7 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
-// A file that is written beside its final place; commit() renames it there. Without commit() the
+// An AtomicFile is written beside its final place; commit() renames it there. Without commit() the
 // destructor removes it. After a failure nothing more is written. A path that cannot be created is
 // ErrorKind::usage, a failing disk ErrorKind::failed. A symbolic link is followed; devices and
 // folders are refused.
@@ -84,11 +85,12 @@ class AtomicFile {
   Descriptor descriptor_;
 };
 
-// Fails if a file of so many bytes could not be written at `path` now. Changes nothing.
+// Fails if a file of `bytes` bytes could not be written at `path` now. Changes nothing.
 Status try_writing(const std::filesystem::path& path, std::uint64_t bytes);
 
-// Fails if such a file could not be written in the folder that an option names, or in the first
-// existing folder above it. Makes no folder: runs that start at the same time would collide.
+// Fails if a file of `bytes` bytes could not be written in the folder that an option names. If
+// there is no such folder, the first existing folder above it counts. Makes no folder: runs that
+// start at the same time would collide.
 Status try_folder(const std::filesystem::path& folder, std::uint64_t bytes,
                   std::string_view option);
 
@@ -109,7 +111,7 @@ int lock_folder(const std::filesystem::path& folder);
 // Keeps those changed in the last minute, whose owners may not have their locks yet.
 void delete_unlocked_folders(const std::filesystem::path& parent, const std::string& prefix);
 
-// The lines of a text of any length; the buffer has a fixed length.
+// A LineSource gives the lines of a text of any length; its buffer has a fixed length.
 class LineSource {
  public:
   // Fills the span from the front and returns how many characters there were. Fewer than the span
@@ -125,7 +127,7 @@ class LineSource {
   Result<std::optional<Line>> next();  // nullopt: the end
 
   static constexpr std::size_t kLongest = std::size_t{1} << 20;
-  // So many bytes after every line may be read, for parsers that look ahead.
+  // Parsers that look ahead may read this many bytes after every line.
   static constexpr std::size_t kPadding = 64;
 
  private:

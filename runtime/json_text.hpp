@@ -1,4 +1,5 @@
-// JSON as text that a terminal can show safely, even where strings in it are no UTF-8.
+// This header writes JSON as text that a terminal can show safely, even where strings in it are no
+// UTF-8.
 #pragma once
 
 #include <string>

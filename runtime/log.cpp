@@ -28,7 +28,7 @@ void write(std::string_view text) {
     captured->append(out);
     return;
   }
-  // One write per line: lines of several threads and ranks never interleave.
+  // Each line is one write, so lines of several threads and ranks never interleave.
   std::fwrite(out.data(), 1, out.size(), stderr);
   std::fflush(stderr);
 }

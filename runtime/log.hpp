@@ -1,5 +1,6 @@
-// Everything that the programs print: progress and diagnostics on stderr, results on stdout. A call
-// prints one line and flushes it. Control characters are escaped here, so no caller can forget it.
+// The log prints everything that the programs print: progress and diagnostics on stderr, results on
+// stdout. A call prints one line and flushes it. Control characters are escaped here, so no caller
+// can forget it.
 #pragma once
 
 #include <fmt/core.h>
@@ -30,7 +31,7 @@ template <class... T>
 void warn(fmt::format_string<T...> format, T&&... values) {
   warn_line(one_line(fmt::format(format, std::forward<T>(values)...)));
 }
-// For warnings about a net's description: a net is built several times.
+// Use warn_once() for warnings about a net's description: a net is built several times.
 template <class... T>
 void warn_once(fmt::format_string<T...> format, T&&... values) {
   warn_once_line(one_line(fmt::format(format, std::forward<T>(values)...)));
@@ -54,7 +55,7 @@ void tell_warnings_unless_in(const std::string& warnings);
 std::string last_error();
 void urgent(std::string_view text);  // any rank prints it
 
-// While it lives, the lines of this thread begin with a name and a colon.
+// While a Name lives, the lines of this thread begin with the name and a colon.
 class Name {
  public:
   explicit Name(const std::string& name);
@@ -66,7 +67,7 @@ class Name {
   std::string outer_;
 };
 
-// While it lives, lines for stderr are collected instead of printed, for tests.
+// While a Capture lives, lines for stderr are collected instead of printed. Tests use it.
 class Capture {
  public:
   Capture();

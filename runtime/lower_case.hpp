@@ -1,4 +1,4 @@
-// Text in lower case. Only the letters of ASCII change.
+// lower_case() returns a text in lower case. Only the letters of ASCII change.
 #pragma once
 
 #include <string>

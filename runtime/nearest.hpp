@@ -1,4 +1,4 @@
-// "Did you mean": the known name that is most like a misspelt one.
+// nearest() finds the known name that is most like a misspelt one, for "did you mean".
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Numbers that are read from text, and floats that are written with few digits.
+// This header reads numbers from text, and writes floats with few digits.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ std::optional<Number> number_in(std::string_view text) {
 // conversion gives 0.10000000149011612.
 inline double shortest_decimal(float value) { return std::stod(fmt::format("{}", value)); }
 
-// For JSON that people read: a mean of floats is written with the digits of a float.
+// People read this JSON, so a mean of floats is written with the digits of a float.
 inline double shown_single(double value) { return shortest_decimal(static_cast<float>(value)); }
 
 }  // namespace omni

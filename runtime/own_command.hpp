@@ -1,5 +1,5 @@
-// The command that runs this process: its words, host and environment, and how a shell is given it
-// again.
+// This header describes the command that runs this process: its words, host and environment, and
+// how a shell is given it again.
 #pragma once
 
 #include <cstdlib>

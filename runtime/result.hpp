@@ -1,4 +1,4 @@
-// Errors as values. A function that can fail returns Result<T> or Status. An error says what went
+// Errors are values. A function that can fail returns Result<T> or Status. An error says what went
 // wrong, where, and what the user can do. Only `main` turns an ErrorKind into an exit code.
 #pragma once
 

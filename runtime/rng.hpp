@@ -1,4 +1,4 @@
-// Counter-based random numbers (Philox4x32-10). A number depends only on key and counter. So it
+// Random numbers are counter-based (Philox4x32-10). A number depends only on key and counter. So it
 // does not matter which worker asks, in which order, or whether the run was interrupted before.
 #pragma once
 
@@ -9,7 +9,8 @@
 
 namespace omni {
 
-// The part of the program that draws. Parts with the same seed and counter draw different numbers.
+// A RandomStream is the part of the program that draws. Parts with the same seed and counter draw
+// different numbers.
 enum class RandomStream : std::uint32_t {
   init = 1,
   shuffle,
@@ -56,7 +57,8 @@ class Philox {
 // Maps bits to [0, 1), with all 24 bits that a float can hold.
 constexpr float to_unit(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
-// A sequence of numbers from one Philox stream. `high`, often a sample's number, selects it.
+// Draws is a sequence of numbers from one Philox stream. `high`, often a sample's number, selects
+// it.
 class Draws {
  public:
   constexpr Draws(const Philox& philox, std::uint64_t high) : philox_(philox), high_(high) {}
@@ -73,12 +75,14 @@ class Draws {
   }
   float uniform() { return to_unit(bits()); }
   float uniform(float low, float high) { return low + (high - low) * uniform(); }
-  // Box-Muller. Each call takes two numbers of the sequence and keeps nothing for the next call.
+  // Draws a normal number by the method of Box and Muller. Each call takes two numbers of the
+  // sequence and keeps nothing for the next call.
   float normal() {
     const float radius = std::sqrt(-2.0f * std::log(1.0f - uniform()));
     return radius * std::cos(2.0f * std::numbers::pi_v<float> * uniform());
   }
-  // Uniform integer in [0, bound), without modulo bias (Lemire's multiply-shift with rejection).
+  // Draws a uniform integer in [0, bound), without modulo bias (Lemire's multiply-shift with
+  // rejection).
   constexpr std::uint32_t below(std::uint32_t bound) {
     std::uint64_t product = std::uint64_t{bits()} * bound;
     if (static_cast<std::uint32_t>(product) < bound) {

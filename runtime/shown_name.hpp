@@ -1,5 +1,5 @@
-// Text that a terminal can show safely, whoever wrote it: names of files, classes and nets, and
-// lines of files. Control characters are escaped; letters of all languages stay.
+// This header makes text that a terminal can show safely, whoever wrote it: names of files, classes
+// and nets, and lines of files. Control characters are escaped; letters of all languages stay.
 #pragma once
 
 #include <cstddef>

@@ -30,7 +30,7 @@ std::array<struct sigaction, NSIG> handlers_before{};
 std::atomic<const char*> farewell_text{nullptr};  // never freed: a signal may come at any time
 int farewell_code = 0;
 std::atomic<bool> in_order{false}, requested{false};
-// Second of the first request, on the monotonic clock; 0: none yet.
+// The first request to stop came at this second of the monotonic clock; 0: there was none yet.
 std::atomic<time_t> requested_at{0};
 static_assert(std::atomic<time_t>::is_always_lock_free);
 

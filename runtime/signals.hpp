@@ -1,5 +1,6 @@
-// Signals that ask this process to stop: SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and
-// SIGALRM. While there is nothing to save, the first one ends the process at once.
+// This header handles the signals that ask this process to stop: SIGTERM, SIGINT, SIGHUP, SIGUSR1,
+// SIGUSR2, SIGXCPU and SIGALRM. While there is nothing to save, the first one ends the process at
+// once.
 //
 // After stop_in_order() the first signal prints what happens, and sets a flag that the trainer
 // polls between iterations. A second signal, some seconds later, ends the process at once with 128

@@ -1,4 +1,4 @@
-// The Slurm job that this process belongs to, read from its environment.
+// This header reads from the environment the Slurm job that this process belongs to.
 #pragma once
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// The only functions that start threads. An exception in a thread reaches the caller who waits for
-// it. Where nobody waits it reaches std::terminate(), which the programs turn into an exit code
+// Only these functions start threads. An exception in a thread reaches the caller who waits for it.
+// Where nobody waits it reaches std::terminate(), which the programs turn into an exit code
 // (apps/command_line.hpp).
 #pragma once
 

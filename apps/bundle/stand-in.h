@@ -1,4 +1,5 @@
-// What the functions of a stand-in say, see make-stand-in: the launcher has looked for the libraries.
+// The functions of a stand-in for a library (see make-stand-in) say why the library is not there.
+// The launcher has looked for the libraries.
 #include <stdio.h>
 #include <stdlib.h>
 

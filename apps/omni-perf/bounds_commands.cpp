@@ -1,5 +1,5 @@
-// omni-perf bounds and critical-path: how fast the same tasks could have run at best; the longest
-// chain of tasks, and what a faster codelet would give.
+// omni-perf bounds shows how fast the same tasks could have run at best. omni-perf critical-path
+// shows the longest chain of tasks, and what a faster codelet would give.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The subcommands of omni-perf; those alike share a file. Each adds itself to the command line;
-// main runs the one that was asked for.
+// These are the subcommands of omni-perf; those alike share a file. Each adds itself to the command
+// line; main runs the one that was asked for.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,20 +16,21 @@ struct Command {
   std::function<Result<int>()> run;  // the exit code
 };
 
-// How results are written.
+// Output tells how results are written.
 struct Output {
   bool json = false, csv = false;
   std::string table;  // of CSV
 };
 
 void add_output(CLI::App& app, Output& output);
-// To stdout; refuses a table that there is not.
+// Writes to stdout; refuses a table that there is not.
 Status write(const Document& document, const Output& output, bool complete);
 
-// read_trace, and a warning if the run was killed.
+// Calls read_trace(), and warns if the run was killed.
 Result<Trace> open_trace(const std::string& path);
 
-// A command that reads one trace and writes one document. `json` describes its JSON in --help.
+// Makes a command that reads one trace and writes one document. `json` describes its JSON in
+// --help.
 Command trace_command(CLI::App& parent, const char* name, const char* purpose, const char* json,
                       std::function<Result<Document>(const Trace&)> analyse);
 // Makes the same command with an option --by layer.

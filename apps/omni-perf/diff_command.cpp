@@ -1,4 +1,4 @@
-// omni-perf diff: what differs between two runs, beyond noise; for CI.
+// omni-perf diff shows what differs between two runs, beyond noise. It is made for CI.
 #include <fmt/format.h>
 
 #include <memory>
@@ -47,7 +47,7 @@ struct DiffArguments {
   Output output;
 };
 
-// In the order of Verdict.
+// These are the texts of Verdict, in its order.
 constexpr const char* kVerdicts[] = {"same",  "slower",      "faster",
                                      "moved", "only_before", "only_after"};
 

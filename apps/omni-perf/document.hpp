@@ -1,4 +1,4 @@
-// What a command has to say, described once and written as text, JSON or CSV.
+// A Document is the result of a command. It is described once and written as text, JSON or CSV.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct Column {
   Format format = Format::text;
 };
 
-// A column of one format; its head is its key unless another one is given.
+// A ColumnOf makes columns of one format. The head of a column is its key unless another one is
+// given.
 struct ColumnOf {
   Format format;
   Column operator()(const char* key, const char* head = nullptr) const {
@@ -54,15 +55,16 @@ struct Document {
   std::vector<std::string> notes;  // text only
 };
 
-// Of a layer, an iteration or a rank; below 0 stands for none, which is null in JSON.
+// Returns the cell of a layer's, an iteration's or a rank's number. A number below 0 stands for
+// none, which is null in JSON.
 inline Cell id_cell(std::int64_t id) { return id < 0 ? Cell(kUnknown) : Cell(id); }
 
 inline Cell count_cell(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
-// "12.3 ms"
+// Returns the cell as text, as "12.3 ms".
 std::string shown(const Cell& cell, Format format);
 
-// Text as CSV has it, on one line.
+// Returns the text as a field of CSV, on one line.
 std::string csv_field(const std::string& text);
 
 std::string as_text(const Document& document);

@@ -1,4 +1,4 @@
-// omni-perf: reads traces and says where the time went.
+// omni-perf reads traces and says where the time went.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// omni-perf report, export and import: a trace as one HTML file, in the format of another program,
-// or out of what starpu_fxt_tool writes.
+// omni-perf report writes a trace as one HTML file. omni-perf export writes it in the format of
+// another program. omni-perf import makes a trace of what starpu_fxt_tool writes.
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -28,8 +28,8 @@ struct FileArguments {
   bool force = false;
 };
 
-// The metrics file that omni-run writes into the folder of a trace, whether it is there or not;
-// empty for a single file that is no recording by its name.
+// Returns the metrics file that omni-run writes into the folder of a trace, whether it is there or
+// not. For a single file whose name is not that of a recording, returns "".
 std::string metrics_beside(const std::string& trace) {
   std::error_code ignored;
   if (fs::is_directory(trace, ignored)) return fs::path(trace) / "metrics.jsonl";
@@ -37,7 +37,8 @@ std::string metrics_beside(const std::string& trace) {
   return fs::path(trace).parent_path() / "metrics.jsonl";
 }
 
-// Where the run was started, as far as its --trace tells: 'a/run1' lies two folders below.
+// Returns the folder in which the run was started, as far as its --trace tells: 'a/run1' lies two
+// folders below. An empty path means that this is not known.
 fs::path start_of_run(const fs::path& trace, const std::vector<std::string>& command) {
   const fs::path named = fs::path(value_of("--trace", command).value_or("")).lexically_normal();
   if (named.is_absolute() || named.string().starts_with("..")) return {};
@@ -50,8 +51,8 @@ fs::path start_of_run(const fs::path& trace, const std::vector<std::string>& com
   return start;
 }
 
-// The metrics file that the command of the run names: from where the run was started, or from
-// here. A run that names one writes none into the folder of its trace.
+// Returns the metrics file that the command of the run names: from where the run was started, or
+// from here. A run that names one writes none into the folder of its trace.
 std::optional<fs::path> metrics_of_command(const std::string& trace, const std::string& line) {
   const std::vector<std::string> command = from_shell(line);
   const std::string named = value_of("--metrics", command).value_or("");
@@ -61,8 +62,8 @@ std::optional<fs::path> metrics_of_command(const std::string& trace, const std::
   return fs::is_regular_file(there, ignored) ? there : fs::path(named);
 }
 
-// Of the file asked for; or else of the one that the run's command names, or the one beside the
-// trace, if it is there and of use.
+// Reads the metrics file that is asked for. Otherwise it reads the one that the run's command
+// names, or the one beside the trace, if it is there and of use.
 Result<std::vector<MetricsLine>> metrics_of(const Trace& trace, const FileArguments& arguments) {
   if (!arguments.metrics.empty()) {
     OMNI_CHECK(require_there(arguments.metrics));
@@ -88,7 +89,7 @@ Result<std::vector<MetricsLine>> metrics_of(const Trace& trace, const FileArgume
   return std::vector<MetricsLine>();
 }
 
-// Page and export name their writer within their first lines.
+// Returns whether this program wrote the file: page and export name it within their first lines.
 bool is_ours(const fs::path& path) {
   std::string head(512, '\0');
   std::ifstream(path, std::ios::binary).read(head.data(), std::ssize(head));
@@ -118,7 +119,7 @@ Status check_target(const FileArguments& arguments, const char* option) {
   return check_output(file);
 }
 
-// A command that reads one trace and writes one file.
+// Makes a command that reads one trace and writes one file.
 Command file_command(CLI::App& parent, const char* name, const char* purpose,
                      const std::shared_ptr<FileArguments>& arguments, const char* option,
                      const char* help, Status (*fill)(const Trace&, const FileArguments&)) {

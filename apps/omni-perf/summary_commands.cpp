@@ -27,7 +27,7 @@ idle: as in omni-perf idle. losses: its parts of at least 1 %, and two causes th
   others    tasks of one layer took much longer than the median of their like (the outliers of
             omni-perf models), as when others use the machine; without the first two iterations)";
 
-// "nothing_ready" is "nothing ready" in text.
+// Returns "nothing ready" for "nothing_ready".
 std::string in_words(std::string_view name) {
   std::string words(name);
   std::ranges::replace(words, '_', ' ');

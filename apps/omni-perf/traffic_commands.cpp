@@ -1,5 +1,5 @@
-// omni-perf transfers, memory and async: what moved between memory nodes and ranks, what was held
-// over the run, and how the groups shared what they learnt.
+// omni-perf transfers shows what moved between memory nodes and ranks. omni-perf memory shows what
+// was held over the run. omni-perf async shows how the groups shared what they learnt.
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/iterations.hpp"
 #include "perf/analysis/memory.hpp"

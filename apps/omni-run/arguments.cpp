@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kAuto = "auto";
 
-// Reads a number from 0 to 1, or the same in per cent. `between`: 0 and 1 are refused. CLI11's own
-// ranges accept NaN.
+// Reads a number from 0 to 1, or the same in per cent. `between` means that 0 and 1 are refused.
+// CLI11's own ranges accept NaN.
 std::string read_share(std::string& text, bool between) {
   const bool percent = text.ends_with('%');
   const std::string_view digits = std::string_view(text).substr(0, text.size() - percent);

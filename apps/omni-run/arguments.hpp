@@ -1,4 +1,5 @@
-// The arguments of the command line for nets, machines and data, and the options that set them.
+// This header has the arguments of the command line for nets, machines and data, and the options
+// that set them.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ struct NetArguments : ReadOptions {
 struct MachineArguments {
   SessionOptions session;
   std::string gpus = "all";
-  // Bytes on the smallest chosen GPU: its free memory, the part that StarPU may use for tensors,
-  // and the most that the libraries of a worker may allocate.
+  // These are bytes on the smallest chosen GPU. They are its free memory, the part that StarPU may
+  // use for tensors, and the most that a worker's libraries may allocate.
   std::size_t gpu_memory = 0, gpu_tensors = 0, most_workspace = 0;
   std::map<int, std::string> gpus_left_out{};  // reasons by the number of the GPU
   std::string models;
@@ -47,7 +48,7 @@ struct DataArguments {
   double damaged = 0.01;  // largest share of damaged images in a set
 };
 
-// The arguments of every command that runs a net on this machine.
+// Every command that runs a net on this machine has these arguments.
 struct NetRunArguments {
   CommonArguments common;
   NetArguments net;

@@ -14,7 +14,7 @@
 namespace omni {
 namespace {
 
-// The most bytes of names in a checkpoint, whose header has a bounded length.
+// The names in a checkpoint take at most this many bytes, as its header has a bounded length.
 constexpr std::size_t kMostBytes = 4 << 20;
 
 // Returns the name as files have it: on one line, without blanks around it.

@@ -1,5 +1,6 @@
-// Names of a net's outputs. They come from the data, the checkpoint, or a file beside the .weights
-// file. That file's name is that of the weights with ".names" at the end; it has one name per line.
+// This header reads and writes the names of a net's outputs. They come from the data, the
+// checkpoint, or a file beside the .weights file. That file's name is that of the weights with
+// ".names" at the end; it has one name per line.
 #pragma once
 
 #include <filesystem>
@@ -28,8 +29,8 @@ std::vector<std::string> names_beside(const std::filesystem::path& weights);
 // Reads the file of --names, which must have as many lines as the net has outputs.
 Result<std::vector<std::string>> read_names(const std::string& file, const Net& net);
 
-// Returns a name for each output. `given`: from the user's file; `data`: those of the user, or
-// null; `stored`: saved with the weights. Warns if data and weights name classes differently.
+// Returns a name for each output. `given` are from the user's file, `data` is the user's or null,
+// and `stored` were saved with the weights. Warns if data and weights name classes differently.
 std::vector<std::string> settle_names(std::vector<std::string> given, const Dataset* data,
                                       std::vector<std::string> stored, const Net& net,
                                       const std::string& weights);

@@ -1,4 +1,4 @@
-// The arguments of the commands besides training, and the options that set them.
+// This header has the arguments of the commands besides training, and the options that set them.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ class Confusion {
   std::string text() const;
   nlohmann::ordered_json json() const;
   std::string csv() const;
-  // Returns whether the file looks as if csv() wrote it for a net with so many outputs.
+  // Returns whether the file looks as if csv() wrote it for a net with `outputs` outputs.
   static bool is_csv(const std::filesystem::path& path, int outputs);
 
  private:

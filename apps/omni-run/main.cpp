@@ -97,7 +97,7 @@ int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
   return finish(command(arguments));
 }
 
-// The commands besides training, each with its arguments.
+// Commands has the commands besides training, each with its arguments.
 class Commands {
  public:
   explicit Commands(CLI::App& app) : app_(app) {

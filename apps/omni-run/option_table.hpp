@@ -1,5 +1,5 @@
-// The table of a command's options, with one row for each. The rows read the command line, and make
-// --help, the manual page and the completions.
+// This header has the table of a command's options, with one row for each. The rows read the
+// command line, and make --help, the manual page and the completions.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ std::string not_empty(std::string& value);
 std::string not_blank(std::string& value);  // one word, not blank
 std::string class_count(std::string& value);
 
-// A function that takes the value. If there are words, other values are refused.
+// A Taker is a function that takes the value. If there are words, other values are refused.
 struct Taker {
   std::vector<std::string> words{};
   std::function<void(const std::string& value)> take;
@@ -52,7 +52,8 @@ using Target = std::variant<bool*, int*, std::uint64_t*, double*, std::string*, 
                             std::optional<std::uint64_t>*, std::optional<double>*,
                             std::vector<std::string>*, std::vector<std::uint64_t>*, Taker>;
 
-// Another option, as "--arrivals", or an option with one value, as "--arrivals virtual".
+// An OtherOption is another option, as "--arrivals", or an option with one value, as "--arrivals
+// virtual".
 struct OtherOption {
   std::string option;
   std::string why{}, todo{};  // the message; "": CLI11's own
@@ -107,7 +108,7 @@ OptionTable table_of(Arguments& arguments) {
 // read_command_line().
 void add_options(CLI::App& app, const OptionTable& table);
 
-// The names of options that are given.
+// GivenOptions are the names of options that are given.
 struct GivenOptions {
   std::vector<std::string> all, once;  // `once`: options that may not be repeated
 };

@@ -12,7 +12,7 @@
 
 namespace omni {
 
-// The line that shows on a terminal how far several trainings are, which run at the same time.
+// A CommonLine shows on a terminal how far several trainings are, which run at the same time.
 class CommonLine {
  public:
   // Puts the text of a training into the line, and redraws it a few times a second.
@@ -28,7 +28,7 @@ class CommonLine {
 
 class Progress {
  public:
-  // `common`: the line of all trainings in this process, among which this one has the name; null:
+  // `common` is the line of all trainings in this process, among which this one has the name; null:
   // there is no other.
   explicit Progress(bool quiet, CommonLine* common = nullptr, std::string name = "");
 

@@ -23,7 +23,8 @@
 
 namespace omni {
 
-// Files that come with the program, found by name: nets, machine files, job scripts.
+// A ShippedKind is a kind of files that come with the program and are found by name: nets, machine
+// files, job scripts.
 struct ShippedKind {
   const char *noun, *option, *ending;
   const char* folder;    // of share/omnivore, beside the program, installed or in the build tree
@@ -52,8 +53,8 @@ Result<Machine> read_machine(const std::string& file_or_name);
 void end_in_order_without_memory();
 // Divides the workers of a host among the ranks on it.
 void share_workers(MachineArguments& machine);
-// Must be called before workers are chosen. All ranks but the first then write no files and print
-// nothing.
+// prepare_ranks() must be called before workers are chosen. All ranks but the first then write no
+// files and print nothing.
 Status prepare_ranks(TrainArguments& train);
 
 // Returns the command that started these ranks, without the names of hosts; "": there is one.
@@ -70,7 +71,7 @@ Result<Session> start_session(const MachineArguments& arguments);
 int cpu_workers(const Session& session);
 void say_peak_memory();  // of this process
 
-// The file of --net, or the one that --solver names.
+// Returns the file of --net, or the one that --solver names.
 Result<std::filesystem::path> find_net(const NetArguments& arguments);
 Result<TrainableNet> read_net(const NetArguments& arguments);  // with the command line's values
 Result<std::unique_ptr<Net>> build_net(const TrainableNet& net, const NetArguments& arguments,
@@ -89,7 +90,7 @@ std::string layer_table(const Net& net);
 nlohmann::json layer_table_json(const Net& net);
 
 // Opens --data and checks it against the net. Without --data it uses synthetic data and prints
-// that. `flat`: images are converted to vectors.
+// that. `flat` means that images are converted to vectors.
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bool flat);
 
 // Returns an error if no trace can be written to `folder`. An empty `folder` means that no trace is

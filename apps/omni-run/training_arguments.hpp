@@ -1,4 +1,4 @@
-// The arguments of the command line for a training, and the options that set them.
+// This header has the arguments of the command line for a training, and the options that set them.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,7 +26,8 @@ struct GroupArguments {
   StrategyOptions strategy_options{};
 };
 
-// The order in which groups finish: that of real time or of a simulated machine.
+// ArrivalArguments choose the order in which groups finish: that of real time or of a simulated
+// machine.
 struct ArrivalArguments {
   bool simulated = false;
   std::string machine{};  // file

@@ -36,7 +36,7 @@ void by_lowering(const Args& args, const Buffers& buffers, DeviceContext& contex
   lowering::run({product}, args, buffers, context);
 }
 
-// With fewer than four channels or filters per group, packing the matrices takes longer than
+// If a group has fewer than four channels or filters, packing the matrices takes longer than
 // multiplying them.
 bool worth_lowering(const auto& args) {
   const ConvShape& s = args.shape;

@@ -1,6 +1,6 @@
-// The convolution of a slice of images, channels last: forward with bias and activation, and the
-// gradients of weights, bias and data. Backward expects a diff_dst that has been multiplied by the
-// activation's gradient.
+// These codelets convolve a slice of images, channels last: forward with bias and activation, and
+// the gradients of weights, bias and data. Backward expects a diff_dst that has been multiplied by
+// the activation's gradient.
 #pragma once
 
 #include <algorithm>
@@ -109,17 +109,18 @@ OMNI_CODELET(ConvDataArgs, conv_backward_data);  // {diff_dst R, weights R, diff
 
 namespace gpu {
 
-// The passes that cuDNN refuses, lowered to matrix products of cuBLAS.
+// These kernels compute the passes that cuDNN refuses, lowered to matrix products of cuBLAS.
 KernelFunction<ConvForwardArgs> conv_forward_lowered;
 KernelFunction<ConvWeightsArgs> conv_backward_weights_lowered;
 KernelFunction<ConvDataArgs> conv_backward_data_lowered;
 
 }  // namespace gpu
 
-// The oneDNN kernel of a pass; Args are those of any of the three.
+// The oneDNN kernel computes one of the three passes; Args are those of the pass.
 template <class Args>
 void conv_onednn(const Args& args, const Buffers& buffers, DeviceContext& context);
-// The memory that a task takes. It makes the plan, since only oneDNN knows how much that needs.
+// Returns the memory that a task takes. This makes the plan, since only oneDNN knows how much
+// memory the plan needs.
 template <class Args>
 WorkingFloats conv_onednn_floats(const Args& args, bool bf16_tensors);
 

@@ -1,4 +1,4 @@
-// Direct convolution by oneDNN. It takes our activations, channels last. Weights are copied once
+// oneDNN convolves directly here. It takes our activations, channels last. Weights are copied once
 // per task to the layout that oneDNN prefers for the shape, and gradients of weights are added back
 // from it. With --precision bf16 these copies round, and tensors that hold floats are copied, too.
 #include "codelets/convolution/convolution.hpp"
@@ -18,7 +18,7 @@ using Arguments = std::unordered_map<int, memory>;
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-// Our tensors, and how the primitives take them.
+// A Geometry has our tensors, and the form in which the primitives take them.
 struct Geometry {
   Geometry(const ConvShape& s, memory::data_type values)
       : src(channels_last({s.n, s.c, s.h, s.w}, values)),
@@ -108,7 +108,7 @@ template <>
 class Plan<ConvWeightsArgs> {
  public:
   // oneDNN sums the bias's gradient from the diff_dst that it gets. It may do so only if that is
-  // ours and no rounded copy.
+  // our diff_dst and no rounded copy.
   Plan(const dnnl::engine& engine, const ConvWeightsArgs& args, memory::data_type values)
       : geometry_(args.shape, values),
         with_bias_(args.has_bias && geometry_.dst == geometry_.dst_factor &&

@@ -1,4 +1,5 @@
-// The geometry of a convolution: activations n,h,w,c, weights filters,kernel_h,kernel_w,c/groups.
+// A ConvShape is the geometry of a convolution: activations n,h,w,c, weights
+// filters,kernel_h,kernel_w,c/groups.
 #pragma once
 
 #include <compare>
@@ -6,7 +7,7 @@
 
 namespace omni {
 
-// The passes of a convolution. Tables have them in this order.
+// A convolution has these passes. Tables have them in this order.
 enum class Pass { forward, backward_weights, backward_data };
 
 struct ConvShape {
@@ -25,13 +26,13 @@ struct ConvShape {
   }
   constexpr int group_c() const { return c / groups; }
   constexpr int group_filters() const { return filters / groups; }
-  // Products in one output value.
+  // Returns the number of products in one output value.
   constexpr int taps() const { return kernel_h * kernel_w * group_c(); }
 
   constexpr std::int64_t src_count() const { return std::int64_t{n} * h * w * c; }
   constexpr std::int64_t dst_count() const { return pixels() * filters; }
   constexpr std::int64_t weights_count() const { return std::int64_t{filters} * taps(); }
-  // Pixels of the output.
+  // Returns the number of pixels of the output.
   constexpr std::int64_t pixels() const { return std::int64_t{n} * out_h() * out_w(); }
 
   auto operator<=>(const ConvShape&) const = default;

@@ -7,7 +7,8 @@
 namespace omni {
 namespace {
 
-// The taps [first, last) of a kernel that lie inside the image, if tap 0 lies at `start`.
+// A TapRange has the taps [first, last) of a kernel that lie inside the image, if tap 0 lies at
+// `start`.
 struct TapRange {
   int first, last;
   TapRange(int start, int extent, int taps, int dilation)
@@ -74,7 +75,7 @@ void col2im(const ConvShape& shape, int group, RowBand band, const float* column
 namespace lowering {
 namespace {
 
-// Whether src is its own lowered matrix.
+// Returns whether src is its own lowered matrix.
 bool lowers_to_itself(const ConvShape& shape) {
   return shape.kernel_h == 1 && shape.kernel_w == 1 && shape.stride_h == 1 && shape.stride_w == 1 &&
          shape.pad_h == 0 && shape.pad_w == 0;

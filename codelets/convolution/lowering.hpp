@@ -1,7 +1,7 @@
-// Lowering: convolution as a matrix product. im2col copies the values under each position of the
-// kernel into a row of a matrix; col2im adds such rows back. They work on bands of output rows. A
-// band may begin and end anywhere in the slice, so several images make one matrix, and a large
-// image no large matrix.
+// Lowering computes a convolution as a matrix product. im2col copies the values under each position
+// of the kernel into a row of a matrix; col2im adds such rows back. They work on bands of output
+// rows. A band may begin and end anywhere in the slice, so several images make one matrix, and a
+// large image no large matrix.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace omni {
 
-// Output rows [first, first + count) of the slice, where row = image * out_h + y.
+// A RowBand has the output rows [first, first + count) of the slice, where row = image * out_h + y.
 struct RowBand {
   std::int64_t first = 0, count = 0;
 };
@@ -24,7 +24,7 @@ void im2col(const ConvShape& shape, int group, RowBand band, const float* src, f
 // Adds to diff_src.
 void col2im(const ConvShape& shape, int group, RowBand band, const float* columns, float* diff_src);
 
-// The three passes of a convolution, by one matrix product per band of output rows.
+// These compute the three passes of a convolution, by one matrix product per band of output rows.
 namespace lowering {
 
 struct Method {

@@ -16,7 +16,7 @@ namespace {
 
 // ---- a slice, cut into tiles ----
 
-// A convolution, and where its pixels are in memory.
+// A Grid is a convolution that also knows where its pixels are in memory.
 struct Grid : Convolved {
   explicit Grid(const Convolved& what)
       : Convolved(what),
@@ -158,7 +158,7 @@ void multiply(const ProductsArgs&, Gemm, const Bf16*, const Bf16*, float*, Devic
 
 enum class Direction { forward, backward };
 
-// What follows the products: the sums are added or stored, with a bias and an activation.
+// An Ending follows the products: their sums are added or stored, with a bias and an activation.
 struct Ending {
   bool adds = false;  // to the values that dst has
   const float* bias = nullptr;
@@ -295,7 +295,7 @@ void add_kernel_gradients(const Grid& grid, const Method& method, const float* s
   });
 }
 
-// The offsets at which a group begins in its tensors.
+// A group begins at these offsets in its tensors.
 struct Offsets {
   std::int64_t src, weights, dst;
 };

@@ -1,14 +1,15 @@
-// Convolution with 3x3 to 5x5 taps by Winograd's F(n x n, r x r), where n + r = 7 or 9. An output
-// tile is n x n and reads 6x6 or 8x8 inputs. Kernels and inputs are transformed; then the products
-// of one position in all tiles are one matrix product.
+// Winograd's F(n x n, r x r) convolves with 3x3 to 5x5 taps, where n + r = 7 or 9. An output tile
+// is n x n and reads 6x6 or 8x8 inputs. Kernels and inputs are transformed; then the products of
+// one position in all tiles are one matrix product.
 //
 // A pair of channels costs 36 or 64 products per tile. For 3x3 taps these replace 144 or 324
 // products, for 5x5 taps 100 or 400. Rounding errors are 5 and 20 times those of the direct sum.
 // Only 6x6 tiles are computed in bf16. Their results are off by some 1 %, those of direct sums of
 // rounded numbers by 0.2 %.
 //
-// Forward  dst = O [(K w K') * (I src I')] O', where * multiplies position by position and ' is the
-// transposed. Both gradients are the adjoints. Lavin and Gray 2016 have the matrices I, K, O.
+// Forward computes dst = O [(K w K') * (I src I')] O', where * multiplies position by position and
+// ' is the transposed. Both gradients are the adjoints. Lavin and Gray 2016 have the matrices I, K,
+// O.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +20,13 @@
 
 namespace omni::winograd {
 
-// Whether the method can compute this shape as it is: taps as above, no stride, no dilation, and
-// channels that fill whole vectors;
-// padding is smaller than the kernel.
+// Returns whether the method can compute this shape as it is. It can if the taps are as above,
+// there is no stride or dilation, channels fill whole vectors, and padding is smaller than the
+// kernel.
 bool supports(const ConvShape& shape);
 
-// Whether the method can compute this shape, as it is or folded (winograd_folded.hpp). A shape is
-// folded only where that saves enough products to pay for the copies.
+// Returns whether the method can compute this shape, as it is or folded (winograd_folded.hpp). A
+// shape is folded only where that saves enough products to pay for the copies.
 bool suits(const ConvShape& shape, int tile_in);
 
 struct Method {

@@ -12,8 +12,8 @@
 namespace omni::winograd::folded {
 namespace {
 
-// The folded tensors of a convolution, in the context's scratch. Behind them lies the scratch of
-// the convolution of folded tensors.
+// Tensors are the folded tensors of a convolution, in the context's scratch. Behind them lies the
+// scratch of the convolution of folded tensors.
 class Tensors {
  public:
   Tensors(const Method& method, const ConvShape& shape, Pass pass, DeviceContext& context)

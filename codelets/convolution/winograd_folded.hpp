@@ -1,5 +1,5 @@
-// Winograd's convolution of shapes that must be folded first (folding.hpp). They are those with a
-// stride, as first layers have, or with channels that fill no whole vectors.
+// This header has Winograd's convolution of shapes that must be folded first (folding.hpp). They
+// are those with a stride, as first layers have, or with channels that fill no whole vectors.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace omni::winograd::folded {
 
-// Whether folding makes a shape that winograd::supports(), and the products of the folded shape are
-// less than 0.6 of the direct sum's.
+// Returns whether winograd::supports() holds for the folded shape, and its products are less than
+// 0.6 of the direct sum's.
 bool suits(const ConvShape& shape, int tile_in);
 
 std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass);

@@ -1,6 +1,6 @@
-// The tiles of Winograd's convolution. A slice is cut into tiles, the tiles into blocks, and the
-// output channels into panels. The scratch memory for a block and a panel is made of planes, which
-// have a row per tile or per filter.
+// This header has the tiles of Winograd's convolution. A slice is cut into tiles, the tiles into
+// blocks, and the output channels into panels. The scratch memory for a block and a panel is made
+// of planes, which have a row per tile or per filter.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,15 @@
 
 namespace omni::winograd {
 
-// The channels of one group in an image.
+// An Image has the channels of one group in an image.
 struct Image {
   int h, w, c;
   int stride;  // values from pixel to pixel: the channels of all groups
   std::int64_t values() const { return std::int64_t{h} * w * stride; }
 };
 
-// A convolution from `in` to `out`. backward_data is one, too, from diff_dst to diff_src.
+// A Convolved is a convolution from `in` to `out`. backward_data is one, too, from diff_dst to
+// diff_src.
 struct Convolved {
   int n;
   Image in, out;
@@ -43,7 +44,7 @@ struct Mosaic {
 };
 Mosaic mosaic_of(const Convolved& what);
 
-// Where the pixels of a mosaic's images are in memory, by row and column of the mosaic.
+// A PixelMap tells where in memory the pixel at a row and a column of a mosaic lies.
 class PixelMap {
  public:
   // `image` is what.in, whose first tiles begin in the padding, or what.out.
@@ -71,12 +72,12 @@ class PixelMap {
   std::vector<std::int64_t> rows_, columns_;  // offsets; between images they are beyond the end
 };
 
-// Consecutive rows of tiles.
+// A Block has consecutive rows of tiles.
 struct Block {
   int first, rows;
 };
 
-// The size in bytes of a value in the planes of inputs, outputs and kernels.
+// ValueSizes are the sizes in bytes of a value in the planes of inputs, outputs and kernels.
 struct ValueSizes {
   std::size_t in, out, kernel;
 };
@@ -104,7 +105,7 @@ struct Blocking {
 
 template <class In, class Out, class Kernel>
 struct Workspace : Blocking {
-  // `scratch` is null for the context's scratch memory.
+  // If `scratch` is null, the context's scratch memory is used.
   Workspace(const Convolved& what, const Mosaic& mosaic, float* scratch, DeviceContext& context)
       : Blocking(what, mosaic, {sizeof(In), sizeof(Out), sizeof(Kernel)}) {
     if (scratch == nullptr) scratch = context.scratch(floats);

@@ -1,4 +1,5 @@
-// The transforms of Winograd's convolution on one tile, of as many channels as a register holds.
+// These are the transforms of Winograd's convolution on one tile, of as many channels as a register
+// holds.
 #pragma once
 
 #include <array>

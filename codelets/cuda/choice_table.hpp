@@ -1,5 +1,5 @@
-// A table of a library's fastest algorithm for each shape. It is kept in a file beside StarPU's
-// performance models, so a shape is measured only once on a kind of GPU.
+// A ChoiceTable has a library's fastest algorithm for each shape. It is kept in a file beside
+// StarPU's performance models, so a shape is measured only once on a kind of GPU.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace omni {
 
-// May be used by several threads at once.
+// Several threads may use a ChoiceTable at once.
 class ChoiceTable {
  public:
   using Numbers = std::vector<std::uint64_t>;  // by which the library knows an algorithm

@@ -1,7 +1,7 @@
-// Totals of the columns of a matrix with channels along its rows, for bias gradients and the
-// statistics of batch normalisation. They take one launch: the last block of a group adds up the
-// totals of the group's blocks. The order does not depend on timing, so a result repeats bit for
-// bit.
+// This header adds up the columns of a matrix with channels along its rows, for bias gradients and
+// the statistics of batch normalisation. The totals take one launch: the last block of a group adds
+// up the totals of the group's blocks. The order does not depend on timing, so a result repeats bit
+// for bit.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace omni {
 
-// The rows of one thread: first, first + step, ... below last.
+// RowsOfThread are the rows of one thread: first, first + step, ... below last.
 struct RowsOfThread {
   std::int64_t first, last;
   int step;
@@ -36,8 +36,8 @@ __device__ void for_rows(const RowsOfThread& rows, Load load, Use use) {
     for_rows<together / 2>(RowsOfThread{row, rows.last, rows.step}, load, use);
 }
 
-// How many values of the type make 8 bytes. Threads that load less keep too little memory busy, and
-// totals of more columns take too many registers.
+// This many values of the type make 8 bytes. Threads that load less keep too little memory busy,
+// and totals of more columns take too many registers.
 template <class T>
 inline constexpr int kLanesOfWord = static_cast<int>(8 / sizeof(T));
 
@@ -147,7 +147,8 @@ struct StoreDiff {
   int c;
   const float* inv_std;
   float* sums;
-  // Gradients of scale and shift, which are added to; null: another task adds to them.
+  // These are gradients of scale and shift, to which the kernel adds; null: another task adds to
+  // them.
   float *diff_scale = nullptr, *diff_shift = nullptr;
   // The buffers of these gradients, if the task has them, follow the `others`.
   StoreDiff(int columns, const float* statistics, float* to, const Buffers& buffers,

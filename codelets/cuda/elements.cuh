@@ -1,5 +1,5 @@
-// The grid-stride loop, which calls use(i) for every i below a count, and reductions over a block.
-// `use` is a functor with an OMNI_HD call operator: lambdas cannot be made inside
+// The grid-stride loop calls use(i) for every i below a count. This header also has reductions over
+// a block. `use` is a functor with an OMNI_HD call operator: lambdas cannot be made inside
 // with_activation().
 #pragma once
 

@@ -1,5 +1,5 @@
-// The choice of the fastest of several ways to compute something on a GPU, and memory to try them
-// in.
+// This header chooses the fastest of several ways to compute something on a GPU, and has memory to
+// try them in.
 #pragma once
 
 #include <algorithm>
@@ -69,8 +69,9 @@ class TrialMemory {
   void* data_ = nullptr;
 };
 
-// Whether a relu of nothing but NaN, which the worker's stream has computed to device memory, is
-// NaN. A relu by a maximum may give 0, and hide that a training diverges.
+// Returns whether a relu has kept NaN. The worker's stream has applied the relu to nothing but NaN,
+// and its results are in device memory. A relu by a maximum may give 0, and hide that a training
+// diverges.
 inline bool kept_nan(const CudaWorker& worker, const void* values, std::size_t bytes_of_one) {
   std::uint32_t bits = 0;
   check(cudaMemcpyAsync(&bits, values, bytes_of_one, cudaMemcpyDeviceToHost, worker.stream()),

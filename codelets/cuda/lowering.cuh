@@ -1,6 +1,6 @@
-// im2col and col2im on a GPU (codelets/convolution/lowering.hpp). A row of the lowered matrix is a
-// patch of all groups, one after the other. The matrix is made in pieces that stay in the
-// second-level cache.
+// This header has im2col and col2im on a GPU (codelets/convolution/lowering.hpp). A row of the
+// lowered matrix is a patch of all groups, one after the other. The matrix is made in pieces that
+// stay in the second-level cache.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace omni::gpu {
 
-// The patches at some locations of some images, image by image.
+// Patches are those at some locations of some images, image by image.
 struct Patches {
   int first_image = 0, images = 0;
   int first_location = 0, locations = 0;

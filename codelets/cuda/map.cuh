@@ -1,5 +1,5 @@
-// Element-wise loops on a GPU: dst[i] = f(src[i], ...), and a form for kernels with several
-// results. A thread moves several neighbouring values at a time.
+// This header has element-wise loops on a GPU: dst[i] = f(src[i], ...), and a form for kernels with
+// several results. A thread moves several neighbouring values at a time.
 #pragma once
 
 #include <array>
@@ -110,8 +110,9 @@ void map_elements(CudaWorker& worker, std::int64_t count, F f, To* dst, const Fr
 
 // ---- activations inside other kernels, and in bf16 ----
 
-// One functor for all activations that nets rarely use; it chooses at every value. The usual ones
-// have kernels of their own. 19 instances of every kernel would take minutes to compile.
+// AnyActivation is one functor for all activations that nets rarely use; it chooses at every value.
+// The usual ones have kernels of their own. 19 instances of every kernel would take minutes to
+// compile.
 struct AnyActivation {
   Activation activation;
   __device__ float operator()(float x) const {

@@ -65,8 +65,8 @@ bool repeats(const cublasLtMatmulAlgo_t& algorithm) {
           CUBLASLT_REDUCTION_SCHEME_INPLACE) == 0;
 }
 
-// Whether cuBLASLt cannot compute a product, for which it has several codes. Other codes are
-// failures. An internal error may be a failure, too, but then later calls will fail.
+// Returns whether cuBLASLt cannot compute a product, for which it has several codes. Other codes
+// are failures. An internal error may be a failure, too, but then later calls will fail.
 bool refused(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
          status == CUBLAS_STATUS_ARCH_MISMATCH || status == CUBLAS_STATUS_INTERNAL_ERROR;

@@ -1,6 +1,6 @@
-// Row-major matrix products on cuBLASLt, which can add a bias and apply relu, and on cuBLAS. When a
-// worker first meets a shape, cuBLASLt's algorithm is chosen. Only then a product waits for the
-// GPU.
+// These functions multiply row-major matrices on cuBLASLt, which can add a bias and apply relu, and
+// on cuBLAS. When a worker first meets a shape, cuBLASLt's algorithm is chosen. Only then a product
+// waits for the GPU.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,9 @@ struct MatmulOperands {
   const void* bias = nullptr;
 };
 
-// Whether a product can add this bias: it must be aligned for the vectors that kernels read.
-// cuBLASLt's heuristics have been seen to offer such kernels for other biases, too, which breaks
-// the GPU.
+// Returns whether a product can add this bias: it must be aligned for the vectors that kernels
+// read. cuBLASLt's heuristics have been seen to offer such kernels for other biases, too, which
+// breaks the GPU.
 inline bool can_end_in(const void* bias) {
   return bias != nullptr && reinterpret_cast<std::uintptr_t>(bias) % 16 == 0;
 }
@@ -53,14 +53,14 @@ void multiply(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& op
 
 // ---- on cuBLAS, of floats in the precision of the implementation policy ----
 
-// Several products of one size. Each matrix begins so many values behind that of the product
-// before.
+// A Batch is several products of one size. Each matrix begins `a`, `b` or `product` values behind
+// that of the product before.
 struct Batch {
   int count = 1;
   std::int64_t a = 0, b = 0, product = 0;
 };
 
-// The precision in which cuBLAS multiplies.
+// Returns the precision in which cuBLAS multiplies.
 inline cublasComputeType_t compute_type(cudaDataType_t factors,
                                         Precision precision = implementation_policy().precision) {
   if (factors != CUDA_R_32F || precision == Precision::fp32) return CUBLAS_COMPUTE_32F;

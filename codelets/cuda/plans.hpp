@@ -1,4 +1,4 @@
-// Plans: what a library needs to run an operation on a shape. A plan is made when a worker first
+// A plan is what a library needs to run an operation on a shape. It is made when a worker first
 // meets the shape. It may depend on the alignment of the memory.
 #pragma once
 

@@ -1,5 +1,6 @@
-// Loops on a GPU over a matrix with channels along its rows. They are for values that share
-// something with their column, such as a bias: a thread stays in its column, and reads that once.
+// These loops run on a GPU over a matrix with channels along its rows. They are for values that
+// share something with their column, such as a bias: a thread stays in its column, and reads that
+// once.
 #pragma once
 
 #include <algorithm>
@@ -10,18 +11,18 @@
 
 namespace omni {
 
-// Values that one instruction loads or stores together.
+// Lanes are values that one instruction loads or stores together.
 template <int lanes, class T = float>
 struct alignas(lanes * sizeof(T)) Lanes {
   T at[lanes];
 };
 
-// The most values that one instruction moves.
+// One instruction moves at most this many values.
 template <class T>
 inline constexpr int kMostLanes = 16 / sizeof(T);
 
-// Whether rows of so many values can be moved by vectors of so many lanes: their number divides,
-// and the pointers are aligned.
+// Returns whether vectors of `lanes` values can move rows of `columns` values: `lanes` divides
+// `columns`, and the pointers are aligned to such vectors.
 template <class... T>
 bool divides(int lanes, std::int64_t columns, const T*... pointers) {
   const auto vector = static_cast<std::uintptr_t>(lanes);

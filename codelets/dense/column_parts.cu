@@ -1,4 +1,4 @@
-// Joining, splitting and adding up the parts of a matrix on a GPU.
+// This file joins, splits and adds up the parts of a matrix on a GPU.
 #include "codelets/dense/column_parts.hpp"
 
 #include <starpu.h>
@@ -11,7 +11,7 @@
 namespace omni {
 namespace {
 
-// The buffers after the first one, passed to a kernel by value.
+// Parts are the buffers after the first one. A kernel gets them by value.
 using Parts = std::array<float*, STARPU_NMAXBUFS - 1>;
 
 Parts parts_of(const Buffers& buffers, int count) {
@@ -21,7 +21,7 @@ Parts parts_of(const Buffers& buffers, int count) {
   return parts;
 }
 
-// The copy of some columns. dst and src have their own distances of rows.
+// A ColumnCopy copies some columns. dst and src have different distances between rows.
 template <int lanes>
 struct ColumnCopy {
   const Lanes<lanes>* src;
@@ -32,7 +32,8 @@ struct ColumnCopy {
   }
 };
 
-// The place of a column of the matrix in its part. All sizes count vectors of `lanes` values.
+// CopyColumns finds the place of a column of the matrix in its part. All sizes count vectors of
+// `lanes` values.
 template <int lanes, bool joins>
 struct CopyColumns {
   ColumnPartsArgs args;

@@ -1,4 +1,4 @@
-// A connected layer on a slice of images: dst = activation(src * weights^T + bias), and the
+// A connected layer computes dst = activation(src * weights^T + bias) on a slice of images, and the
 // gradients of weights, bias and data. Backward expects a diff_dst that has been multiplied by the
 // activation's gradient.
 #pragma once

@@ -1,5 +1,5 @@
-// The connected layer on a GPU. Each pass is a matrix product of cuBLASLt, which for floats also
-// adds the bias and applies relu. cuBLAS computes what cuBLASLt refuses.
+// This file computes the connected layer on a GPU. Each pass is a matrix product of cuBLASLt, which
+// for floats also adds the bias and applies relu. cuBLAS computes what cuBLASLt refuses.
 //
 // Another kernel computes the bias's gradient. cuBLASLt can sum columns while it multiplies. But it
 // overwrites the gradient instead of adding to it, and does not say in which order it sums.

@@ -22,11 +22,12 @@ memory::desc factor(int rows, int columns, Strides strides) {
   return matrix(rows, columns, dense, multiplied.type);
 }
 
-// With --precision bf16 weights are copied before they are multiplied. So many are copied at a time
-// (4 MiB, or 8 if they are only rounded), because more would leave the caches.
+// With --precision bf16 weights are copied before they are multiplied. This many are copied at a
+// time (4 MiB, or 8 if they are only rounded), because more would leave the caches.
 constexpr std::int64_t kMostCopied = 1 << 21;
 
-// Equal parts of `count`. The last part may overlap the one before, which computes the same values.
+// Parts are equal parts of `count`. The last part may overlap the one before, which computes the
+// same values.
 struct Parts {
   int count, size, number;
   int first(int part) const { return std::min(part * size, count - size); }

@@ -1,5 +1,5 @@
-// The products of connected layers by oneDNN: outputs and both gradients, without bias. Factors are
-// rounded as ImplementationPolicy::precision says.
+// These functions compute the products of connected layers by oneDNN: outputs and both gradients,
+// without bias. Factors are rounded as ImplementationPolicy::precision says.
 #pragma once
 
 #ifdef OMNI_ONEDNN
@@ -11,13 +11,14 @@
 
 namespace omni::onednn {
 
-// Distances between neighbouring values, in floats. One of the two is 1.
+// Strides are distances between neighbouring values, in floats. One of the two is 1.
 struct Strides {
   int row, column;
   auto operator<=>(const Strides&) const = default;
 };
 
-// product (m x n) = a (m x k) * b (k x n). `adds`, only where product.column is 1: += instead of =.
+// The arguments are those of product (m x n) = a (m x k) * b (k x n). With `adds`, which needs a
+// product.column of 1, the values are added to the product.
 struct ProductArgs {
   int m, n, k;
   Strides a, b, product;

@@ -11,12 +11,13 @@
 namespace omni {
 namespace {
 
-// So many floats of the weights' gradient (4 MiB) are computed at a time. With fewer rows a product
-// takes longer than its arithmetic; more floats would leave the caches before they are used.
+// This many floats of the weights' gradient (4 MiB) are computed at a time. With fewer rows a
+// product takes longer than its arithmetic; more floats would leave the caches before they are
+// used.
 constexpr std::int64_t kMostGradient = 1 << 20;
 
-// The memory of a gradient, which is 0 between tasks, because updates clear it. A product that adds
-// to it is faster than one that clears it first.
+// A Gradient has the memory of a gradient, which is 0 between tasks, because updates clear it. A
+// product that adds to it is faster than one that clears it first.
 class Gradient {
  public:
   float* zeros(std::size_t count) {
@@ -33,8 +34,8 @@ class Gradient {
   std::vector<Line> lines_;
 };
 
-// The numbers of buffers: master and velocity of weights and bias follow each other, then come
-// Adam's mean squares.
+// These are numbers of buffers: master and velocity of weights and bias follow each other, then
+// come Adam's mean squares.
 constexpr std::size_t kWeights = 2, kBias = 4, kMeanSquares = 6;
 
 Updated<float> updated(const ConnectedUpdateArgs& args, const Buffers& buffers, std::size_t first) {

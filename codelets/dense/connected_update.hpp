@@ -1,7 +1,7 @@
-// One CPU task that computes the gradient of a connected layer's weights and biases, and updates
-// them. It is used where every mini-batch is an update, so no other task needs the gradient. The
-// task works in pieces of some MiB, which stay in caches. A gradient in memory would be written,
-// read and cleared, which is as much traffic as the update's own.
+// One CPU task computes the gradient of a connected layer's weights and biases, and updates them.
+// It is used where every mini-batch is an update, so no other task needs the gradient. The task
+// works in pieces of some MiB, which stay in caches. A gradient in memory would be written, read
+// and cleared, which is as much traffic as the update's own.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ struct ConnectedUpdateArgs {
   ExchangeArgs weights, bias;
 };
 
-// The values of weights or biases, and their optimizer state.
+// Updated has the values of weights or biases, and their optimizer state.
 template <class T>
 struct Updated {
   T *master, *velocity;
@@ -51,7 +51,8 @@ extern Codelet<ConnectedUpdateArgs>
                                 //  bias RW, its velocity RW,
                                 //  [mean squares RW, of weights and bias]}
 
-// The same part of tensors that are cut into the same parts.
+// An UpdatedPart is one part of a parameter, with the same part of its optimizer state. All these
+// tensors are cut into the same parts.
 struct UpdatedPart {
   TensorPart master, velocity;
   std::optional<TensorPart> mean_square{};  // only of Adam

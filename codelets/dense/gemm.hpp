@@ -1,5 +1,5 @@
-// Row-major single-precision matrix products on cores, and rounding to bf16 for them. Every caller
-// runs in a DeviceContext, which lets BLAS use only the calling thread.
+// These functions multiply row-major matrices of floats on cores, and round factors to bf16. Every
+// caller runs in a DeviceContext, which lets BLAS use only the calling thread.
 #pragma once
 
 #include <cblas.h>
@@ -36,7 +36,7 @@ inline void round_to_bf16(std::span<float> values) {
   for (float& value : values) value = round_to_bf16(value);
 }
 
-// Whether factors are to be rounded to bf16.
+// Returns whether factors are to be rounded to bf16.
 inline bool in_bf16() { return implementation_policy().precision == Precision::bf16; }
 
 // Says why --precision bf16 makes nothing faster on the cores of this machine; null: it does.

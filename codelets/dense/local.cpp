@@ -14,7 +14,7 @@ namespace {
 // ---- one matrix product per location, over the images of the slice: every weight is read once
 // ----
 
-// The patches of one row of the output: for every image, out_w rows of taps.
+// A PatchRow has the patches of one row of the output: for every image, out_w rows of taps.
 class PatchRow {
  public:
   PatchRow(const ConvShape& shape, DeviceContext& context)
@@ -57,7 +57,7 @@ void for_each_location(const ConvShape& s, int y, auto* weights, auto use) {
 
 #ifdef OMNI_ONEDNN
 // With more rows oneDNN first copies the weights, which here takes longer than the product. So it
-// gets so many rows at a time; the weights of the location are in the cache for the next rows.
+// gets kRows rows at a time; the weights of the location are in the cache for the next rows.
 constexpr int kRows = 8;
 
 void onednn_rows(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
@@ -119,7 +119,7 @@ void backward_data_gemm(const LocalBackwardArgs& args, const Buffers& buffers,
   }
 }
 
-// Whether BLAS can count the distance of two rows, in 31 bits.
+// Returns whether BLAS, which counts in 31 bits, can count the distance of two rows.
 bool patches_countable(const auto& args) {
   const ConvShape& s = args.shape.conv;
   return std::int64_t{s.out_w()} * s.taps() <= std::numeric_limits<int>::max();

@@ -1,5 +1,5 @@
-// The locally connected layer on a GPU: one matrix product per location over the images of the
-// slice, many locations in a batch of cuBLAS.
+// This file computes the locally connected layer on a GPU. Each location has one matrix product
+// over the images of the slice; a batch of cuBLAS has many locations.
 #include "codelets/dense/local.hpp"
 
 #include "codelets/cuda/lowering.cuh"
@@ -9,7 +9,8 @@
 namespace omni {
 namespace {
 
-// The locations of one batch, and the matrices of their products, which have a row per image.
+// A LocationBatch has the locations of one batch, and the matrices of their products, which have a
+// row per image.
 struct LocationBatch {
   gpu::Patches patches;
   float* columns;

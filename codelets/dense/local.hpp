@@ -1,5 +1,5 @@
-// A locally connected layer on a slice of images, channels last. It is a convolution with other
-// weights at every location of the output, a bias for every output value, and an activation.
+// A locally connected layer works on a slice of images, channels last. It is a convolution with
+// other weights at every location of the output, a bias for every output value, and an activation.
 // Backward expects a diff_dst that has been multiplied by the activation's gradient.
 #pragma once
 

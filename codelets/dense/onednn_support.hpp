@@ -1,6 +1,6 @@
-// What all oneDNN implementations share: an engine and a stream per worker, plans, the division of
-// scratch memory, and the type of factors. A plan has the primitives for one set of arguments, and
-// is made once per worker.
+// All oneDNN implementations share this header: an engine and a stream per worker, plans, the
+// division of scratch memory, and the type of factors. A plan has the primitives for one set of
+// arguments, and is made once per worker.
 #pragma once
 
 #ifdef OMNI_ONEDNN
@@ -34,12 +34,13 @@ const Plan& plan_for(const Args& args, DeviceContext& context, Further... furthe
   return plans.try_emplace(key, context.local<Engine>().engine, args, further...).first->second;
 }
 
-// Whether oneDNN generates code with these instructions on this machine.
+// Returns whether oneDNN generates code with these instructions on this machine.
 bool uses(dnnl::cpu_isa instructions);
 
-// How factors are prepared for a product in ImplementationPolicy::precision. Where oneDNN has code
-// for bf16 (AVX-512), factors are converted to bf16. Elsewhere they are rounded as bf16, but stay
-// f32. That is slower than fp32, but products of normal numbers are the same on both machines.
+// Factors tell how the factors of a product are prepared for ImplementationPolicy::precision. Where
+// oneDNN has code for bf16 (AVX-512), factors are converted to bf16. Elsewhere they are rounded as
+// bf16, but stay f32. That is slower than fp32, but products of normal numbers are the same on both
+// machines.
 struct Factors {
   dnnl::memory::data_type type = dnnl::memory::data_type::f32;
   bool rounded = false;
@@ -50,7 +51,7 @@ Factors factors();
 // Returns these buffers if oneDNN has code for tensors in bf16 on this machine; otherwise none.
 BufferSet takes_bf16(BufferSet buffers);
 
-// The division of the context's scratch memory into the pieces that a plan needs.
+// A ScratchLayout divides the context's scratch memory into the pieces that a plan needs.
 class ScratchLayout {
  public:
   // Returns the offset of the piece in floats.
@@ -68,12 +69,13 @@ class ScratchLayout {
 // Makes a primitive add to the old values of its result.
 void append_sum(dnnl::primitive_attr& attributes);
 
-// Copies a tensor into another layout or type, or adds it to the old values there.
+// A reorder copies a tensor into another layout or type, or adds it to the old values there.
 enum class ReorderMode { overwrite, add };
 dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
                            const dnnl::memory::desc& to, ReorderMode mode);
 
-// A factor of a primitive, which is converted to the layout and type that the primitive takes.
+// A Factor is a factor of a primitive. It is converted to the layout and type that the primitive
+// takes.
 class Factor {
  public:
   Factor() = default;
@@ -101,7 +103,7 @@ dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::engine& engine, co
 // not used: it turns NaN into 0, which would hide that a training has diverged.
 bool append_activation(Activation activation, dnnl::primitive_attr& attributes);
 
-// oneDNN's matrix product, which is faster than OpenBLAS's for few rows.
+// gemm() is oneDNN's matrix product, which is faster than OpenBLAS's for few rows.
 void gemm(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
           int product_stride);
 

@@ -27,9 +27,9 @@ std::size_t copy_floats(int threads) {
 
 constexpr int kRepeats = 10;
 
-// Returns the rate in units per second at which so many threads work at the same time, each on the
-// core of a worker. (Otherwise two may share a core.) The best of a few rounds counts, since other
-// programs can only slow rounds down.
+// Returns the rate in units per second at which `threads` threads work at the same time, each on
+// the core of a worker. (Otherwise two threads may share a core.) The best of a few rounds counts,
+// since other programs can only slow rounds down.
 double best_rate(const Session& session, int threads, double units, auto make_work) {
   std::barrier start(threads);
   std::mutex mutex;

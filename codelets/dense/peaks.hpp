@@ -1,4 +1,5 @@
-// The peak rates of this machine's cores and GPUs, measured. They are the roofs of rooflines.
+// These functions measure the peak rates of this machine's cores and GPUs. They are the roofs of
+// rooflines.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// dst += sources on a GPU.
+// This file computes dst += sources on a GPU.
 #include "codelets/elementwise/accumulate.hpp"
 
 #include "codelets/cuda/map.cuh"

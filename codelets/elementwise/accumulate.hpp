@@ -1,5 +1,5 @@
-// dst += src, of one source or several. It adds up gradients from several consumers, and partial
-// sums, which are then cleared.
+// Accumulating computes dst += src, of one source or several. It adds up gradients from several
+// consumers, and partial sums, which are then cleared.
 #pragma once
 
 #include <cstdint>

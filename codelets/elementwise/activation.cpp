@@ -1,4 +1,4 @@
-// The element-wise loops of the activations in activation_functors.hpp.
+// This file has the element-wise loops of the activations in activation_functors.hpp.
 #include "codelets/elementwise/activation.hpp"
 
 #include "runtime/tasks/codelet.hpp"

@@ -1,4 +1,4 @@
-// The activations on a GPU.
+// This file computes activations on a GPU.
 #include "codelets/elementwise/activation.hpp"
 
 #include "codelets/cuda/map.cuh"

@@ -1,6 +1,6 @@
-// Activations as operations of their own. Backward needs the output, or the input if
-// gradient_needs_input(). `linear` is never submitted. Convolution, connected layers and batch
-// normalisation apply their activations in place by activate().
+// These codelets are activations as operations of their own. Backward needs the output, or the
+// input if gradient_needs_input(). `linear` is never submitted. Convolution, connected layers and
+// batch normalisation apply their activations in place by activate().
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Darknet's activations as functors, for the loops of cores and for CUDA kernels: f(x) is the
-// value, f.gradient(v) the derivative. If the function is monotone, v is its *output*, so layers
-// need not keep their input. swish to gelu are not monotone: there v is the input.
+// These functors are Darknet's activations, for the loops of cores and for CUDA kernels. f(x) is
+// the value, f.gradient(v) the derivative. If the function is monotone, v is its *output*, so
+// layers need not keep their input. swish to gelu are not monotone: there v is the input.
 #pragma once
 
 #include <array>
@@ -28,14 +28,14 @@ namespace omni {
 enum class Activation : int { OMNI_ACTIVATIONS(OMNI_NUMBER) };
 #undef OMNI_NUMBER
 
-// The names, in the order of the enum. Footprints hold the enum's numbers, so new activations come
-// last.
+// The names are in the order of the enum. Footprints hold the enum's numbers, so new activations
+// come last.
 #define OMNI_NAME(name, functor) #name,
 inline constexpr std::array<std::string_view, 19> kActivationNames{OMNI_ACTIVATIONS(OMNI_NAME)};
 #undef OMNI_NAME
 
-// Whether the gradient is a function of the value before the activation; otherwise of the value
-// after it.
+// True: the gradient is a function of the value before the activation. False: it is one of the
+// value after the activation.
 constexpr bool gradient_needs_input(Activation activation) {
   return activation >= Activation::swish && activation <= Activation::gelu;
 }
@@ -233,11 +233,11 @@ struct HardMish {
   }
 };
 
-// The form with tanh: x/2 (1 + tanh(k (x + c x^3))), where k = sqrt(2 / pi). It is the same as
-// x s(2k (x + c x^3)).
+// Gelu is the form with tanh: x/2 (1 + tanh(k (x + c x^3))), where k = sqrt(2 / pi). It is the same
+// as x s(2k (x + c x^3)).
 struct Gelu {
   static constexpr double kTwice = 1.5957691216057308, kCubic = 0.044715;
-  // The factor of x. |x| is at most 10, where the factor is 0 or 1.
+  // Returns the factor of x. |x| is at most 10, where the factor is 0 or 1.
   static OMNI_HD auto share(auto x) {
     return Logistic{}(like(x, kTwice) * x * (1 + like(x, kCubic) * x * x));
   }

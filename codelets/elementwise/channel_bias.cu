@@ -1,4 +1,4 @@
-// Bias per channel and activation on a GPU.
+// This file adds a bias per channel and applies the activation on a GPU.
 #include "codelets/elementwise/channel_bias.hpp"
 
 #include "codelets/cuda/columns.cuh"
@@ -59,7 +59,7 @@ struct AddTo {
   }
 };
 
-// The element-wise pass, in which every value has a thread.
+// In this element-wise pass every value has a thread.
 template <class F, int lanes, class T>
 struct CollectGradient {
   struct Values {

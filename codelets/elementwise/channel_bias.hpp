@@ -1,5 +1,6 @@
-// Bias per channel and activation on rows of channels. There is an operation for products that
-// cannot apply them, and there are plain functions for kernels that apply them to their results.
+// This header adds a bias per channel, and applies an activation, on rows of channels. There is an
+// operation for products that cannot apply them, and there are plain functions for kernels that
+// apply them to their results.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +58,8 @@ void add_column_sums(std::int64_t rows, int columns, const auto* values, float* 
 struct ChannelBiasArgs {
   std::int64_t rows = 0;  // images * h * w
   int c = 0;
-  // Backward first multiplies by this activation's gradient, in place; not for `linear`.
+  // Backward first multiplies by this activation's gradient, in place; it does not do so for
+  // `linear`.
   Activation activation = Activation::linear;
 };
 
@@ -84,7 +86,7 @@ void channel_bias_backward(const ChannelBiasArgs& args, T* diff, T* diff_bias, c
 
 namespace gpu {
 
-// The plain functions above on memory of a GPU, after its matrix products.
+// These are the plain functions above on memory of a GPU, after its matrix products.
 template <class T>
 void add_bias_and_activate(CudaWorker& worker, std::int64_t rows, int columns, const float* bias,
                            Activation activation, T* values);

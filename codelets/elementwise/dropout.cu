@@ -1,5 +1,5 @@
-// Dropout on a GPU: a thread draws one block of bits and decides its four elements, so that threads
-// next to each other have elements next to each other.
+// This file computes dropout on a GPU. A thread draws one block of bits and decides its four
+// elements, so that threads next to each other have elements next to each other.
 #include "codelets/elementwise/dropout.hpp"
 
 #include "codelets/cuda/rows.cuh"

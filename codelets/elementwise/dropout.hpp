@@ -1,5 +1,5 @@
-// Dropout with inverted scaling, in place: a value survives with probability 1 - p and is divided
-// by it.
+// Dropout works in place, with inverted scaling: a value survives with probability 1 - p and is
+// divided by it.
 //
 // The mask is a pure function of seed, layer, sample and element, and backward computes it again.
 // So no mask is stored, and neither slices nor workers matter. The bits of element e are word (e /

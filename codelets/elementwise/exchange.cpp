@@ -88,9 +88,9 @@ std::uint64_t footprint(const ExchangeTaskArgs& args) {
   return hash;
 }
 
-// The most values of a small parameter, whose update takes less time than starting a task. Large
-// parameters in one task would wait for each other, and all be fetched to one worker. On four and
-// eight simulated GPUs that took 3 to 5 % of an iteration.
+// A small parameter has at most this many values. Its update takes less time than starting a task.
+// Large parameters in one task would wait for each other, and all be fetched to one worker. On four
+// and eight simulated GPUs that took 3 to 5 % of an iteration.
 constexpr std::size_t kSmall = 16384;
 
 template <void (*of_one)(const ExchangeArgs&)>

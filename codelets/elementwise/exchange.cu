@@ -1,4 +1,4 @@
-// The update of parameters on a GPU.
+// This file updates parameters on a GPU.
 #include "codelets/elementwise/exchange.hpp"
 
 #include "codelets/cuda/map.cuh"
@@ -53,7 +53,7 @@ struct Update {
 template <class Step>
 using OneParam = ByLanes<kMostLanes<float>, Update<Step>>;
 
-// All parameters in one launch. Each has blocks of its own, as many as its values need.
+// One launch updates all parameters. Each has blocks of its own, as many as its values need.
 template <class Step>
 struct AllParams {
   unsigned count = 0;

@@ -51,22 +51,23 @@
 
 namespace omni {
 
-// How often a master copy has been updated. An exchange counts while it has exclusive access.
+// An UpdateCount counts the updates of a master copy. An exchange increases it while it has
+// exclusive access.
 using UpdateCount = std::atomic<std::int64_t>;
 
-// The version of a parameter that a group computes with: the count of updates when it read the
-// parameter.
+// A SeenVersion is the version of a parameter that a group computes with: the count of updates when
+// it read the parameter.
 struct SeenVersion {
   UpdateCount* count = nullptr;
   std::atomic<std::int64_t> version{0};
 };
 
-// The report of one iteration of one group. Its exchanges fill it in. The last one calls `done`, in
-// a worker's thread.
+// An UpdateReport reports on one iteration of one group. The exchanges of the iteration fill it in.
+// The last one calls `done`, in a worker's thread.
 struct UpdateReport {
   std::atomic<int> left{0};  // exchanges that are not done
-  // The number of updates by other groups since this group read its first replicated parameter, the
-  // one that it holds longest.
+  // This is the number of updates by other groups since this group read its first replicated
+  // parameter, the one that it holds longest.
   std::atomic<std::int64_t> staleness{0};
   std::atomic<std::int64_t> fc_staleness{0};  // the largest among the merged parameters
   void (*done)(UpdateReport&, void*) = nullptr;
@@ -77,7 +78,7 @@ struct UpdateReport {
   }
 };
 
-// Which staleness an exchange reports; `unwatched`: none.
+// An exchange reports one of these kinds of staleness; `unwatched` means that it reports none.
 enum class Staleness : std::uint8_t { unwatched, replicated, merged };
 
 struct ExchangeArgs {
@@ -100,7 +101,8 @@ struct ExchangeArgs {
   bool rounds = false;             // there is a copy in bf16; the submit function sets it
   float pull = 0;                  // share of the distance to the centre
 
-  // If a parameter is updated in parts, only the first part is counted; this is for the others.
+  // If a parameter is updated in parts, only the first part is counted. Call this function for the
+  // others.
   void leave_uncounted() {
     seen = nullptr;
     reports = Staleness::unwatched;
@@ -112,8 +114,8 @@ struct ExchangeArgs {
 void count_update(const ExchangeArgs& args);
 void report_update(const ExchangeArgs& args);
 
-// Parameters that one task updates together. For small parameters, tasks of their own, and launches
-// on a GPU, would take longer to start than to run.
+// One task updates these parameters together. For small parameters, tasks of their own, and
+// launches on a GPU, would take longer to start than to run.
 struct ExchangeTaskArgs {
   static constexpr std::size_t kMost = 32;
   // A task of StarPU may have few buffers, which limits the parameters outside of chains. With a
@@ -125,7 +127,8 @@ struct ExchangeTaskArgs {
   std::span<const ExchangeArgs> all() const { return std::span(params).first(count); }
 };
 
-// The memory of one parameter. A task has these buffers in this order, parameter by parameter.
+// An Exchanged has the memory of one parameter. A task has these buffers in this order, parameter
+// by parameter.
 template <class T>
 struct Exchanged {
   T *master, *diff, *velocity;
@@ -226,7 +229,7 @@ OMNI_CODELET(ExchangeTaskArgs, exchange);  // of every parameter {master RW, dif
                                            // if rounds};
                                            // diff R if it is not cleared
 
-// The tensors of one parameter.
+// ExchangeTensors are the tensors of one parameter.
 struct ExchangeTensors {
   const Tensor &master, &diff, &velocity;
   const Tensor* replica = nullptr;
@@ -235,14 +238,14 @@ struct ExchangeTensors {
   const Tensor* change = nullptr;       // of the centre; all groups add to it
 };
 
-// The order in which groups update a master: as submitted, or as they arrive.
+// Groups update a master in this order: as they submit, or as they arrive.
 enum class ExchangeOrder { submission, arrival };
 
 struct Exchange {
   ExchangeArgs args;
   ExchangeTensors tensors;
-  // Only this part is updated; it is of a tensor with the master's parts. The gradient or the
-  // replica may hold nothing else. nullopt: all parts are updated.
+  // Only this part is updated. It is a part of a tensor that is cut like the master. The gradient
+  // or the replica may hold nothing else. nullopt: all parts are updated.
   std::optional<TensorPart> only{};
 };
 

@@ -1,4 +1,4 @@
-// The operations of a meeting on a GPU.
+// This file has the operations of a meeting on a GPU.
 #include "codelets/elementwise/meeting.hpp"
 
 #include "codelets/cuda/map.cuh"

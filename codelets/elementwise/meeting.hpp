@@ -1,4 +1,4 @@
-// A meeting of groups that have models of their own. For every parameter:
+// In a meeting, groups that have models of their own combine them. For every parameter it computes:
 //   contribute:  change += weight * (model - centre)            by each group
 //   move_centre: velocity = momentum * velocity + change
 //                centre += rate * (nesterov ? momentum * velocity + change : velocity)
@@ -33,7 +33,7 @@ struct PublishArgs {
   std::int64_t count = 0;
 };
 
-// The step of one value of the centre.
+// A CentreStep makes the step of one value of the centre.
 template <class T>
 struct CentreStep {
   T rate, momentum;

@@ -1,5 +1,5 @@
-// The sum of a residual block on a GPU. If sizes differ, a thread per result finds the value that
-// is added.
+// This file computes the sum of a residual block on a GPU. If sizes differ, a thread per result
+// finds the value that is added.
 #include "codelets/elementwise/shortcut_add.hpp"
 
 #include "codelets/cuda/map.cuh"
@@ -20,7 +20,8 @@ struct Scale {
   __device__ float operator()(float x) const { return factor * x; }
 };
 
-// The grid of one summand, by positions of the other one.
+// A Grid is the grid of one summand. Its steps say which of its cells meet cells of the other
+// summand.
 struct Grid {
   Extent extent;
   int step_h, step_w;

@@ -1,5 +1,5 @@
-// The element-wise sum of a residual block: dst = activation(alpha * a + beta * b'), where b' is b
-// on the grid of a.
+// A residual block ends with an element-wise sum: dst = activation(alpha * a + beta * b'), where b'
+// is b on the grid of a.
 //
 // Sizes may differ, as in Darknet. In each of h and w, stride = max(1, b / a) and sample = max(1, a
 // / b), by integer division. Cell i*sample of a is added to cell i*stride of b for i < min(a, b).
@@ -28,7 +28,7 @@ struct ShortcutArgs {
   }
 };
 
-// Which cells of a and b are added to each other along one dimension.
+// A ShortcutMeeting tells which cells of a and b are added to each other along one dimension.
 struct ShortcutMeeting {
   int count, step_a, step_b;
   ShortcutMeeting(int a, int b)
@@ -88,8 +88,8 @@ void residual_backward(const ActivationArgs& args, const T* dst, T* diff, T* dif
 OMNI_CODELET(ShortcutArgs, shortcut_forward);     // {a R, b R, dst W}
 OMNI_CODELET(ShortcutArgs, shortcut_backward_a);  // {diff_dst R, diff_a W}
 OMNI_CODELET(ShortcutArgs, shortcut_backward_b);  // {diff_dst R, diff_b W}
-// For a and b of one size, without factors: turns the gradient of dst into that of a, in place, and
-// copies it for b. The gradient of the activation must not need its input.
+// residual_backward is for a and b of one size, without factors. It turns the gradient of dst into
+// that of a, in place, and copies it for b. The gradient of the activation must not need its input.
 OMNI_CODELET(ActivationArgs, residual_backward);  // {dst R, diff RW, diff_b W}
 
 }  // namespace omni

@@ -1,5 +1,6 @@
-// The distance of the output from the one-hot label, for old nets that end in a cost layer. Where d
-// = prediction - truth, loss = scale * sum f(d), and diff = scale * f'(d) is exactly its gradient.
+// The cost loss is the distance of the output from the one-hot label, for old nets that end in a
+// cost layer. Where d = prediction - truth, loss = scale * sum f(d), and diff = scale * f'(d) is
+// exactly its gradient.
 //
 // Darknet reports other multiples of f (d^2, not d^2/2) without the scale, and its `smooth` steps
 // in the wrong direction where |d| >= 1.
@@ -33,7 +34,7 @@ struct Squared {
   OMNI_HD auto gradient(auto d) const { return d; }
 };
 
-// Squared for |d| up to 1, linear from there on.
+// Smooth is d^2 / 2 for |d| up to 1, and linear from there on.
 struct Smooth {
   OMNI_HD auto operator()(auto d) const {
     const auto size = std::abs(d);

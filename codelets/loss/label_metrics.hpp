@@ -1,6 +1,5 @@
-// The metrics of a slice, which every loss computes besides the gradient: the sum of losses, and
-// how many images are right. A place with the label kNoLabel has no image: no loss, no gradient, no
-// count.
+// Every loss computes the metrics of a slice besides the gradient: the sum of losses, and how many
+// images are right. A place with the label kNoLabel has no image: no loss, no gradient, no count.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +12,13 @@
 
 namespace omni {
 
-// They are stored as f32[4] in the order of the members.
+// The metrics are stored as f32[4] in the order of the members.
 struct LabelMetrics {
   double loss = 0;         // sum over the images
   int top1 = 0, top5 = 0;  // images whose label is the best class, or one of the five best
   int images = 0;          // that count
 
-  // `rank` is that of the label, from 0.
+  // `rank` is the rank of the label, from 0.
   constexpr void count(int rank) {
     top1 += rank < 1;
     top5 += rank < 5;
@@ -34,9 +33,9 @@ struct LabelMetrics {
   }
 };
 
-// Whether a class with this value ranks before the label, whose value is `own`. Of equal values the
-// lower index is first, so a constant output is not always right. NaN of the label ranks last, so a
-// diverged net is never right.
+// Returns whether a class with this value ranks before the label, whose value is `own`. Of equal
+// values the lower index is first, so a constant output is not always right. NaN of the label ranks
+// last, so a diverged net is never right.
 template <class T>
 constexpr bool comes_before(T value, T own, bool lower_index) {
   return lower_index ? !(value < own) : !(value <= own);

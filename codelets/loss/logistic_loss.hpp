@@ -1,6 +1,6 @@
-// Logistic cross-entropy: every output answers a yes-or-no question, whose truth is the one-hot
-// label. It is computed from the values before the logistic function, because a probability that
-// rounds to 0 or 1 still has a finite loss.
+// Logistic cross-entropy treats every output as the answer to a yes-or-no question, whose truth is
+// the one-hot label. It is computed from the values before the logistic function, because a
+// probability that rounds to 0 or 1 still has a finite loss.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ void logistic_loss(const LogisticLossArgs& args, const T* src, const std::int32_
 
 }  // namespace reference
 
-// Submitted by submit_loss(); src are the values before the logistic function.
+// submit_loss() submits this codelet; src are the values before the logistic function.
 OMNI_CODELET(LogisticLossArgs, logistic_loss);
 
 }  // namespace omni

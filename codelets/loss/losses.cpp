@@ -1,4 +1,4 @@
-// The losses on cores, which run the references, and the check of labels.
+// This file has the losses on cores, which run the references, and the check of labels.
 #include <fmt/format.h>
 
 #include <stdexcept>

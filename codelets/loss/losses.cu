@@ -1,4 +1,4 @@
-// The losses on a GPU: a block per image, then a block that adds up.
+// This file computes the losses on a GPU: a block per image, then a block that adds up.
 #include <limits>
 
 #include "codelets/cuda/elements.cuh"
@@ -16,7 +16,7 @@ struct ImageLoss {
   bool counted;
 };
 
-// Returns the threads for a row of so many values: a power of two, in whole warps.
+// Returns the threads for a row of `values` values: a power of two, in whole warps.
 dim3 threads_for_row(int values) {
   unsigned threads = 32;
   while (threads < kThreads && threads < static_cast<unsigned>(values)) threads *= 2;
@@ -52,7 +52,7 @@ __global__ void image_losses_kernel(const std::int32_t* labels, int inputs, Row 
   if (threadIdx.x == 0) losses[image] = result;
 }
 
-// Adds up the losses of so many images, and stores the metrics.
+// Adds up the losses of `images` images, and stores the metrics.
 __global__ void add_losses_kernel(int images, const ImageLoss* losses, float* metrics) {
   LabelMetrics sums;
   for (int image = static_cast<int>(threadIdx.x); image < images;
@@ -67,8 +67,8 @@ __global__ void add_losses_kernel(int images, const ImageLoss* losses, float* me
   if (threadIdx.x == 0) sums.store(metrics);
 }
 
-// A block calls row(image, label, d), which writes the image's gradient to d unless that is null.
-// The ImageLoss that the block's first thread returns counts.
+// A block calls row(image, label, d), which writes the image's gradient to d unless d is null. The
+// ImageLoss that the block's first thread returns counts.
 template <class Row>
 void label_losses(int images, int inputs, const std::int32_t* labels, Row row, float* metrics,
                   float* diff) {

@@ -1,6 +1,6 @@
-// Softmax over groups of a row, and its cross-entropy against one label per image. The gradient is
-// that of the softmax's *input*, so the softmax has no backward pass. The loss is computed from
-// that input, too: probabilities round to 0 and 1 long before their logarithms do.
+// The softmax is over groups of a row; its cross-entropy is against one label per image. The
+// gradient is that of the softmax's *input*, so the softmax has no backward pass. The loss is
+// computed from that input, too: probabilities round to 0 and 1 long before their logarithms do.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct CrossEntropyArgs {
   bool gradient = false;  // the submit function sets it: there is a diff to write
 };
 
-// The truth of the label and of every other class of its group.
+// Truth is that of the label and of every other class of its group.
 struct Truth {
   double label = 1, other = 0;
 };
@@ -39,7 +39,8 @@ inline Truth smoothed_truth(const CrossEntropyArgs& args) {
   return {.label = 1 - spread, .other = spread / others};
 }
 
-// What a label's loss is made of. In the label's group, e = exp((x - largest x) / temperature).
+// The loss of a label is computed from its LabelOdds. In the label's group, e = exp((x - largest x)
+// / temperature).
 struct LabelOdds {
   double own = 0;    // e of the label; exactly 1 if the label is the likeliest class
   double rest = 0;   // sum of e of the other classes
@@ -69,8 +70,8 @@ void softmax_forward(const SoftmaxArgs& args, const T* src, T* dst) {
   }
 }
 
-// Of an image, loss = -sum of truth * log p. In the label's group diff = (p - truth) / temperature,
-// in the others 0. Neither is divided by the batch: the update does that.
+// The loss of an image is -sum of truth * log p. In the label's group diff = (p - truth) /
+// temperature, in the others 0. Neither is divided by the batch: the update does that.
 template <class T>
 void cross_entropy(const CrossEntropyArgs& args, const T* logits, const T* probabilities,
                    const std::int32_t* labels, T* metrics, T* diff) {
@@ -108,7 +109,8 @@ OMNI_CODELET(SoftmaxArgs, softmax_forward);  // {src R, dst W}
 // {logits R, probabilities R, labels R, metrics W [, diff W]}
 OMNI_CODELET(CrossEntropyArgs, cross_entropy);
 
-// `probabilities` are what softmax_forward makes of the logits. For the others see submit_loss().
+// `probabilities` are what softmax_forward makes of the logits. submit_loss() explains the other
+// arguments.
 void submit_cross_entropy(CrossEntropyArgs args, const Tensor& logits, const Tensor& probabilities,
                           const Tensor& labels, const Tensor& metrics, const Tensor* diff,
                           TaskTag tag = {});

@@ -34,8 +34,8 @@ void repeat(const float* by_channel, float* wide, int c, int width) {
   repeat(wide, c, width);
 }
 
-// Two sums by channel, in double. That takes no time beside reading the data, and plain sums of
-// squares are then exact enough for the variance.
+// ChannelSums are two sums by channel, in double. That takes no time beside reading the data, and
+// plain sums of squares are then exact enough for the variance.
 class ChannelSums {
  public:
   ChannelSums(const Steps& steps, float* memory)
@@ -109,7 +109,7 @@ constexpr auto apply_vector = []<class T>(T, const BatchnormApplyArgs& args, con
   });
 };
 
-// Numbers by channel with which backward kernels compute the activation's input again, exactly as
+// With these numbers by channel, backward kernels compute the activation's input again, exactly as
 // apply_vector did.
 struct BeforeActivation {
   float *mean, *factor, *shift;
@@ -254,7 +254,7 @@ std::uint64_t backward_data_footprint(const BatchnormBackwardArgs& args) {
 
 constexpr std::uint32_t kBatchnormColor = 0x2ca02c;
 
-// The implementations of operations on a few numbers per channel, for which plain loops suffice.
+// These operations work on a few numbers per channel, so plain loops suffice as implementations.
 template <class Args>
 CodeletDefinition<Args> definition(const char* name,
                                    std::vector<Implementation<Args>> implementations,

@@ -1,5 +1,5 @@
-// Batch normalisation on a GPU. A thread stays in its channels, and keeps their numbers in
-// registers.
+// This file normalises mini-batches on a GPU. A thread stays in its channels, and keeps their
+// numbers in registers.
 #include "codelets/normalise/batchnorm.hpp"
 
 #include "codelets/cuda/columns.cuh"
@@ -53,7 +53,8 @@ struct CollectMoments {
 struct StoreMoments {
   float* partial;
   int c;
-  // Only for a mini-batch in one slice. Otherwise `mean` is null, and other tasks merge and finish.
+  // These are only for a mini-batch in one slice. Otherwise `finish.mean` is null, and other tasks
+  // merge and finish.
   batchnorm_channel::Merge<float> merge;
   batchnorm_channel::Finish<float> finish;
   __device__ void operator()(int k, const Moments<double>& moments) const {
@@ -67,8 +68,8 @@ struct StoreMoments {
 
 // ---- passes over a slice ----
 
-// Numbers of `lanes` channels. The activation's input is factor * (x - mean) + shift, with the same
-// bits in every pass.
+// Channels has the numbers of `lanes` channels. The activation's input is factor * (x - mean) +
+// shift, with the same bits in every pass.
 template <int lanes>
 struct Channels {
   Lanes<lanes> mean, factor, shift;
@@ -81,7 +82,7 @@ struct Channels {
   }
 };
 
-// Numbers by channel, in the GPU's memory.
+// Statistics points to numbers by channel, in the GPU's memory.
 struct Statistics {
   const float *mean, *inv_std, *scale, *shift;
   bool from_variance = false;
@@ -329,7 +330,7 @@ void gpu::batchnorm_residual_reduce(const BatchnormReduceArgs& args, const Buffe
   with_usual_activation(args.activation, buffers, [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *dst = buffers.get<T>(1), *diff_dst = buffers.get<T>(2);
     T* diff_addend = buffers.get<T>(6);
-    // Whole vectors: what is written lies between what is read, row by row.
+    // With whole vectors, the kernel writes a row between the rows that it reads.
     const bool vectors = divides(kMostLanes<T>, args.c, src, dst, diff_dst, diff_addend) &&
                          divides(kMostLanes<T>, args.c, mean);
     with_lanes<T>(vectors, [&]<class N>(N) {

@@ -1,6 +1,6 @@
-// Batch normalisation, exact over a mini-batch that is cut into slices. Every slice is reduced by
-// itself. The small results are merged in the order of slices, so sums do not depend on timing.
-// Then every slice is normalised by itself.
+// Batch normalisation is exact here over a mini-batch that is cut into slices. Every slice is
+// reduced by itself. The small results are merged in the order of slices, so sums do not depend on
+// timing. Then every slice is normalised by itself.
 //
 // forward:  partial (per slice), merge (per slice, a chain), finish (once), apply (per slice)
 // backward: backward_reduce (per slice), merge_sums (per slice, a chain),
@@ -80,8 +80,8 @@ struct BatchnormParameterArgs {
   int c = 0;
 };
 
-// The number of rows, their mean, and the sum of squared deviations from the mean. Moments{} are
-// those of no rows.
+// Moments are the number of rows, their mean, and the sum of squared deviations from the mean.
+// Moments{} are those of no rows.
 template <class T>
 struct Moments {
   T rows, mean, squares;
@@ -96,7 +96,7 @@ struct Moments {
   }
 };
 
-// The computations that are done once per channel, for cores and GPUs.
+// These computations are done once per channel, for cores and GPUs.
 namespace batchnorm_channel {
 
 template <class T>
@@ -275,10 +275,10 @@ void batchnorm_backward_data(const BatchnormBackwardArgs& args, const T* src, co
     }
 }
 
-// Backward through the sum of a residual block, dst = activation(normalised src + addend). A single
-// pass over src, dst and diff_dst computes the gradient of the sum, which is also that of the
-// addend. It also computes the sums of batchnorm_backward_reduce. (In bf16 they are computed before
-// it is rounded.) args.activation is the sum's; its gradient must not need its input.
+// This is backward through the sum of a residual block, dst = activation(normalised src + addend).
+// A single pass over src, dst and diff_dst computes the gradient of the sum, which is also that of
+// the addend. It also computes the sums of batchnorm_backward_reduce. (In bf16 they are computed
+// before it is rounded.) args.activation is the sum's; its gradient must not need its input.
 template <class T>
 void batchnorm_residual_reduce(const BatchnormReduceArgs& args, const T* src, const T* dst,
                                const T* diff_dst, const T* mean, const T* inv_std, T* sums,

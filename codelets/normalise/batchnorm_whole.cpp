@@ -11,7 +11,7 @@ namespace {
 
 using DiffSrc = BatchnormWholeBackwardArgs::DiffSrc;
 
-// For each buffer of a part, its number among the buffers of the whole task.
+// Places has, for each buffer of a part, its number among the buffers of the whole task.
 using Places = std::initializer_list<std::size_t>;
 
 // Calls use(codelet, arguments, buffers) for each part, in order. A buffer that a part has but does

@@ -1,5 +1,5 @@
-// Batch normalisation of a mini-batch that is one slice. Forward and backward are one task each, in
-// which the kernels of batchnorm.hpp follow each other. With a task per step, StarPU would take
+// These codelets normalise a mini-batch that is one slice. Forward and backward are one task each,
+// in which the kernels of batchnorm.hpp follow each other. With a task per step, StarPU would take
 // longer than half of these kernels compute.
 #pragma once
 
@@ -40,7 +40,8 @@ void submit_batchnorm_forward(BatchnormForwardArgs args, const Tensor& src, cons
                               const Tensor& rolling_variance, const Tensor& scale,
                               const Tensor& shift, const Tensor* addend, const Tensor& dst,
                               TaskTag tag = {});
-// The output of a residual block, and where the gradient of the block's addend goes.
+// A BatchnormSum has the output of a residual block, and the tensor for the gradient of the block's
+// addend.
 struct BatchnormSum {
   const Tensor &dst, &diff_addend;
 };

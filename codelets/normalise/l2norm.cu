@@ -1,4 +1,4 @@
-// L2 normalisation on a GPU, with a warp per position.
+// This file computes L2 normalisation on a GPU, with a warp per position.
 #include "codelets/normalise/l2norm.hpp"
 
 #include "codelets/cuda/elements.cuh"

@@ -24,7 +24,8 @@ void window_sums(const float* __restrict values, int c, int size, float* __restr
     for (int k = 0; k < c; ++k) sums[k] += values[k + tap];
 }
 
-// The channels of a pixel between zeros, so that windows need no clipping, and memory for the sums.
+// Padded has the channels of a pixel between zeros, so that windows need no clipping, and memory
+// for the sums.
 struct Padded {
   float *values, *sums;
   Padded(DeviceContext& context, int c, int before, int after) {

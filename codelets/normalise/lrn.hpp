@@ -1,5 +1,5 @@
-// Local response normalisation across channels: dst = src * scale^-beta with
-// scale[k] = kappa + alpha * (sum of src^2 over the window of channel k).
+// Local response normalisation works across channels: dst = src * scale^-beta with scale[k] = kappa
+// + alpha * (sum of src^2 over the window of channel k).
 //
 // The window holds `size` channels, [k - (size-1)/2, k + size/2], clipped at both ends. An even
 // size reaches one channel further up than down, as in cuDNN. alpha is per element, as in Darknet;
@@ -25,7 +25,7 @@ struct LrnArgs {
   constexpr int above() const { return size / 2; }
 };
 
-// scale^-beta for the exponents that nets use, by square roots.
+// ThreeQuarters and Half compute scale^-beta by square roots, for the exponents that nets use.
 struct ThreeQuarters {
   OMNI_HD float operator()(float scale) const {
     const float root = std::sqrt(scale);

@@ -1,4 +1,4 @@
-// Vectors of a pixel's channels that stay in registers while a kernel loops over other pixels. The
+// These vectors of a pixel's channels stay in registers while a kernel loops over other pixels. The
 // compiler would keep plain arrays in memory during such loops.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace omni {
 
-// How many floats a vector register holds. Wider vectors would compile, but not be passed in
+// A vector register holds this many floats. Wider vectors would compile, but not be passed in
 // registers.
 #if defined(__AVX512F__)
 inline constexpr int kWidestPack = 16;

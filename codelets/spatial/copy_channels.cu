@@ -1,4 +1,4 @@
-// The copy of a range of channels on a GPU.
+// This file copies a range of channels on a GPU.
 #include "codelets/spatial/copy_channels.hpp"
 
 #include "codelets/cuda/map.cuh"

@@ -25,7 +25,8 @@ template <class T>
   }
 }
 
-// Whether to prefetch: a smaller slice is still in the cache from the layer before.
+// Returns whether the kernel is to prefetch: a smaller slice is still in the cache from the layer
+// before.
 template <class T>
 bool outgrows_cache(const PoolShape& shape) {
   constexpr std::int64_t kCached = (8 << 20) / sizeof(T);
@@ -110,8 +111,8 @@ constexpr auto average_forward = []<class T>(T, const PoolShape& shape, const Bu
   });
 };
 
-// The memory in which windows are added up. Floats are added in the tensor itself. For bf16 one
-// image at a time is added beside it, and each row is rounded once.
+// SummedImages is the memory in which windows are added up. Floats are added in the tensor itself.
+// For bf16 one image at a time is added beside it, and each row is rounded once.
 template <class T>
 class SummedImages {
  public:

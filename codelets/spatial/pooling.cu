@@ -1,5 +1,5 @@
-// Pooling on a GPU. A thread computes a result: forward from the result's window, backward from the
-// windows over it, always in the same order.
+// This file pools on a GPU. A thread computes a result: forward from the result's window, backward
+// from the windows over it, always in the same order.
 #include "codelets/spatial/pooling.hpp"
 
 #include "codelets/cuda/map.cuh"

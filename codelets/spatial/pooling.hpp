@@ -1,11 +1,11 @@
-// Max and average pooling over windows that are clipped at the border of the image. For global
+// Max and average pooling use windows that are clipped at the border of the image. For global
 // pooling the kernel has the size of the image.
 //
-// Max: cells outside of the image count as -infinity. Of equal values the first is taken, row by
-// row. Average: divides by the number of cells inside the image, or with counts_padding also by
-// those in the padding, as Caffe does. A window without a cell of the image gives 0 and passes no
-// gradient. Only a padding of more than kernel - 1 cells on one side makes such windows; layers
-// refuse it.
+// In max pooling, cells outside of the image count as -infinity. Of equal values the first is
+// taken, row by row. Average pooling divides by the number of cells inside the image, or with
+// counts_padding also by those in the padding, as Caffe does. A window without a cell of the image
+// gives 0 and passes no gradient. Only a padding of more than kernel - 1 cells on one side makes
+// such windows; layers refuse it.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +25,11 @@ struct PoolShape {
   int stride_h = 1, stride_w = 1;
   int offset_h = 0, offset_w = 0;
   int out_h = 0, out_w = 0;
-  // Of max pooling: src is the output of a relu, and backward includes the relu's gradient. So no
-  // cell of a window wins if its largest value is not positive.
+  // True, for max pooling: src is the output of a relu, and backward includes the relu's gradient.
+  // So no cell of a window wins if its largest value is not positive.
   bool after_relu = false;
-  // Of average pooling. The padding is `offset` cells on every side; a window may reach beyond.
+  // True, for average pooling: cells in the padding count. The padding is `offset` cells on every
+  // side; a window may reach beyond.
   bool counts_padding = false;
 };
 
@@ -50,7 +51,7 @@ inline std::size_t pool_index_bytes(const PoolShape& shape) {
          static_cast<std::size_t>(shape.n) * shape.out_h * shape.out_w * shape.c;
 }
 
-// The cells [first, last) of the image under a window, along one dimension.
+// A PoolSpan has the cells [first, last) of the image under a window, along one dimension.
 struct PoolSpan {
   int start;  // where the window starts; negative in the padding
   int first, last;
@@ -63,14 +64,14 @@ struct PoolSpan {
   constexpr int count() const { return last - first; }
 };
 
-// The number of cells that a mean is over.
+// Returns the number of cells that a mean is over.
 constexpr int averaged_cells(const PoolShape& shape, const PoolSpan& rows,
                              const PoolSpan& columns) {
   if (!shape.counts_padding) return std::max(1, rows.count() * columns.count());
   return std::max(1, (rows.padded_end - rows.start) * (columns.padded_end - columns.start));
 }
 
-// The windows [first, last) over a cell of the image, along one dimension.
+// A PoolCover has the windows [first, last) over a cell of the image, along one dimension.
 struct PoolCover {
   int first, last;
   constexpr PoolCover(int at, int stride, int offset, int kernel, int out)

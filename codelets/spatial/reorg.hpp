@@ -1,5 +1,5 @@
-// Space to depth and back. A stride x stride block of the wide side becomes one position of the
-// deep side:
+// Reorg moves space to depth and back. A stride x stride block of the wide side becomes one
+// position of the deep side:
 //   deep[y][x][(dy * stride + dx) * c + k] = wide[y * stride + dy][x * stride + dx][k]
 // Each direction is the inverse, and the gradient, of the other.
 //
@@ -17,7 +17,8 @@ namespace omni {
 
 struct ReorgArgs {
   int n = 0;
-  // Its h and w are multiples of stride. The deep side is h/stride x w/stride x c*stride^2.
+  // The wide side has an h and a w that are multiples of stride. The deep side is h/stride x
+  // w/stride x c*stride^2.
   Extent wide;
   int stride = 2;
   bool to_depth = true;  // true: from wide to deep; false: back, as Darknet's reverse=1

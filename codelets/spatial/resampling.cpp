@@ -1,4 +1,4 @@
-// Crop, upsample and reorg on cores, which run the references.
+// This file declares crop, upsample and reorg; cores run their references.
 #include "codelets/spatial/crop_mirror.hpp"
 #include "codelets/spatial/reorg.hpp"
 #include "codelets/spatial/upsample.hpp"

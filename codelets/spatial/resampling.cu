@@ -1,4 +1,4 @@
-// Crop, upsample and reorg on a GPU.
+// This file computes crop, upsample and reorg on a GPU.
 #include "codelets/cuda/map.cuh"
 #include "codelets/cuda/rows.cuh"
 #include "codelets/spatial/crop_mirror.hpp"

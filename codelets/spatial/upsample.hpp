@@ -1,6 +1,6 @@
-// Nearest-neighbour enlargement: every value of src, times scale, fills a stride x stride block of
-// dst. Backward sums each block, which is also what Darknet's negative stride (reverse) does
-// forward.
+// Upsampling enlarges by the nearest neighbour: every value of src, times scale, fills a stride x
+// stride block of dst. Backward sums each block, which is also what Darknet's negative stride
+// (reverse) does forward.
 #pragma once
 
 #include <algorithm>

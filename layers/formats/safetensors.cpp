@@ -1,4 +1,5 @@
-// Layout: 8 bytes header length (little endian), JSON header, then the arrays one after the other.
+// A safetensors file has 8 bytes with the header's length (little endian), a JSON header, and then
+// the arrays one after the other.
 #include "layers/formats/safetensors.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@
 namespace omni {
 namespace {
 
-// The JSON header of a safetensors file, as data.
+// A SafetensorsEntry is one array in the JSON header of the file.
 struct SafetensorsEntry {
   std::string name, dtype;
   std::vector<std::int64_t> shape;
@@ -33,8 +34,8 @@ struct SafetensorsHeader {
 
 using nlohmann::json;
 
-// Few bytes of text become many of memory, so each kind of them has a bound. Tensors take fifty
-// bytes each, and have that of the whole header.
+// A few bytes of text become many bytes of memory, so each kind of value has a bound. A tensor
+// takes at least fifty bytes of text, so the bound of the whole header limits tensors.
 constexpr std::size_t kMostDimensions = 8, kMostMetadata = 4096;
 
 constexpr std::array<std::string_view, 16> kOtherTypes = {
@@ -108,7 +109,7 @@ class HeaderHandler final : public json::json_sax_t {
   }
 
  private:
-  // What comes next.
+  // The parser is at one of these places of the header; the place says what comes next.
   enum class Place {
     document,
     entries,
@@ -179,7 +180,7 @@ std::string type_problem(const SafetensorsEntry& entry) {
                      known ? "the" : "the unknown", shown_name(entry.dtype));
 }
 
-// "" when the entry is a float array that begins at `expected_begin`.
+// Returns "" if the entry is a float array that begins at `expected_begin`, otherwise the problem.
 std::string entry_problem(const SafetensorsEntry& entry, std::uint64_t expected_begin) {
   if (entry.dtype != "F32") return type_problem(entry);
   std::uint64_t bytes = sizeof(float);

@@ -1,6 +1,6 @@
-// safetensors files: named float arrays and a text dictionary, readable by any tool of that name.
-// Reading trusts nothing: a file is either exactly what its header promises, or refused with the
-// reason.
+// safetensors files hold named float arrays and a dictionary of texts; many tools can read them.
+// Reading trusts nothing: a file is either exactly what its header promises, or it is refused with
+// the reason.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace omni {
 
 using Metadata = std::map<std::string, std::string, std::less<>>;
 
-// Bytes in order, to anywhere (a file, a hash, a buffer).
+// Takes bytes in order, to write them anywhere (a file, a hash, a buffer).
 using ByteSink = std::function<Status(std::span<const std::byte>)>;
 // Fills the span with the next bytes, or fails.
 using ByteSource = std::function<Status(std::span<std::byte>)>;
@@ -29,18 +29,19 @@ struct NamedArray {
   std::string name;
   std::vector<std::int64_t> shape;  // empty for one number
   std::span<const float> values;    // not owned
-  // To be written, if the values are elsewhere: hands them to the sink in pieces.
+  // Set for writing, if the values are elsewhere: the function hands them to the sink in pieces.
   std::function<Status(const ByteSink&)> fetch{};
 };
 
-// What a file held; owns the values, its arrays are views of them, in the order of the file.
+// A Safetensors object is the contents of one file. It owns the values; its arrays are views of
+// them, in the order of the file.
 class Safetensors {
  public:
   const Metadata& metadata() const { return metadata_; }
   const std::vector<NamedArray>& arrays() const { return arrays_; }
   const NamedArray* find(std::string_view name) const;
 
-  // May throw std::bad_alloc, unlike read_safetensors().
+  // read() may throw std::bad_alloc, unlike read_safetensors().
   static Result<Safetensors> read(const ByteSource& source, std::uint64_t size,
                                   const std::string& where);
 

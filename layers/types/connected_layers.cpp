@@ -30,8 +30,8 @@ Param connected_weights(LayerBuilder& builder) {
           .divisible = !options.normalise};
 }
 
-// A connected layer whose weights exceed all caches. A task computes a block of neurons for all
-// images of the mini-batch. Weights, their gradients and their velocities are cut into the same
+// The weights of a SplitConnectedLayer exceed all caches. A task computes a block of neurons for
+// all images of the mini-batch. Weights, their gradients and their velocities are cut into the same
 // blocks, so each block is read, added to and updated in one place.
 class SplitConnectedLayer final : public Layer {
  public:
@@ -128,7 +128,7 @@ class SplitConnectedLayer final : public Layer {
   }
 
  private:
-  // The blocks that are computed together, for so many images.
+  // Blocks are computed together, for `images` images.
   struct Blocks {
     int images = 0;
     std::size_t first = 0;
@@ -208,7 +208,7 @@ class SplitConnectedLayer final : public Layer {
   Blocks own_blocks_;                      // the blocks of this rank, for the images of all ranks
 };
 
-// Whether the layer that is being built becomes a SplitConnectedLayer.
+// Returns whether the layer that is being built becomes a SplitConnectedLayer.
 bool splits_by_neurons(LayerBuilder& builder) {
   const auto& options = builder.options<ConnectedOptions>();
   return !options.normalise &&

@@ -1,6 +1,6 @@
-// Layers of filters over the image, with an activation. Convolutional layers and their transpose,
-// deconvolutional ones, have a bias or batch normalisation. A local layer has other filters at
-// every place, and a bias for every output value.
+// These layers slide filters over the image, and apply an activation. Convolutional layers and
+// their transpose, deconvolutional ones, have a bias or batch normalisation. A local layer has
+// other filters at every place, and a bias for every output value.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ namespace {
 
 // ---- convolutional ----
 
-// The filters of a layer, on its input.
+// Returns the convolution of a layer's filters with its input.
 ConvShape filter_shape(LayerBuilder& builder) {
   const auto& options = builder.options<FilterOptions>();
   const Extent& src = builder.extent();
@@ -90,7 +90,8 @@ const LayerRegistration convolutional_registration({.name = "convolutional",
 
 constexpr float kDeviation = 0.02f;  // of the initial weights, as in Darknet
 
-// The convolution that makes an image of this layer's input size from one of its output size.
+// Returns the convolution that makes an image of this layer's input size from one of its output
+// size.
 ConvShape transposed_shape(LayerBuilder& builder) {
   const auto& options = builder.options<FilterOptions>();
   const Extent& src = builder.extent();

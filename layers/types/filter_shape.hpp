@@ -1,5 +1,5 @@
-// The filters of a layer: their check (do they fit the padded image?), their text and their
-// weights.
+// These functions check the filters of a layer (do they fit the padded image?), describe them as
+// text, and declare their weights.
 #pragma once
 
 #include <fmt/format.h>

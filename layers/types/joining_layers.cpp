@@ -1,4 +1,4 @@
-// Layers that read earlier layers. A route joins their channels side by side. A route to one layer
+// These layers read earlier layers. A route joins their channels side by side. A route to one layer
 // computes nothing: its readers read that layer. A shortcut adds an earlier layer's output to the
 // previous one's, which makes a residual block.
 #include <fmt/format.h>

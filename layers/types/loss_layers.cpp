@@ -1,4 +1,4 @@
-// The losses: softmax, logistic and cost. One of them is the last layer of a net that learns.
+// The losses are softmax, logistic and cost. One of them is the last layer of a net that learns.
 #include <fmt/format.h>
 
 #include "codelets/elementwise/activation.hpp"
@@ -11,8 +11,8 @@
 namespace omni {
 namespace {
 
-// The base of all losses. forward() also computes the loss, and in training its gradient, since it
-// has the labels.
+// LossLayer is the base of all losses. forward() also computes the loss, and in training its
+// gradient, since it has the labels.
 class LossLayer : public Layer {
  public:
   using Layer::Layer;
@@ -75,7 +75,7 @@ class SoftmaxLayer final : public LossLayer {
   float smoothing_ = 0;
 };
 
-// Every class has a probability, independent of the others.
+// In a LogisticLayer every class has a probability, independent of the others.
 class LogisticLayer final : public LossLayer {
  public:
   explicit LogisticLayer(LayerBuilder& builder) : LossLayer(builder) {
@@ -95,7 +95,7 @@ class LogisticLayer final : public LossLayer {
   LogisticLossArgs args_;
 };
 
-// The loss is the distance from the one-hot label.
+// In a CostLayer the loss is the distance from the one-hot label.
 class CostLayer final : public LossLayer {
  public:
   explicit CostLayer(LayerBuilder& builder) : LossLayer(builder) {

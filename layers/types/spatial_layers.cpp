@@ -15,7 +15,7 @@ namespace {
 
 // ---- pooling ----
 
-// The windows of a layer on its input.
+// Returns the windows of a pooling layer on its input.
 PoolShape window_shape(LayerBuilder& builder) {
   const auto& options = builder.options<WindowOptions>();
   const Extent& src = builder.extent();
@@ -34,7 +34,7 @@ PoolShape window_shape(LayerBuilder& builder) {
   if (padding > 2 * (size - 1))
     builder.refuse("padding", fmt::format("padding {} makes windows without a pixel", padding),
                    fmt::format("at most {} with this size", 2 * (size - 1)));
-  // Rounded up, a window that lacks less than a stride is one.
+  // If sizes are rounded up, a window also fits where it lacks less than a stride.
   const auto fits = [&](int side, int stride) {
     return side + padding >= size || (options.rounds_up && size - (side + padding) < stride);
   };

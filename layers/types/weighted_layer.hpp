@@ -1,5 +1,5 @@
-// The base of convolutional and connected layers: a product of input and weights, then bias or
-// batch normalisation, then an activation. Derived classes compute the product.
+// WeightedLayer is the base of convolutional and connected layers: a product of input and weights,
+// then bias or batch normalisation, then an activation. Derived classes compute the product.
 #pragma once
 
 #include <optional>
@@ -43,11 +43,11 @@ class WeightedLayer : public Layer {
 
  private:
   Param* weights_ = nullptr;
-  // Used without batch normalisation.
+  // The layer has a bias if it has no batch normalisation.
   Param* bias_ = nullptr;
   ActivationBlock activation_;
   bool activation_left_ = false;  // true: the next layer computes the gradient of the activation
-  // Used with batch normalisation: the block applies the activation, too, and reads product_ (by
+  // With batch normalisation, this block applies the activation, too, and reads product_ (by
   // slice).
   std::optional<BatchnormBlock> batchnorm_;
   std::vector<Tensor*> product_;

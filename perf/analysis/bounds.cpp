@@ -21,7 +21,7 @@ struct OnKind {
   double mean() const { return seconds / count; }
 };
 
-// Tasks of one codelet, layer and cost.
+// A Class has the tasks of one codelet, layer and cost.
 struct Class {
   double count = 0;
   std::vector<OnKind> on;  // the kinds that ran tasks of the class
@@ -110,7 +110,7 @@ void balance(const std::vector<Class>& classes, std::vector<KindArea>& kinds, co
       if (side[on.kind] == kSecond) b = std::min(b, to_second[on.kind] * mass * on.mean());
       if (side[on.kind] == kRest) rest = std::min(rest, kinds[on.kind].weight * on.mean());
     }
-    // Up to rise_ends, `a s` is the least; from fall_begins on, `b (1 - s)` is.
+    // Up to rise_ends `a s` is the least of the three; from fall_begins on, `b (1 - s)` is.
     double rise_ends = std::isinf(a) ? 0 : std::isinf(rest) ? 1 : std::min(1.0, rest / a);
     double fall_begins = std::isinf(b) ? 1 : std::isinf(rest) ? 0 : std::max(0.0, 1 - rest / b);
     if (!std::isinf(a) && !std::isinf(b) && a + b > 0 && rise_ends > fall_begins)

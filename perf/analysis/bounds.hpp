@@ -1,6 +1,6 @@
-// A lower bound of the time in which the same tasks could have run, whatever the scheduler. It is
-// at least the longest chain of dependent tasks, and at least the time in which all workers are
-// busy all the time (`area`).
+// This analysis computes a lower bound of the time in which the same tasks could have run, whatever
+// the scheduler. It is at least the longest chain of dependent tasks, and at least the time in
+// which all workers are busy all the time (`area`).
 //
 // Workers may be of several kinds. The best division of the work takes a time T, a linear program's
 // solution. It is at least

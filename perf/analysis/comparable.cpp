@@ -17,7 +17,7 @@ double weight_of(const Task& task) {
   return task.flops > 0 ? task.flops : task.bytes > 0 ? task.bytes : 1;
 }
 
-// Whether an option only changes where a run writes, or what it prints.
+// Returns whether an option only changes where a run writes, or what it prints.
 bool is_of_no_matter(const std::string& option) {
   static const std::set<std::string> kOptions = {"--trace", "--metrics", "--out", "--save-weights",
                                                  "--json",  "--quiet",   "-q"};

@@ -11,8 +11,9 @@
 
 namespace omni::perf {
 
-// How many images each task of a run has. Slices may differ in size. So a task of a slice counts by
-// its share of the mini-batch's operations; without operations, by its share of the bytes.
+// Tells how many images each task of a run has. Slices may differ in size. So a task of a slice
+// counts by its share of the mini-batch's operations; without operations, by its share of the
+// bytes.
 class ImagesOfTasks {
  public:
   // Only iterations from `counted_from` on count.
@@ -36,7 +37,7 @@ class ImagesOfTasks {
   std::map<Key, Class> classes_;
 };
 
-// Whether corresponding tasks of the two runs have the same number of images.
+// Returns whether corresponding tasks of the two runs have the same number of images.
 bool same_slices(const ImagesOfTasks& one, const ImagesOfTasks& other);
 
 // Returns lines such as "different batch: 32 and 64" or "different --slice: 8 and none".

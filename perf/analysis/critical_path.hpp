@@ -1,5 +1,5 @@
-// The critical path: the longest chain of dependent tasks, and what a faster codelet would have
-// saved.
+// This analysis finds the critical path: the longest chain of dependent tasks, and what a faster
+// codelet would have saved.
 #pragma once
 
 #include <cstdint>

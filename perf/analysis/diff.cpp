@@ -86,7 +86,7 @@ Measured measure(std::vector<Sample> values) {
   return result;
 }
 
-// The measured values of a run.
+// A Run has the measured values of a run.
 struct Run {
   double compute = 0;  // s
   std::map<DiffKey, Measured> times;

@@ -23,8 +23,8 @@ struct DiffOptions {
   std::size_t skip = 2;
 };
 
-// `moved` is of a placement; `only_before` and `only_after` are of a codelet that the other run
-// does not have.
+// A placement is `moved`. `only_before` and `only_after` are for a codelet that the other run does
+// not have.
 enum class Verdict { same, slower, faster, moved, only_before, only_after };
 
 struct DiffKey {

@@ -18,7 +18,7 @@ struct Cause {
   Part part;
 };
 
-// A sweep over intervals of one kind. It says whether any of them holds the present instant.
+// A Sweep goes over intervals of one kind. It says whether any of them holds the present instant.
 class Sweep {
  public:
   void add(Nanoseconds from, Nanoseconds to) {

@@ -1,4 +1,4 @@
-// What every worker did at every instant of a run, and why it did nothing.
+// This analysis finds what every worker did at every instant of a run, and why it did nothing.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ enum class Part {
   start_up
 };
 constexpr std::size_t kPartCount = 9;
-// The names of the parts, in JSON, too.
+// The parts have these names, in JSON, too.
 constexpr std::array<std::string_view, kPartCount> kPartNames = {
     "compute",         "data",    "scheduling",  "other_workers", "nothing_ready",
     "submission_late", "barrier", "other_nodes", "start_up"};

@@ -1,6 +1,6 @@
-// The times of iterations, from half of one being computed to half of the next one. Their ends say
-// less, because the last tasks of an iteration may wait until much of the next is done. So do the
-// times of the submitting thread, which runs ahead of the workers.
+// This analysis measures iterations, from half of one being computed to half of the next one. The
+// ends of iterations say less, because the last tasks of an iteration may wait until much of the
+// next is done. So do the times of the submitting thread, which runs ahead of the workers.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What kernels took, by codelet, implementation and kind of worker, and how far they are from the
-// machine's peaks.
+// This analysis finds the times of kernels, by codelet, implementation and kind of worker, and how
+// far they are from the machine's peaks.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What a trace says of memory: its use over the run, the largest tensors, and how far the data feed
-// was ahead.
+// This analysis finds what a trace says of memory: its use over the run, the largest tensors, and
+// how far the data feed was ahead.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace omni::perf {
 
-// One counter of one rank.
+// A CounterRow is one counter of one rank.
 struct CounterRow {
   std::string name;
   std::int32_t rank = 0;

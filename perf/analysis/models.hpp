@@ -1,4 +1,5 @@
-// How well the performance models predicted, and which tasks took unusually long or short.
+// This analysis finds how well the performance models predicted, and which tasks took unusually
+// long or short.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +35,8 @@ struct Models {
   // median.
   std::size_t outlier_count = 0;
   double outlier_seconds = 0;  // sum of (actual - median) over all outliers
-  // The same sum over outliers that took longer and belong to a layer; tasks of no layer may differ
-  // in size. Tasks of the first two iterations, which warm up, do not count.
+  // This is the same sum over outliers that took longer and belong to a layer; tasks of no layer
+  // may differ in size. Tasks of the first two iterations, which warm up, do not count.
   double disturbed_seconds = 0;
   std::vector<OddTask> outliers;  // the ten farthest off in seconds
 };

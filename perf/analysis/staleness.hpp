@@ -1,5 +1,5 @@
-// How groups shared what they learnt: their updates, the staleness of their gradients at the master
-// copy, and the meetings of their models.
+// This analysis finds how groups shared what they learnt: their updates, the staleness of gradients
+// at the master copy, and the meetings of their models.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ namespace omni::perf {
 namespace {
 
 constexpr double kWorthSaying = 0.01;
-// The codelets of runtime/data/feed/, which decode images.
+// These codelets of runtime/data/feed/ decode images.
 constexpr std::array<std::string_view, 8> kDecoding = {
     "decode_batch",      "decode_samples",    "read_image_files", "read_image_values",
     "copy_image_pixels", "read_image_labels", "unpack_batch",     "gather_samples"};
@@ -31,7 +31,7 @@ constexpr std::array<const char*, kPartCount> kCauses = {
     "the message of another rank has not arrived",
     "the first iteration has not begun: the program still measures, connects, or reads"};
 
-// Texts for the losses that are parts of compute.
+// These texts explain the losses that are parts of compute.
 constexpr const char *kDecodes = "workers that compute also decode images",
                      *kDisturbed =
                          "tasks took longer than the median of their like, as when others used "

@@ -1,4 +1,4 @@
-// The summary of a run on one screen: what ran, how fast, and where most of the time was lost.
+// The summary shows a run on one screen: what ran, how fast, and where most of the time was lost.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace omni::perf {
 
-// How often a task runs on the worker that made its last input, where another task of its slice
-// made it. Then the input is in the worker's cache. By chance that would happen once per as many
-// tasks as there are workers.
+// Counts how often a task runs on the worker that made its last input, where another task of its
+// slice made it. Then the input is in the worker's cache. If each task ran on a random worker, the
+// share would be 1 / workers.
 struct SliceSteps {
   std::uint64_t all = 0;   // tasks whose last input another task of their slice made
   std::uint64_t kept = 0;  // those of them that the same worker ran
 
-  // NaN if there is no such task.
+  // Returns NaN if there is no such task.
   double share() const { return static_cast<double>(kept) / static_cast<double>(all); }
 };
 

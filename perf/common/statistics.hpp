@@ -13,8 +13,8 @@ struct Spread {
   std::size_t count = 0;
   double total = 0, mean = 0, median = 0, min = 0, max = 0;
   double mad = 0;  // median of |value - median|
-  // The standard error of the median, if the values are normally distributed: 1.2533 times that of
-  // the mean, where 1.4826 * mad estimates the standard deviation.
+  // Returns the standard error of the median, if the values are normally distributed. It is 1.2533
+  // times that of the mean, where 1.4826 * mad estimates the standard deviation.
   double standard_error() const {
     return count > 0 ? 1.2533 * 1.4826 * mad / std::sqrt(static_cast<double>(count)) : 0;
   }

@@ -1,4 +1,4 @@
-// Classes of tasks that are expected to take the same time: those of one codelet, implementation,
+// Tasks of one class are expected to take the same time. They have one codelet, implementation,
 // kind of worker and layer.
 #pragma once
 
@@ -28,7 +28,7 @@ struct TaskClassHash {
   }
 };
 
-// The numbers of the kinds of workers in a trace.
+// A KindIndex numbers the kinds of workers in a trace.
 class KindIndex {
  public:
   explicit KindIndex(const Trace& trace) {

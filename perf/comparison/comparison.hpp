@@ -1,5 +1,5 @@
-// The comparison of strategies by trainings with several seeds: time, epochs and updates to a test
-// accuracy. Evaluations are points; nothing is interpolated.
+// This header compares strategies by trainings with several seeds: time, epochs and updates to a
+// test accuracy. Evaluations are points; nothing is interpolated.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -28,7 +28,7 @@ struct Training {
 // Returns the time by the virtual clock (`simulated`) or by the real one; kAbsent: the line does
 // not have it.
 double seconds_of(const MetricsLine& line, bool simulated);
-// Whether any evaluation has a time by a virtual clock.
+// Returns whether any evaluation has a time by a virtual clock.
 bool are_simulated(const std::vector<MetricsLine>& evaluations);
 
 std::vector<MetricsLine> evaluations_in(const std::vector<MetricsLine>& metrics);
@@ -41,7 +41,7 @@ struct StrategyRow {
   double median_seconds = kAbsent;         // s to the target; infinite: the training missed it
 };
 
-// The best strategy compared with another one, over the seeds that both have.
+// A Lead compares the best strategy with another one, over the seeds that both have.
 struct Lead {
   std::string over;
   int ahead = 0, behind = 0, seeds = 0;
@@ -60,7 +60,7 @@ struct Comparison {
 Comparison compare(const std::vector<std::string>& strategies,
                    const std::vector<Training>& trainings, double target);
 
-// Returns the probability that so many tosses of a fair coin fall at least as unevenly.
+// Returns the probability that ahead + behind tosses of a fair coin fall at least as unevenly.
 double sign_test(int ahead, int behind);
 
 // ---- as JSON: for the file compare.json, for --json, and for the page ----

@@ -1,4 +1,5 @@
-// A trace as a file in the Trace Event Format, which Perfetto and Chromium's own viewer open.
+// This header writes a trace as a file in the Trace Event Format, which Perfetto and Chromium's own
+// viewer open.
 #pragma once
 
 #include <filesystem>

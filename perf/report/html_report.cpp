@@ -19,7 +19,7 @@
 #include "perf/report/page.hpp"
 #include "runtime/json_text.hpp"
 
-// Records whose JSON has all their members.
+// The JSON of these records has all their members.
 namespace omni::trace {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Header, rank, started, host, command, starpu, scheduler, net,
                                    batch)
@@ -33,7 +33,8 @@ namespace {
 
 using PageJson = nlohmann::json;
 
-// Packed columns by name. Columns whose names end in + hold differences to the row before.
+// Columns are packed columns by name. Columns whose names end in + hold differences to the row
+// before.
 class Columns {
  public:
   Columns(std::initializer_list<std::string_view> names) : names_(names), columns_(names.size()) {}

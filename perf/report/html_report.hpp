@@ -1,4 +1,4 @@
-// A trace as one page for a browser, which needs no other file.
+// This header writes a trace as one page for a browser, which needs no other file.
 #pragma once
 
 #include <string>

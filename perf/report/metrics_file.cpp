@@ -16,7 +16,7 @@ double number(const nlohmann::json& object, const char* key) {
   return found != object.end() && found->is_number() ? found->get<double>() : kAbsent;
 }
 
-// The total of a clock that begins at 0 with every start of the program.
+// A RunningTime is the total of a clock that begins at 0 with every start of the program.
 struct RunningTime {
   double before = 0, last = 0;
   double in_all(double now) {

@@ -1,4 +1,5 @@
-// The metrics file that omni-run wrote beside a trace: one JSON object per line.
+// omni-run writes a metrics file beside a trace, with one JSON object per line. This header reads
+// it.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +13,7 @@ namespace omni::perf {
 
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
-// One line. A number that the line does not have is kAbsent.
+// A MetricsLine is one line. A number that the line does not have is kAbsent.
 struct MetricsLine {
   double iteration = kAbsent;
   double seconds = kAbsent;  // over all starts of the run

@@ -1,5 +1,5 @@
-// A column of integers as text, a few bytes each, for the data in a page. 100,000 tasks of twenty
-// numbers would be 15 MB as JSON; like this they are 3.
+// A PackedColumn is a column of integers as text, a few bytes each, for the data in a page. 100,000
+// tasks of twenty numbers would be 15 MB as JSON; packed they are 3.
 #pragma once
 
 #include <cstdint>

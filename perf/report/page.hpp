@@ -1,4 +1,4 @@
-// The parts of a page for a browser, and the page that they make together.
+// This header has the parts of a page for a browser, and makes the page of them.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace omni::perf {
 
-// The files of perf/report/page; embed.cmake writes these definitions during a build.
+// These are the files of perf/report/page; embed.cmake writes the definitions during a build.
 extern const std::string_view kPageTemplate, kPageStyle, kPageScript;
 extern const std::string_view kComparisonTemplate, kComparisonScript;
 extern const std::string_view kEnsembleTemplate, kEnsembleScript;

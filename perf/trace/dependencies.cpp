@@ -16,13 +16,13 @@ void keep_one_each(auto& list) {
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
-// A set of tasks. It is complete when a task first waits for it.
+// A Group is a set of tasks. It is complete when a task first waits for it.
 struct Group {
   std::vector<std::uint32_t> tasks;  // ascending
   std::uint32_t join = kNone;
 };
 
-// The last tasks that accessed a piece of data.
+// A History has the last tasks that accessed a piece of data.
 struct History {
   Group before;   // the tasks that the present writers waited for
   Group writers;  // the last writer, or several that commute

@@ -1,5 +1,5 @@
-// Dependencies: which tasks a task had to wait for. The trace does not have them. They follow from
-// the accesses to data, because StarPU orders tasks by these, in submission order.
+// Dependencies tell for which tasks a task had to wait. The trace does not have them. They follow
+// from the accesses to data, because StarPU orders tasks by these, in submission order.
 //
 // Many tasks may wait for the same many tasks: all readers of a sum wait for all tasks that added
 // to it. So a large set of tasks is kept once, as a join. A task waited for its direct tasks and

@@ -19,8 +19,8 @@
 namespace omni::perf {
 namespace {
 
-// A task in tasks.rec of starpu_fxt_tool. The file has lines "Key: value", and an empty line after
-// every task.
+// An FxtTask is a task in tasks.rec of starpu_fxt_tool. The file has lines "Key: value", and an
+// empty line after every task.
 struct FxtTask {
   std::string id, name;  // with several ranks, ids begin with the rank
   bool control = false;  // true: no task, but a hint to StarPU
@@ -160,7 +160,7 @@ AccessMode mode_of(std::string_view mode) {
   return mode == "R" ? AccessMode::read : AccessMode::update;
 }
 
-// The writer of one rank's trace.
+// A RankWriter writes one rank's trace.
 class RankWriter {
  public:
   RankWriter(std::vector<FxtTask>& jobs, const fs::path& source) : jobs_(jobs), source_(source) {}
@@ -218,7 +218,7 @@ class RankWriter {
     return known->second;
   }
 
-  // Whether both access a common piece of data, which orders them already.
+  // Returns whether both access a common piece of data, which orders them already.
   static bool share_data(const FxtTask& a, const FxtTask& b) {
     return std::ranges::any_of(a.handles, [&](const std::string& handle) {
       return std::ranges::find(b.handles, handle) != b.handles.end();

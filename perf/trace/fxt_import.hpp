@@ -1,5 +1,5 @@
-// The import of what starpu_fxt_tool writes about the tasks of any StarPU program (tasks.rec), as a
-// trace.
+// The import makes a trace of what starpu_fxt_tool writes about the tasks of any StarPU program
+// (tasks.rec).
 //
 // The file lacks much of what our recorder notes: when workers ask for tasks, fetches, predictions,
 // and the submitting thread. So a task counts as ready when the tasks on which it depends are done.

@@ -1,4 +1,4 @@
-// The builder adds the records of one process to a trace. Ids in the file become indices. What a
+// A RankBuilder adds the records of one process to a trace. Ids in the file become indices. What a
 // record refers to must have been defined before.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace omni::perf {
 
-// The indices of codelets by name. All ranks share a codelet of the same name.
+// A CodeletIndex has the indices of codelets by name. All ranks share a codelet of the same name.
 using CodeletIndex = std::unordered_map<std::string, std::uint32_t>;
 
 class RankBuilder {
@@ -33,7 +33,8 @@ class RankBuilder {
     return std::visit([this](auto&& kind) { return take(std::move(kind)); }, std::move(record));
   }
 
-  // Call it after the last record. It sorts the tasks, and returns what is wrong; "": nothing.
+  // Call finish() after the last record. It sorts the tasks, and returns what is wrong; "":
+  // nothing.
   std::string finish() {
     const auto first = trace_.tasks.begin() + static_cast<std::ptrdiff_t>(first_task_);
     const auto by_id = [](const Task& a, const Task& b) { return a.id < b.id; };

@@ -138,7 +138,7 @@ struct Key {
 template <class R>
 using Keys = std::vector<Key<R>>;
 
-// A task while the keys of its line are read.
+// A TaskLine is a task while the keys of its line are read.
 struct TaskLine : trace::Task {
   std::vector<trace::Access>* touched = nullptr;
 

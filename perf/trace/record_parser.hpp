@@ -1,4 +1,4 @@
-// The parser of a line of a trace file, which has one record. It checks what the line alone can
+// The parser reads a line of a trace file, which has one record. It checks what the line alone can
 // show: JSON, keys, types, ranges, and the order of times.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A trace in memory: the records of all ranks, with tasks in the order of submission.
+// A Trace is a trace in memory: the records of all ranks, with tasks in the order of submission.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace omni::perf {
 
 using trace::Nanoseconds;
 
-// A trace::Task whose accesses are in Trace::accesses, with those of all tasks.
+// A Task is a trace::Task whose accesses are in Trace::accesses, with those of all tasks.
 struct Task {
   std::uint64_t id;
   std::uint32_t codelet,

@@ -1,5 +1,5 @@
-// bfloat16: the upper half of a float's bits, with 7 of the 23 bits of its mantissa. Kernels read
-// and write bf16, and compute with floats.
+// bfloat16 (bf16) is the upper half of a float's bits: it keeps 7 of the 23 bits of the mantissa.
+// Kernels read and write bf16, and compute with floats.
 #pragma once
 
 #include <bit>
@@ -33,7 +33,7 @@ struct Bf16 {
 };
 static_assert(sizeof(Bf16) == 2);
 
-// The type in which kernels compute on tensors of T.
+// Kernels compute on tensors of T in this type.
 template <class T>
 using Computed = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
 

@@ -27,7 +27,8 @@ struct BufferUse {
 // Returns how many floats all copies have together.
 std::size_t float_copies_count(std::span<const BufferUse> uses);
 
-// How a kind of worker copies. A GPU copies in the order of its stream.
+// A FloatCopying has the functions by which one kind of worker (a core or a GPU) makes copies. A
+// GPU runs them in the order of its stream.
 struct FloatCopying {
   float* (*memory)(std::size_t count, DeviceContext& context);  // valid until the next call
   void (*widen)(std::size_t count, const Bf16* from, float* to);
@@ -38,7 +39,8 @@ extern const FloatCopying kCopyOnGpu;  // only in a build with CUDA
 
 class FloatCopies {
  public:
-  // Where uses[i] is in bf16, makes pointers[i] point to a copy.
+  // The constructor makes a copy of each buffer uses[i] that is in bf16, and lets pointers[i] point
+  // to the copy.
   FloatCopies(const FloatCopying& copying, DeviceContext& context, std::span<const BufferUse> uses,
               std::span<void*> pointers);
   void write_back() const;  // rounds what the kernel wrote

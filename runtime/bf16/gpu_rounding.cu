@@ -1,4 +1,4 @@
-// Conversions between floats and bf16 on a GPU.
+// This file converts between floats and bf16 on a GPU.
 #include <algorithm>
 
 #include "runtime/bf16/float_copies.hpp"

@@ -107,7 +107,7 @@ std::vector<int> usable_cores() {
 }
 
 constexpr int kLinkTag = 5;
-// To measure the rate, messages grow until one takes so long. Smaller ones may fit a switch's
+// To measure the rate, messages grow until one takes kLong seconds. Smaller ones may fit a switch's
 // buffers.
 constexpr std::size_t kLeastBytes = 1 << 16, kMostBytes = 1 << 24;
 constexpr double kLong = 0.1;  // seconds

@@ -18,8 +18,8 @@
 
 namespace omni::ranks {
 
-// The launcher (mpiexec, srun) that started this process, if any. It is read from the environment
-// alone, before MPI is loaded.
+// A Launch is the launcher (mpiexec, srun) that started this process, if any. It is read from the
+// environment alone, before MPI is loaded.
 struct Launch {
   bool by_mpi = false;    // the environment has MPI's start-up information
   int tasks = 1;          // number of processes; 0: the launcher does not say
@@ -49,7 +49,7 @@ struct Message {
   int peer, tag;
   bool sends;  // false: receives
 };
-// The first tag for tensors. The communicator uses lower ones itself.
+// Tensors use tags from this one on. The communicator uses lower ones itself.
 inline constexpr int kFirstTag = 16;
 inline constexpr int kEventTag = kFirstTag - 1;   // of the messages of RankEvents
 inline constexpr int kLetterTag = kFirstTag - 2;  // of Letters
@@ -120,7 +120,8 @@ void leave_for(const Error& error);
 
 struct Link {
   double seconds = 0, bytes_per_second = 0;  // latency and rate in one direction
-  // Seconds that a core works for a message sent and one received; the same for a byte.
+  // A core works this many seconds to send and receive one message, and to send and receive one
+  // byte.
   double work_per_message = 0, work_per_byte = 0;
 };
 

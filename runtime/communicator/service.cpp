@@ -32,10 +32,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kNotice = 1, kGo = 2;  // tags
-// How long a rank that fails waits for others, which may report the same error.
+// A rank that fails waits this long for others, which may report the same error.
 constexpr Service::Seconds kGrace = 3s, kLongGrace = 8s;
-// Pauses between two tests of messages: while they come, long after the last one, and without
-// messages.
+// A service pauses between two tests for messages. It pauses for kNap while messages come, kLongNap
+// when none came for kLively, and kIdle when no message is expected.
 constexpr std::chrono::microseconds kNap = 50us, kLongNap = 1ms, kIdle = 100ms;
 constexpr Service::Seconds kLively = 20ms;
 
@@ -49,7 +49,7 @@ void say_finalize() {
     (void)!::read(std::atoi(line), answer, sizeof answer);
 }
 
-// The first message of both ends of a lifeline. Other programs do not know the secret.
+// Both ends of a lifeline send a Greeting first. Other programs do not know the secret.
 struct Greeting {
   std::uint64_t secret = 0;
   int rank = 0;
@@ -236,7 +236,7 @@ bool Service::advance(Operation& operation) {
 }
 
 // A rank that leaves in order has sent a notice, or got the permission to go. If another rank is
-// gone, gives up.
+// gone without either, this rank gives up.
 void Service::look_for_gone() {
   const bool failed = left_at_ && own_.code != 0;
   if (gone < 0 || failed || awaited_[rank_ == 0 ? static_cast<std::size_t>(gone) : 0] == nullptr)

@@ -1,5 +1,5 @@
-// The communicator's thread. It tests messages that are under way, ends the job if another rank
-// stays silent, and makes all ranks leave together.
+// A Service is the communicator's thread. It tests messages that are under way, ends the job if
+// another rank stays silent, and makes all ranks leave together.
 #pragma once
 
 #include <array>
@@ -46,7 +46,7 @@ class Service {
     std::function<void()> done;
     Seconds begun{0};
   };
-  // The message of a rank that leaves.
+  // A rank that leaves sends a Notice.
   struct Notice {
     int code = 0;
     std::array<char, 2000> text{};
@@ -70,8 +70,8 @@ class Service {
   int rank_ = 0, size_ = 1, silent_code_;
   bool aborts_;
   std::vector<std::string> hosts_;
-  // The holder may call the transport. The thread that posts starts the messages itself: where
-  // workers compute on all cores, the service's thread may wait long until it runs.
+  // A thread that holds mutex_ may call the transport. The thread that posts starts the messages
+  // itself: where workers compute on all cores, the service's thread may wait long until it runs.
   std::mutex mutex_;
   std::condition_variable changed_;
   Transport* transport_ = nullptr;
@@ -85,8 +85,8 @@ class Service {
   std::function<void(bool)> watch_;
 
   std::vector<Notice> notices_;  // of the first rank, by rank
-  // On the first rank: the receipt of each rank's notice, by rank. On others, element 0: the
-  // receipt of the first rank's permission to leave.
+  // On the first rank this has the receipt of each rank's notice, by rank. On other ranks element 0
+  // is the receipt of the first rank's permission to leave.
   std::vector<Transport::Ticket> awaited_;
   std::vector<Transport::Ticket> goodbyes_;
   Notice own_;

@@ -27,7 +27,7 @@ struct TransferGroup {
   std::atomic<std::size_t> to_acquire;
 };
 
-// The argument of StarPU's callback, which shares the ownership of the group.
+// A OneAcquired is the argument of StarPU's callback. It shares the ownership of the group.
 struct OneAcquired {
   std::shared_ptr<TransferGroup> group;
 };

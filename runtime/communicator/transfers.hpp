@@ -1,5 +1,6 @@
-// Transfers of tensors between ranks, which StarPU orders among the tasks that use the tensors. No
-// worker waits for a message, and the messages of one layer travel while other layers compute.
+// These functions transfer tensors between ranks. StarPU orders the transfers among the tasks that
+// use the tensors. No worker waits for a message, and the messages of one layer travel while other
+// layers compute.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,8 @@ struct Transfer {
   int tag;                 // the same on both ranks, at least ranks::kFirstTag
 };
 
-// The tags of a layer's messages, by slice of the whole mini-batch, where ranks share one.
+// Where ranks share a mini-batch, a layer's messages have these tags, by slice of the whole
+// mini-batch.
 inline constexpr int kMostLayers = 768, kMostSlices = 256;  // per rank
 inline constexpr int kFirstLayerTag = 1 << 18;
 inline int layer_tag(int layer, int kind, int slice) {  // kind: 0 to 3

@@ -1,6 +1,6 @@
-// The calls of MPI that the communicator needs. Messages are started and tested, never waited for.
-// The implementation is a separate library (library/mpi_transport.cpp), which is loaded only if a
-// launcher started the program.
+// A Transport makes the calls of MPI that the communicator needs. Messages are started and tested,
+// never waited for. The implementation is a separate library (library/mpi_transport.cpp), which is
+// loaded only if a launcher started the program.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,9 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // A message under way; null when it is done. Until then nobody else may use its memory. Between
-  // two ranks, messages of one tag arrive in the order in which they were sent.
+  // A Ticket stands for a message under way; it is null when the message is done. Until then nobody
+  // else may use the message's memory. Between two ranks, messages of one tag arrive in the order
+  // in which they were sent.
   using Ticket = void*;
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   virtual Ticket send(const void* data, std::size_t bytes, int peer, int tag) = 0;

@@ -1,4 +1,4 @@
-// Exceptions for failures of CUDA, cuBLAS and cuDNN.
+// These exceptions report failures of CUDA, cuBLAS and cuDNN.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ class CudaError : public std::runtime_error {
 // A GPU is out of memory. Callers catch bad_alloc to try again with less memory.
 class OutOfGpuMemory : public std::bad_alloc {
  public:
-  // `asked` and `free` are bytes; `asked` 0: a library did not say how much it wanted.
+  // `asked` and `free` are bytes. An `asked` of 0 means that a library did not say how much it
+  // wanted.
   OutOfGpuMemory(const std::string& what, int gpu, std::size_t asked, std::size_t free);
   const char* what() const noexcept override { return text_.c_str(); }
 

@@ -61,7 +61,7 @@ namespace {
 
 constexpr std::size_t kMostGpus = STARPU_MAXCUDADEVS;
 
-// The oldest architecture in CMake's list.
+// This is the oldest architecture in CMake's list.
 constexpr int kOldestMajor = 8;
 
 // Returns how many MiB StarPU may take of a GPU by the user's limit for all GPUs; without that, by

@@ -1,5 +1,5 @@
-// The GPUs of this machine: which ones there are, and which ones shall compute. StarPU does not run
-// yet.
+// These functions find the GPUs of this machine, and choose those that shall compute. StarPU does
+// not run yet.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ struct Gpu {
   int number = 0;  // CUDA's device number
   std::string name;
   std::size_t memory = 0;  // bytes
-  // Bytes that other processes and libraries leave, and the part of them that StarPU may use for
-  // tensors. They are known once the GPU is chosen.
+  // Other processes and libraries leave `left` bytes of the GPU's memory. StarPU may use
+  // `for_tensors` of them for tensors. Both are known once the GPU is chosen.
   std::size_t left = 0, for_tensors = 0;
   int major = 0, minor = 0;  // compute capability
 };
@@ -35,8 +35,8 @@ struct ChosenGpus {
 // Reads "all", "none" (no numbers), or numbers as in "0,1". Does not look which GPUs there are.
 Result<std::vector<int>> gpu_numbers(const std::string& wanted);
 // Chooses among the machine's GPUs. "all" means as many as STARPU_NCUDA says, if it is set. It
-// leaves out, with a warning, GPUs that cannot be used, and those beyond the number that StarPU was
-// built for: StarPU would end the program. A named GPU of that kind is an error.
+// leaves out, with a warning, GPUs that cannot be used. It also leaves out those beyond the number
+// that StarPU was built for: StarPU would end the program. A named GPU of that kind is an error.
 Result<ChosenGpus> choose_gpus(const std::string& wanted);
 
 // Tells StarPU to use all free memory of a GPU, unless the user has set a limit. By default StarPU

@@ -29,8 +29,8 @@ using Clock = std::chrono::steady_clock;
 void (*end_run)(const Error&) = nullptr;
 decltype(starpu_data_interface_ops::allocate_data_on_node) allocate_vector = nullptr;
 
-// Whether a task computes, or this GPU does. Also true if there is no task: then StarPU only tries
-// to send a tensor in advance, and nobody waits.
+// Returns whether a task computes, or whether this GPU still works. It also returns true if there
+// is no task: then StarPU only tries to send a tensor in advance, and nobody waits.
 bool is_computing(const Computing::Count& count) {
   if (count.begun != count.ended || starpu_task_nsubmitted() == 0) return true;
   const bool waits = cudaStreamQuery(starpu_cuda_get_local_stream()) == cudaErrorNotReady;

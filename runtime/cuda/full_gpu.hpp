@@ -1,5 +1,5 @@
-// The end of a run whose GPU is full. StarPU would retry for ever to allocate a tensor, without a
-// message. A GPU is full if another process took memory, or if the forecast was wrong.
+// These functions end a run whose GPU is full. StarPU would retry for ever to allocate a tensor,
+// without a message. A GPU is full if another process took memory, or if the forecast was wrong.
 #pragma once
 
 #include <atomic>

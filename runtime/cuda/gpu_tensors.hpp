@@ -1,5 +1,5 @@
-// How much of a GPU's memory StarPU's allocator takes for tensors that are all allocated at once.
-// The constants are those of StarPU's datawizard/malloc.h.
+// GpuTensors adds up the memory of a GPU that StarPU's allocator takes for tensors, if all of them
+// are allocated at once. The constants are those of StarPU's datawizard/malloc.h.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// The only function that launches kernels. The build that plays a GPU on the CPU puts another
-// launch() in front of this file. So every kernel of ours also runs where there is no GPU.
+// Only launch() launches kernels. The build that plays a GPU on the CPU puts another launch() in
+// front of this file. So every kernel of ours also runs where there is no GPU.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A point in a GPU's stream; the time between two of them can be read.
+// A TimedEvent marks a point in a GPU's stream. The time between two of them can be read.
 #pragma once
 
 #include <cuda_runtime.h>

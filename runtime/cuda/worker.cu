@@ -17,8 +17,8 @@ void throw_cuda_error(const char* what, const char* why) {
 
 namespace {
 
-// They are kept by worker, not by thread, because one thread of StarPU may drive several workers of
-// a device.
+// The objects are kept by worker, not by thread, because one thread of StarPU may drive several
+// workers of a device.
 thread_local std::unordered_map<int, std::unique_ptr<CudaWorker>> workers;
 
 }  // namespace

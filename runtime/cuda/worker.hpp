@@ -1,5 +1,5 @@
-// What one CUDA worker owns: the libraries' handles, which are bound to the worker's stream, and
-// memory for a kernel's intermediate results. It is made when a worker first uses it.
+// A CudaWorker owns what one CUDA worker of StarPU needs: handles of libraries, which are bound to
+// the worker's stream, and memory for intermediate results. It is made when a worker first uses it.
 #pragma once
 
 #include <cublasLt.h>
@@ -30,9 +30,9 @@ class CudaWorker {
   int multiprocessors() const { return multiprocessors_; }
   int device() const { return device_; }
   const char* device_name() const { return device_name_.data(); }
-  // bytes
+  // Returns a number of bytes.
   std::size_t most_workspace() const { return omni::most_workspace(device_bytes_); }
-  // Objects that libraries prepared for this worker. They are destroyed before the handles.
+  // Libraries prepare these objects for this worker. The objects are destroyed before the handles.
   Locals& prepared() { return *prepared_; }
 
   // Returns device memory with undefined contents. All kernels of a worker get the same buffer,

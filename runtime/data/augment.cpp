@@ -14,8 +14,8 @@ namespace {
 
 using Pixels = std::span<const std::uint8_t>;
 
-// Everything that training varies. The numbers are drawn in a fixed order, whatever the options
-// are.
+// A Variation has everything that training varies. The numbers are drawn in a fixed order, whatever
+// the options are.
 struct Variation {
   float zoom = 0, degrees = 0, aspect = 1;
   float slack_y = 0.5f,
@@ -112,7 +112,8 @@ struct Neighbours {
 // Interpolates. std::lerp would handle infinities, which takes branches.
 float blend(float a, float b, float weight) { return a + (b - a) * weight; }
 
-// Which place in the image a pixel of the net has. Centres of pixels are at half-integers.
+// A Window tells the place in the image of each pixel of the net's input. Centres of pixels are at
+// half-integers.
 struct Window {
   Extent image, net;
   float scale, aspect, shift_y, shift_x;

@@ -1,6 +1,6 @@
-// Augmentation: a stored 8-bit image becomes what the net reads. That is floats in [0, 1] (value /
-// 255, as in Darknet), channels last, in the net's extent. Training varies the image; testing takes
-// its centre.
+// Augmentation turns a stored 8-bit image into what the net reads. That is floats in [0, 1] (value
+// / 255, as in Darknet), channels last, in the net's extent. Training varies the image; testing
+// takes its centre.
 #pragma once
 
 #include <array>
@@ -72,8 +72,8 @@ Status check_input(const AugmentOptions& options, Extent image, Extent net_input
 LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,
                      bool training, Extent net_input);
 
-// Whether prepare_image() only cuts, mirrors and converts channels of images of this extent,
-// whatever is drawn, and all its values are bytes / 255.
+// Returns whether prepare_image() only cuts, mirrors and converts channels of images of this
+// extent, whatever is drawn. Then all its values are bytes / 255.
 bool keeps_bytes(const AugmentOptions& options, Extent image, bool training, Extent net_input);
 
 // `image_pixels` holds image.count() values, `dst` receives net_input.count(). What training draws

@@ -1,5 +1,5 @@
-// The reader of CIFAR-10's binary version: per image a byte for the label, then 32x32 reds, as many
-// greens, and as many blues.
+// This header reads CIFAR-10's binary version. It has per image a byte for the label, then 32x32
+// reds, as many greens, and as many blues.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 namespace omni {
 
-// A CIFAR-10 folder has data_batch_1.bin to data_batch_5.bin, and test_batch.bin. Whether `folder`
-// has the first of them:
+// A CIFAR-10 folder has data_batch_1.bin to data_batch_5.bin, and test_batch.bin. Returns whether
+// `folder` has the first of them.
 bool is_cifar_folder(const std::filesystem::path& folder);
 Result<DatasetPair> open_cifar_folder(const std::filesystem::path& folder, bool with_test = true);
 

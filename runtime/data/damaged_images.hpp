@@ -1,4 +1,4 @@
-// Damaged images: those of a data set that cannot be read. Each is named and counted once. In a
+// Damaged images are those of a data set that cannot be read. Each is named and counted once. In a
 // training set another image of its class replaces it; in a test set it is left out. More than a
 // certain share of the set is an error.
 #pragma once
@@ -25,7 +25,7 @@ struct DamagedImage {
   Error error{};  // has the file's name, and what is wrong with it
 };
 
-// Thread-safe.
+// Several threads may use an object of this class at the same time.
 class DamagedImages {
  public:
   // `share` of the images may be damaged. `what` names the images in errors ("training images").

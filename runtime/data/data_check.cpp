@@ -76,10 +76,10 @@ class Reading {
   }
 
  private:
-  // How many samples a thread takes at a time.
+  // A thread takes this many samples at a time.
   static constexpr std::size_t kAtOnce = 16;
 
-  // The function of a thread.
+  // Each thread runs this function.
   void work() {
     try {
       read_samples();
@@ -226,7 +226,7 @@ Result<DataCheck> check_data(const DatasetPair& data, const CheckOptions& option
     unreadable = found.test->unreadable.size();
   }
   std::vector<Digested> trained;
-  // A twin is noted only at the first of equal test samples in `kept`: there may be very many.
+  // `kept` may have very many equal test samples, so a twin is noted only at the first of them.
   const auto use = [&](const Digest& own, std::size_t index) {
     trained.push_back({own, index});
     const auto place = std::ranges::lower_bound(kept, own, {}, &Digested::digest);

@@ -1,5 +1,5 @@
-// The check of a data set before a training, by reading all of it. It finds samples that cannot be
-// read, classes without samples, and samples that are in both sets or in several classes.
+// check_data() reads a whole data set before a training. It finds samples that cannot be read,
+// classes without samples, and samples that are in both sets or in several classes.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ namespace omni {
 
 std::set<int> classes_in(const Dataset& data);  // the classes that have samples
 
-// The classes that lack samples in the training set, in the test set, or in both (`unused`).
+// ClassGaps has the classes that lack samples in the training set, in the test set, or in both
+// (`unused`).
 struct ClassGaps {
   static constexpr std::size_t kMostUnused = 1000;
   std::vector<int> not_trained = {}, not_tested = {}, unused = {};
@@ -30,7 +31,8 @@ std::string class_list(const std::vector<int>& classes, const Dataset& data, std
 // Returns the warnings about class_gaps() that a training prints. Computed samples cause none.
 std::vector<std::string> class_warnings(const DatasetPair& data);
 
-// How many samples have a value: a height, a width, or a number of channels.
+// Maps each value of a height, a width or a number of channels to the number of samples that have
+// it.
 using Distribution = std::map<int, std::size_t>;
 int median(const Distribution& distribution);  // of two, the lower one; requires a sample
 
@@ -49,9 +51,11 @@ struct DataCheck {
   };
   CheckedSet train = {};
   std::optional<CheckedSet> test = {};
-  // Test samples whose values are those of a training sample; of several, the first is named.
+  // Each test sample here has the values of a training sample; of several such training samples,
+  // the first is named.
   std::vector<Twins> in_both = {};
-  // Training samples whose values an earlier sample (`first`) of another class has, too.
+  // A Contradiction is a training sample with the values of an earlier sample (`first`) of another
+  // class.
   struct Contradiction {
     std::size_t sample, first;
     auto operator<=>(const Contradiction&) const = default;

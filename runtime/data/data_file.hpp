@@ -1,5 +1,6 @@
-// A data file that is read from front to back. Its contents show whether it is compressed by gzip.
-// What it says of sizes can be checked before memory is allocated for them.
+// A DataFile is a file of data that is read from front to back. Its contents show whether it is
+// compressed by gzip. The sizes that it announces can be checked before memory is allocated for
+// them.
 #pragma once
 
 #include <zlib.h>
@@ -26,8 +27,8 @@ class DataFile {
   bool compressed() const { return compressed_; }
   std::uint64_t bytes_on_disk() const { return bytes_on_disk_; }
 
-  // Whether the file is compressed and cannot plausibly hold so many bytes. Deflate shrinks zeros
-  // to a thousandth, but images, labels and text hardly ever to less than a tenth.
+  // Returns whether the file is compressed and cannot plausibly hold `bytes` bytes. Deflate shrinks
+  // zeros to a thousandth, but images, labels and text hardly ever to less than a tenth.
   bool swells_to(std::uint64_t bytes) const;
   static constexpr std::uint64_t kMaxCompression = 100;
 
@@ -57,7 +58,7 @@ class DataFile {
   bool compressed_;
 };
 
-// The lines of a text file, gzip-compressed or not.
+// Opens the lines of a text file, gzip-compressed or not.
 Result<LineSource> open_data_lines(const std::filesystem::path& path);
 
 }  // namespace omni

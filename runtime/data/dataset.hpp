@@ -1,4 +1,4 @@
-// A data set: numbered samples, which are images or vectors with a label each. It does not change
+// A Dataset has numbered samples, which are images or vectors with a label each. It does not change
 // once it is open, and many workers read it at the same time.
 #pragma once
 
@@ -25,7 +25,8 @@ class Dataset {
   virtual Extent extent() const = 0;     // of every image; h and w 0: images differ in size
   virtual int classes() const = 0;
   virtual int label(std::size_t index) const = 0;  // in [0, classes()); requires index < size()
-  // Thread-safe. If all images have one size, `least` is ignored.
+  // Several threads may call this function at the same time. If all images have one size, `least`
+  // is ignored.
   virtual Status read(std::size_t index, LeastSize least, Image& image) const = 0;
   virtual std::string description() const = 0;  // one line for the user
   virtual std::vector<std::string> class_names() const { return {}; }

@@ -14,7 +14,7 @@ std::vector<DataFormat>& all_formats() {
   return all;
 }
 
-// "synthetic:100" is of "synthetic[:IMAGES]".
+// Returns whether `source` names the format: "synthetic:100" names "synthetic[:IMAGES]".
 bool is_named(const DataFormat& format, std::string_view source) {
   const bool takes_numbers = format.form.size() > format.name.size();
   return (takes_numbers ? source.substr(0, source.find(':')) : source) == format.name;

@@ -1,4 +1,5 @@
-// The formats of data that --data may name. Each registers itself in the file that reads it.
+// This header has the formats of data that --data may name. Each format registers itself in the
+// file that reads it.
 #pragma once
 
 #include <filesystem>
@@ -30,13 +31,14 @@ const std::vector<DataFormat>& data_formats();
 const DataFormat* format_of(const DatasetRequest& request);  // null: none of them
 std::string known_sources();                                 // the forms of all
 
-// "train.txt,val.txt", unless there is a file of that name; `second`: empty for none.
+// TwoFiles are the files of "train.txt,val.txt", unless there is one file of that name. An empty
+// `second` means that there is no second file.
 struct TwoFiles {
   std::filesystem::path first, second;
 };
 TwoFiles two_files(const DatasetRequest& request);
 
-// The first of `folders` below $OMNIVORE_DATA that `is_wanted` recognises.
+// Returns the first of `folders` below $OMNIVORE_DATA that `is_wanted` recognises.
 std::optional<std::filesystem::path> find_in_data_folder(
     std::initializer_list<const char*> folders, bool (*is_wanted)(const std::filesystem::path&));
 

@@ -1,5 +1,5 @@
-// The reader of IDX files, those of MNIST and its relatives, compressed by gzip or not. Every size
-// in a file is checked against the file before memory is allocated.
+// This header reads IDX files, those of MNIST and its relatives, compressed by gzip or not. Every
+// size in a file is checked against the file before memory is allocated.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ Result<IdxImages> read_idx_images(const std::filesystem::path& path,
 Result<std::vector<std::uint8_t>> read_idx_labels(const std::filesystem::path& path);
 
 // An IDX folder has four files: {train,t10k}-{images-idx3,labels-idx1}-ubyte, each with or without
-// .gz. Whether `folder` has the first of them:
+// .gz. Returns whether `folder` has the first of them.
 bool is_idx_folder(const std::filesystem::path& folder);
 Result<DatasetPair> open_idx_folder(const std::filesystem::path& folder, bool with_test = true);
 

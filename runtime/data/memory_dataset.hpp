@@ -1,4 +1,4 @@
-// A data set of images that lie in memory, with 8 bits per value.
+// A MemoryDataset is a data set of images that lie in memory, with 8 bits per value.
 #pragma once
 
 #include <fmt/format.h>

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// No format is of this.
+// Makes the error for a source that no format recognises.
 Error unknown_source(const fs::path& path) {
   const std::string known = "known names: " + known_sources();
   if (!fs::exists(path))

@@ -1,4 +1,4 @@
-// The opening of the data set that a user names with --data.
+// This header opens the data set that a user names with --data.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 namespace omni {
 
 struct DatasetRequest {
-  // One of the names "fashion-mnist", "cifar10", "synthetic[:IMAGES[:CLASSES]]" and
-  // "synthetic-vectors[:VECTORS[:FEATURES[:CLASSES]]]". Or a path: a folder of IDX files, CIFAR-10
-  // files or images, a Darknet .data file, or two lists or LIBSVM files as "train.txt,val.txt".
-  // The first two names are looked up in $OMNIVORE_DATA first. A name means the data set even if a
-  // folder has that name: write ./cifar10 for the folder.
+  // The source is one of the names "fashion-mnist", "cifar10", "synthetic[:IMAGES[:CLASSES]]" and
+  // "synthetic-vectors[:VECTORS[:FEATURES[:CLASSES]]]". Or it is a path: a folder of IDX files,
+  // CIFAR-10 files or images, or a Darknet .data file. Two lists or LIBSVM files are given as
+  // "train.txt,val.txt". The first two names are looked up in $OMNIVORE_DATA first. A name means
+  // the data set even if a folder has that name: write ./cifar10 for the folder.
   std::string source;
   Extent net_input;   // synthetic images have this size
   bool flat = false;  // see AugmentOptions
@@ -25,8 +25,8 @@ struct DatasetRequest {
   bool scale_features = false;  // as LibsvmRequest::scale
   double hold_out = 0;          // > 0: this share of the training samples becomes the test set
   double damaged = 0;           // share of the images that may be missing
-  // True: accepts what check_data() shall find. That is files that are missing or of unknown kinds,
-  // and class folders that are empty or not in train/.
+  // True: opening accepts what check_data() shall find. That is files that are missing or of
+  // unknown kinds, and class folders that are empty or not in train/.
   bool for_check = false;
 };
 

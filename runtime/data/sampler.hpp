@@ -44,10 +44,10 @@ class Sampler {
   // data sets of a handful of images, where each round has little to mix.
   static constexpr unsigned kRounds = 8;
 
-  // A Feistel network over the cells of a table of rows x columns. Each round shifts one coordinate
-  // by a random function of the other. That can be undone, so it is a bijection. A result beyond
-  // `size` is permuted again until it is below. This remains a bijection of the cells below `size`.
-  // Fewer cells than rows lie beyond.
+  // permuted() is a Feistel network over the cells of a table of rows x columns. Each round shifts
+  // one coordinate by a random function of the other. That can be undone, so it is a bijection. A
+  // result beyond `size` is permuted again until it is below. This remains a bijection of the cells
+  // below `size`. Fewer cells than rows lie beyond.
   std::uint64_t permuted(std::uint64_t epoch, std::uint64_t position) const {
     do {
       std::uint64_t row = position / columns_, column = position % columns_;

@@ -9,7 +9,7 @@
 namespace omni {
 namespace {
 
-// How many samples of a class are left, and how many of them are still to be chosen.
+// Counts the samples of a class that are left, and those among them that are still to be chosen.
 struct Remaining {
   std::size_t samples = 0, wanted = 0;
   Draws draws;

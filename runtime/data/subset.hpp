@@ -1,5 +1,5 @@
-// A subset: some samples of a data set as a data set of their own. --hold-out makes two subsets of
-// a training set, one to train on and one to test on.
+// A Subset makes some samples of a data set a data set of their own. --hold-out makes two subsets
+// of a training set, one to train on and one to test on.
 #pragma once
 
 #include <cstdint>

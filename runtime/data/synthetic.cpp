@@ -19,7 +19,8 @@ constexpr float kNoise = 28;  // noise is uniform in +-kNoise of 255
 // Noise is drawn from the same stream as the parameters of an image, from this counter on.
 constexpr std::uint64_t kNoiseCounter = std::uint64_t{1} << 32;
 
-// A low-discrepancy sequence: with any number of classes, each is far from all others.
+// Returns term `k` of a low-discrepancy sequence: with any number of classes, each is far from all
+// others.
 float spread(int k, double step) {
   return static_cast<float>(std::fmod(0.5 + step * static_cast<double>(k), 1.0));
 }
@@ -101,7 +102,8 @@ class Painter {
     }
   }
 
-  // Sixteen values per Philox block, one per byte of it.
+  // Adds noise to the values. A Philox block gives noise for sixteen values, one per byte of the
+  // block.
   static std::uint64_t add_noise(const std::vector<float>& line, std::uint8_t* dst,
                                  const Philox& philox, std::uint64_t image, std::uint64_t counter) {
     for (std::size_t first = 0; first < line.size(); first += 16) {
@@ -122,8 +124,8 @@ class Painter {
   std::vector<Axis> rows_, columns_;
 };
 
-// Distances in standard deviations of the noise: of a class's centre from 0, and of its clouds from
-// the centre.
+// These distances are in standard deviations of the noise. kCentre is that of a class's centre from
+// 0, kCloud that of its clouds from the centre.
 constexpr float kCentre = 1.5f, kCloud = 3.5f;
 
 // More classes than this are learned only after many epochs; the set is there to be learned
@@ -132,7 +134,8 @@ constexpr std::uint64_t kDefaultSyntheticClasses = 10;
 constexpr std::string_view kImages = "synthetic[:IMAGES[:CLASSES]]",
                            kVectors = "synthetic-vectors[:VECTORS[:FEATURES[:CLASSES]]]";
 
-// Of NAME[:NUMBER]...; `form` says how many there may be, `numbers` holds the defaults.
+// Reads the numbers of NAME[:NUMBER]...; `form` says how many there may be, `numbers` holds the
+// defaults.
 Status read_numbers(const std::string& source, std::string_view form,
                     std::span<std::uint64_t> numbers) {
   std::string_view rest =
@@ -155,7 +158,8 @@ std::uint64_t default_classes(const DatasetRequest& request) {
                               : std::min<std::uint64_t>(kDefaultSyntheticClasses, request.classes);
 }
 
-// Both splits of Dataset, with a test set of a `share`th of the size.
+// Makes both splits of a Dataset. The size of the test set is that of the training set divided by
+// `share`.
 template <class Made>
 DatasetPair make_synthetic(SyntheticOptions options, std::size_t share, bool test) {
   DatasetPair pair;

@@ -1,5 +1,5 @@
-// Data sets that nets can learn and nobody downloads. A sample is a pure function of the seed, of
-// its index, and of whether it is for training.
+// Nets can learn these data sets, and nobody has to download them. A sample is a pure function of
+// the seed, of its index, and of whether it is for training.
 #pragma once
 
 #include <cstddef>

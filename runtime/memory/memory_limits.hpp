@@ -1,4 +1,4 @@
-// How much memory this process may use, and uses, in bytes.
+// These functions return, in bytes, how much memory this process may use, and how much it uses.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ std::size_t control_group_memory(const std::filesystem::path& root);
 bool can_map(std::size_t bytes);
 std::size_t mappable_memory();  // exact to 1 MiB
 
-// How much of the memory this process uses; 0 where the system does not tell.
+// Returns how much of the memory this process uses; 0 where the system does not tell.
 std::size_t resident_memory();
 std::size_t resident_data();         // the part of it that no file backs
 std::size_t peak_resident_memory();  // since the process began

@@ -1,5 +1,5 @@
-// An access: which values of which tensor a task uses, and whether it reads or writes them. A
-// submission lists its accesses, so that it reads like the maths: {read(src), write(dst)}.
+// An Access says which values of which tensor a task uses, and whether the task reads or writes
+// them. A submission lists its accesses, so that it reads like the maths: {read(src), write(dst)}.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,9 @@ class Tensor;
 // StarPU may reorder these tasks (commute), unless the session is deterministic.
 enum class AccessMode { read, write, read_write, accumulate };
 
-// A part of a tensor, or a range of values in a part. A tensor that is not cut has only part 0.
-// StarPU orders tasks by part: a task that uses some values waits for those that use others.
+// A TensorPart is a part of a tensor, or a range of values in a part. A tensor that is not cut has
+// only part 0. StarPU orders tasks by part: a task that uses some values waits for those that use
+// others.
 struct TensorPart {
   TensorPart(const Tensor& whole, std::size_t number = 0) : tensor(&whole), part(number) {}
   TensorPart(const Tensor& whole, std::size_t number, std::size_t its_first, std::size_t its_values)
@@ -47,7 +48,7 @@ inline Access write(TensorPart data) {
 inline Access read_write(TensorPart data) { return {data, AccessMode::read_write}; }
 inline Access accumulate(TensorPart data) { return {data, AccessMode::accumulate}; }
 
-// For optional tensors: no data, no access.
+// Returns no access if an optional tensor is not there.
 inline std::optional<Access> if_any(Access (*access)(TensorPart), std::optional<TensorPart> data) {
   return data ? std::optional(access(*data)) : std::nullopt;
 }

@@ -27,7 +27,7 @@ namespace {
 
 ImplementationPolicy policy_now;
 
-// StarPU distinguishes so many implementations of a codelet per kind of device. Those for cores
+// StarPU distinguishes this many implementations of a codelet per kind of device. Those for cores
 // have slots in their order.
 constexpr std::size_t kSlots = 8;
 static_assert(kMostBuffers <= STARPU_NMAXBUFS);
@@ -126,8 +126,8 @@ double share_of_float_bytes(std::span<const Access> accesses) {
   return bytes / as_floats;
 }
 
-// Whether a worker of the set can run the task. A group may have only a GPU, or only cores, and a
-// task only an implementation for the other kind. Such a task runs on any worker.
+// Returns whether a worker of the set can run the task. A group may have only a GPU, or only cores,
+// and a task only an implementation for the other kind. Such a task runs on any worker.
 bool someone_can(const Choice& choice, const WorkerSet& workers) {
   const std::vector<std::uint32_t>& gpu_workers = implementation_policy().gpu_workers;
   for (std::size_t i = 0; i < workers.bits().size(); ++i) {
@@ -186,7 +186,7 @@ struct CodeletBase::Starpu {
   std::string symbol;
 };
 
-// The functions that StarPU calls. There is a `run` per slot, since StarPU does not pass the slot's
+// StarPU calls these functions. There is a `run` per slot, since StarPU does not pass the slot's
 // number.
 struct CodeletCallbacks {
   template <std::size_t slot>
@@ -311,7 +311,8 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
   const std::vector<BufferUse> uses = uses_of(accesses);
   const BufferSet in_bf16 = set_of_bf16(uses);
   if (!in_bf16.empty()) {
-    // To be raised as CodeletDefinition::revision. In revision 1, cores computed on copies.
+    // kRevision has to be raised as CodeletDefinition::revision. In revision 1, cores computed on
+    // copies.
     constexpr int kRevision = 2;
     footprint = static_cast<std::uint32_t>(footprint_of(footprint, in_bf16.bits, kRevision));
     cost.bytes *= share_of_float_bytes(accesses);

@@ -1,5 +1,5 @@
-// A codelet: an operation with its implementations, its cost, and a footprint. Its arguments are a
-// trivially copyable struct. For every call StarPU's models choose the implementation; the
+// A codelet is an operation with its implementations, its cost, and a footprint. Its arguments are
+// a trivially copyable struct. For every call StarPU's models choose the implementation; the
 // footprint selects the model.
 #pragma once
 
@@ -25,19 +25,21 @@ namespace omni {
 
 // ---- which implementations this process may choose ----
 
-// How factors are rounded in convolutions and connected layers. tf32 (only on GPUs) has 10 bits of
-// mantissa, bf16 has 7. Sums are fp32. Activations may be in bf16, too: BuildOptions::values.
+// Convolutions and connected layers round the factors of their products to this precision. tf32
+// (only on GPUs) has 10 bits of mantissa, bf16 has 7. Sums are fp32. Activations may be in bf16,
+// too: BuildOptions::values.
 enum class Precision { fp32, tf32, bf16 };
 constexpr const char* name_of(Precision precision) {
   return precision == Precision::fp32 ? "fp32" : precision == Precision::tf32 ? "tf32" : "bf16";
 }
 
-// A Session sets it.
+// A Session sets the ImplementationPolicy.
 struct ImplementationPolicy {
   // Every call takes the first implementation that supports its arguments: on a GPU if there is one
   // for GPUs. Tasks that add to one tensor keep their order.
   bool deterministic = false;
-  // Its name ("reference", "onednn", ...); it is taken wherever it supports the arguments.
+  // The implementation of this name ("reference", "onednn", ...) is taken wherever it supports the
+  // arguments.
   std::string preferred;
   std::vector<std::uint32_t> gpu_workers{};  // as WorkerSet::bits(); empty: no GPU computes
   Precision precision = Precision::fp32;
@@ -59,7 +61,7 @@ void let_cores_compute();
 // `gpu` enqueues work on the stream of a CUDA worker, and returns.
 enum class Role { fast, reference, gpu };
 
-// A set of a task's buffers, by number.
+// A BufferSet is a set of a task's buffers, by number.
 struct BufferSet {
   constexpr explicit BufferSet(std::uint32_t all) : bits(all) {}
   constexpr BufferSet(std::initializer_list<unsigned> numbers = {}) {
@@ -83,14 +85,15 @@ struct Implementation {
   Role role = Role::fast;
   // Returns the memory that the kernel needs beside its buffers. Null: hardly any.
   WorkingFloats (*working)(const Args&, bool bf16_tensors) = nullptr;
-  // The buffers that the kernel accepts in bf16, if all of them are. If some of them are in floats,
-  // the kernel gets copies of the others in floats.
+  // The kernel accepts these buffers in bf16, if all of them are in bf16. If some of them are in
+  // floats, the kernel gets copies of the others in floats.
   BufferSet in_bf16{};
   BufferSet maybe_in_bf16{};  // weights, which the kernel accepts as floats and in bf16
 };
 
-// An entry for the kernel of the .cu file in a codelet's list of implementations; nothing in a
-// build without CUDA. The further arguments are the numbers of the buffers that it takes in bf16.
+// Makes an entry for the kernel of the .cu file in a codelet's list of implementations; makes none
+// in a build without CUDA. The further arguments are the numbers of the buffers that the kernel
+// takes in bf16.
 #ifdef OMNI_CUDA
 #define OMNI_GPU_IMPLEMENTATION(kernel, ...) OMNI_GPU_IMPLEMENTATION_MAYBE(kernel, {}, __VA_ARGS__)
 #define OMNI_GPU_IMPLEMENTATION_MAYBE(kernel, maybe, ...) \
@@ -120,14 +123,14 @@ Implementation<typename PlainKernel<function>::Arguments> reference_implementati
   return {"reference", PlainKernel<function>::run, nullptr, Role::reference};
 }
 
-// The entries that every operation has: its reference and its kernel for GPUs, which have the
+// Every operation has these entries: its reference and its kernel for GPUs, which have the
 // operation's name in their namespaces. The numbers are those of the buffers that the kernel for
 // GPUs takes in bf16.
 #define OMNI_PLAIN_IMPLEMENTATIONS(operation, ...)         \
   reference_implementation<reference::operation<float>>(), \
       OMNI_GPU_IMPLEMENTATION(gpu::operation __VA_OPT__(, ) __VA_ARGS__)
 
-// The usual list: these entries, and a vector kernel, which takes the same buffers in bf16.
+// The usual list has these entries, and a vector kernel, which takes the same buffers in bf16.
 #define OMNI_IMPLEMENTATIONS(operation, vector_kernel, ...)                \
   {                                                                        \
     {.name = "vector", .kernel = vector_kernel, .in_bf16 = {__VA_ARGS__}}, \
@@ -138,7 +141,8 @@ struct Cost {
   double flops = 0, bytes = 0;
 };
 
-// Returns the cost of an operation that needs so many flops and bytes for each of its values.
+// Returns the cost of an operation that needs `flops` flops and `bytes` bytes for each of its
+// values.
 template <int flops, int bytes, class Args>
 Cost cost_per_value(const Args& args) {
   double count;
@@ -156,7 +160,8 @@ struct FreeCall {
   void operator()(CodeletCall* call) const;
 };
 
-// The part of a codelet that does not depend on Args. It owns the starpu_codelet and its model.
+// CodeletBase is the part of a codelet that does not depend on Args. It owns the starpu_codelet and
+// its model.
 class CodeletBase {
  public:
   struct Entry {
@@ -167,8 +172,8 @@ class CodeletBase {
     std::function<WorkingFloats(const void*, bool)> working;
     std::function<void(const void*, const Buffers&, DeviceContext&)> run;
 
-    // Whether the kernel accepts so many buffers, of which these are in bf16. Otherwise it needs
-    // copies in floats.
+    // Returns whether the kernel accepts this number of buffers, of which those in `bf16_buffers`
+    // are in bf16. Otherwise the kernel needs copies in floats.
     bool takes(BufferSet bf16_buffers, std::size_t buffers) const {
       return bf16_buffers.empty() || bf16_buffers.without(maybe_in_bf16) == in_bf16.below(buffers);
     }
@@ -212,14 +217,14 @@ struct CodeletDefinition {
   std::vector<Implementation<Args>> implementations;  // the best first, the reference last
   Cost (*cost)(const Args&) = nullptr;
   std::uint64_t (*footprint)(const Args&) = nullptr;  // hashes what changes the run time
-  // Called on the host before a task computes (on a GPU: before it is enqueued). The task then has
-  // exclusive access to its data, also if it commutes with others.
+  // This function is called on the host before a task computes (on a GPU: before it is enqueued).
+  // The task then has exclusive access to its data, also if it commutes with others.
   void (*when_begun)(const Args&) = nullptr;
-  // Called on the host when a task is done, also on a GPU, before tasks that depend on it start.
-  // Tasks that commute with it may have started.
+  // This function is called on the host when a task is done, also on a GPU, before tasks that
+  // depend on it start. Tasks that commute with it may have started.
   void (*when_done)(const Args&) = nullptr;
-  // Raise it when a kernel is replaced under the same name. Otherwise times of the old kernel would
-  // be taken for those of the new one.
+  // Raise the revision when a kernel is replaced under the same name. Otherwise times of the old
+  // kernel would be taken for those of the new one.
   int revision = 1;
 };
 
@@ -295,7 +300,7 @@ std::uint64_t footprint_of(T... values) {
   return hash;
 }
 
-// A codelet's footprint, where these members of its arguments change the run time.
+// Returns a codelet's footprint, where these members of its arguments change the run time.
 template <auto... members, class Args>
 std::uint64_t footprint_by(const Args& args) {
   return footprint_of(args.*members...);

@@ -11,7 +11,7 @@
 
 #include "runtime/memory/memory_limits.hpp"
 
-// Functions of OpenBLAS, which no header declares. Freed buffers stay mapped for later calls.
+// No header declares these functions of OpenBLAS. Freed buffers stay mapped for later calls.
 extern "C" void* blas_memory_alloc(int);
 extern "C" void blas_memory_free(void*);
 

@@ -1,4 +1,4 @@
-// The access of the calling thread, which is no task's, to the values of a tensor.
+// A HostAccess is the access of the calling thread, which is no task's, to the values of a tensor.
 #pragma once
 
 #include <cassert>

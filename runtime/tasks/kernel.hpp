@@ -1,5 +1,5 @@
-// What kernels need to know of codelets: enough to declare codelets and to write their kernels. It
-// is small, so that nvcc compiles it quickly; the rest is in codelet.hpp.
+// This header has the part of codelets that kernels need: enough to declare codelets and to write
+// their kernels. It is small, so that nvcc compiles it quickly; the rest is in codelet.hpp.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ class DeviceContext;
 template <class Args>
 class Codelet;
 
-// The memory of a task's tensors, in the order of the task's accesses.
+// Buffers is the memory of a task's tensors, in the order of the task's accesses.
 class Buffers {
  public:
   explicit Buffers(std::span<void* const> pointers, bool in_bf16 = false,
                    bool weights_in_bf16 = false)
       : pointers_(pointers), in_bf16_(in_bf16), weights_in_bf16_(weights_in_bf16) {}
   std::size_t count() const { return pointers_.size(); }
-  // Whether the buffers of Implementation::in_bf16 hold bf16; otherwise they hold floats.
+  // True: the buffers of Implementation::in_bf16 hold bf16. False: they hold floats.
   bool in_bf16() const { return in_bf16_; }
   bool weights_in_bf16() const { return weights_in_bf16_; }  // those of maybe_in_bf16
   template <class T = float>

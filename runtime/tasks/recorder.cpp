@@ -30,14 +30,14 @@ using trace::Nanoseconds;
 constexpr std::size_t kBufferBytes = 1 << 16;
 constexpr Nanoseconds kLongestUnwritten = 500'000'000, kSamplingPeriod = 100'000'000;
 
-// The lines of a thread that are not yet in the file.
+// A LineBuffer has the lines of a thread that are not yet in the file.
 struct LineBuffer {
   std::mutex mutex;  // contended only when the submitting thread writes out an idle worker's
   trace::Buffer lines;
   Nanoseconds oldest = 0;
 };
 
-// The state of the Recorder that lives.
+// State is the state of the Recorder that lives.
 struct State {
   explicit State(trace::File&& opened) : file(std::move(opened)) {}
 

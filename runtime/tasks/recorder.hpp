@@ -1,7 +1,7 @@
-// The recorder of traces (runtime/trace). It uses StarPU's public profiling hooks. While a Recorder
-// lives, every task is noted when it is submitted and written when it is done. Each thread collects
-// lines in a buffer. They reach the file after half a second, or when the submitting thread next
-// returns from waiting.
+// The Recorder writes traces (runtime/trace). It uses StarPU's public profiling hooks. While a
+// Recorder lives, every task is noted when it is submitted and written when it is done. Each thread
+// collects lines in a buffer. They reach the file after half a second, or when the submitting
+// thread next returns from waiting.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +21,7 @@ namespace omni {
 
 class CodeletBase;
 
-// There is one at a time. It is made after the Session and destroyed before it.
+// There is one Recorder at a time. It is made after the Session and destroyed before it.
 class Recorder {
  public:
   // Makes the folder, and records into it. If the folder has a trace already (a requeued job runs
@@ -70,7 +70,7 @@ class WaitScope {
 
 // ---- for codelets ----
 
-// What is known of a task before it has run.
+// A PendingTask holds what is known of a task before the task has run.
 struct PendingTask {
   trace::Task task;
   std::vector<trace::Access> accesses;
@@ -80,7 +80,8 @@ struct PendingTask {
 PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> accesses, TaskTag tag,
                        double flops, double bytes, const std::vector<bool>& eligible);
 void finished(PendingTask* pending, const starpu_task& task);  // writes and frees it
-// The times of one call in a chain, in microseconds before the end of the chain's task.
+// BeforeEnd has the times of one call in a chain, in microseconds before the end of the chain's
+// task.
 struct BeforeEnd {
   double turn = 0;    // when the GPU was free for the call
   double from = 0;    // when the call started: later than `turn` if the host launched it late

@@ -1,5 +1,5 @@
-// A session: the time in which StarPU runs. It ends when the Session and all tensors are destroyed.
-// There is one at a time.
+// A Session is the time in which StarPU runs. That ends when the Session and all tensors are
+// destroyed. There is one at a time.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// A mini-batch cut into slices, and the tensors that carry one mini-batch through the net.
+// This header has a mini-batch cut into slices, and the tensors that carry one mini-batch through
+// the net.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,9 @@
 
 namespace omni {
 
-// The slices of a mini-batch that a rank computes. Several ranks have a share of the mini-batch
-// each, which is cut into slices. "All slices" are those of all ranks, in the order of the ranks.
+// Slices are those slices of a mini-batch that a rank computes. Several ranks have a share of the
+// mini-batch each, which is cut into slices. "All slices" are those of all ranks, in the order of
+// the ranks.
 struct Slices {
   std::vector<int> sizes;      // images in each slice of this rank
   std::vector<int> offsets;    // by slice of this rank: its first image, counted within the share
@@ -71,15 +73,15 @@ struct Slices {
   int images_of_all() const { return std::accumulate(all_sizes.begin(), all_sizes.end(), 0); }
 };
 
-// The metrics of a slice: the sum of losses, the numbers of correct top-1 and top-5 predictions,
+// A slice has these metrics: the sum of losses, the numbers of correct top-1 and top-5 predictions,
 // and the number of images that count.
 inline constexpr std::size_t kMetrics = 4;
 
-// The label where a mini-batch has no image, at the end of a test set. Such a place adds no loss
-// and does not count.
+// This is the label where a mini-batch has no image, at the end of a test set. Such a place adds no
+// loss and does not count.
 inline constexpr int kNoLabel = -1;
 
-// The tensors of one mini-batch, by slice.
+// A BatchSlot has the tensors of one mini-batch, by slice.
 struct BatchSlot {
   std::vector<Tensor*> images;   // channels last; f32 or bf16, as the net takes them
   std::vector<Tensor*> labels;   // i32

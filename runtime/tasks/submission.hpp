@@ -1,5 +1,5 @@
-// The properties that a task is submitted with, besides arguments and accesses, for the scheduler
-// and the trace.
+// A task is submitted with these properties besides its arguments and accesses. The scheduler and
+// the trace use them.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace omni {
 
-// The properties of one task.
+// A TaskTag has the properties of one task.
 struct TaskTag {
   int priority = 0;
   int layer = -1;  // index in the net; -1: no layer's task
   int slice = -1;  // of the mini-batch; -1: a task for all slices
 };
 
-// The properties of all tasks that the calling thread submits in a scope. They are set around a
-// pass of a net, so that layers need not hand them on.
+// A Submission has the properties of all tasks that the calling thread submits in a scope. They are
+// set around a pass of a net, so that layers need not hand them on.
 struct Submission {
   std::int64_t iteration = -1;  // -1: none
   int group = 0;

@@ -1,4 +1,4 @@
-// The capture of submitted tasks, in the order of submission. They are the task graph of an
+// This header captures submitted tasks, in the order of submission. They are the task graph of an
 // iteration, from which memory is planned or run times are predicted. A thread captures what it
 // submits itself.
 #pragma once

@@ -1,5 +1,5 @@
-// Errors of tasks and of refused submissions. The first error is kept; the trainer checks for it
-// between iterations. Tasks that begin later compute nothing.
+// Tasks and refused submissions report errors here. The first error is kept; the trainer checks for
+// it between iterations. Tasks that begin later compute nothing.
 #pragma once
 
 #include <string>
@@ -16,7 +16,8 @@ const char* first_task_error();
 Status wait_for_tasks();   // until every submitted task is done; see OwnTasks
 void clear_task_errors();  // to be called at the start of a Session
 
-// The hint of errors about a GPU's lack of memory. The run sets it, since it knows the forecast.
+// Sets the hint of errors about a GPU's lack of memory. The run sets it, since it knows the
+// forecast.
 void set_hint_for_full_gpu(std::string hint);
 std::string hint_for_full_gpu();
 

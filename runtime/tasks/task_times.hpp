@@ -1,7 +1,7 @@
-// Sums of task times by codelet, implementation and layer: measured times, and times that StarPU's
-// models expect of every possible implementation. Recording is off by default. It costs a task two
-// clock reads, or a query of the models. On a GPU StarPU measures, because kernels run after they
-// were enqueued.
+// TimeTotals sums up task times by codelet, implementation and layer. They are measured times, or
+// times that StarPU's models expect of every possible implementation. Recording is off by default.
+// It costs a task two clock reads, or a query of the models. On a GPU StarPU measures, because
+// kernels run after they were enqueued.
 #pragma once
 
 #include <atomic>

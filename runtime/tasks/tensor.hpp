@@ -1,8 +1,8 @@
-// A tensor: a block of numbers that StarPU moves between memories and guards. It is declared first,
-// so that memory is known before anything is allocated, and its destructor unregisters it. A tensor
-// may be cut into parts, which tasks use independently of each other. Every part has a StarPU
-// handle; in main memory the parts stay side by side. A tensor may also be an alias of another
-// tensor's memory.
+// A Tensor is a block of numbers that StarPU moves between memories and guards. It is declared
+// first, so that memory is known before anything is allocated, and its destructor unregisters it. A
+// tensor may be cut into parts, which tasks use independently of each other. Every part has a
+// StarPU handle; in main memory the parts stay side by side. A tensor may also be an alias of
+// another tensor's memory.
 #pragma once
 
 #include <atomic>
@@ -87,8 +87,8 @@ class Tensor {
   void* memory_ = nullptr;
   std::vector<std::uint32_t> ids_;   // by part
   std::vector<DataHandle> handles_;  // empty until allocated
-  // If a chain of a whole iteration was the last to use the tensor: that chain's number. kKept: the
-  // tensor is kept on the GPU. 0: neither.
+  // If a chain of a whole iteration was the last to use the tensor, this is that chain's number.
+  // kKept: the tensor is kept on the GPU. 0: neither.
   mutable std::atomic<std::uint64_t> last_chain_{0};
 };
 

@@ -1,4 +1,5 @@
-// Owner of a net's tensors. Their addresses are stable; their size is known before allocation.
+// A TensorPool owns a net's tensors. Their addresses are stable; their size is known before
+// allocation.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,8 @@
 
 namespace omni {
 
-// The memory that Tensor::allocate() takes for a tensor that is not cut, or for one part.
+// A TensorSize is the memory that Tensor::allocate() takes for a tensor that is not cut, or for one
+// part.
 struct TensorSize {
   std::size_t bytes = 0;
   bool is_transient = false;

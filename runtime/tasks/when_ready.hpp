@@ -1,4 +1,4 @@
-// Callbacks for the moment when the tasks that write a tensor are done.
+// when_ready() calls a function when the tasks that write a tensor are done.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,9 @@
 
 namespace omni {
 
-// Calls `then` once all tasks are done that were submitted before and write these tensors: in a
-// worker's thread, or at once in the calling one. `then` must not wait. No data is moved.
+// Calls `then` once all tasks are done that were submitted before and write these tensors. The call
+// comes in a worker's thread, or at once in the calling one. `then` must not wait. No data is
+// moved.
 void when_ready(std::span<Tensor* const> tensors, std::function<void()> then);
 void when_ready(TensorPart part, std::function<void()> then);
 

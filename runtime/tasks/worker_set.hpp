@@ -1,4 +1,5 @@
-// A set of StarPU's workers, kept as the bit mask of worker numbers that a task takes.
+// A WorkerSet is a set of StarPU's workers, kept as the bit mask of worker numbers that a task
+// takes.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The writer of a trace file. The file has another name until it is complete, as records.hpp
+// This header writes a trace file. The file has another name until it is complete, as records.hpp
 // explains.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace omni::trace {
 
-// A trace file that is being written. Its name ends with .part until finish() is called.
+// A File is a trace file that is being written. Its name ends with .part until finish() is called.
 class File {
  public:
   // Creates the file in a folder that exists. Refuses to overwrite a file.

@@ -1,5 +1,5 @@
-// The records of a trace. A trace is a folder with one file per process. The engine writes it while
-// it runs (runtime/tasks), importers write it, and perf reads it.
+// A trace consists of these records. It is a folder with one file per process. The engine writes it
+// while it runs (runtime/tasks), importers write it, and perf reads it.
 //
 // A file holds one JSON object per line. While its run goes on it is called rank-<n>.jsonl.part; a
 // run that ended renames it to rank-<n>.jsonl. So a reader can tell a killed run from a damaged
@@ -23,7 +23,7 @@ using Nanoseconds = std::int64_t;
 
 constexpr int kVersion = 1;
 
-// The first line.
+// The Header is the first line of a file.
 struct Header {
   int rank = 0;
   double started = 0;  // seconds since 1970 at time 0, to align the ranks
@@ -58,14 +58,14 @@ struct Data {
   std::int32_t rank = 0;
 };
 
-// The workers that may run a task, where not all may.
+// An Eligible names the workers that may run a task, if not all workers may.
 struct Eligible {
   std::int32_t id = 0;
   std::vector<std::int32_t> workers;
 };
 
-// What a kind of worker can do, measured before the run: `what` is "gemm" for the flop/s of a large
-// matrix product, "copy" for the bytes/s of a large copy.
+// A Peak is the highest rate of a kind of worker, measured before the run. `what` is "gemm" for the
+// flop/s of a large matrix product, "copy" for the bytes/s of a large copy.
 struct Peak {
   std::string what, kind;  // `kind`: as in Worker
   double per_worker = 0;   // by one worker alone
@@ -106,7 +106,7 @@ struct Task {
   std::span<const Access> accesses{};  // with the ids, they say which tasks depend on which
 };
 
-// The submitting thread begins an iteration.
+// An IterationStart says when the submitting thread begins an iteration.
 struct IterationStart {
   std::int64_t iteration = 0;
   Nanoseconds at = 0;
@@ -125,7 +125,7 @@ struct Transfer {
   std::uint64_t bytes = 0, count = 1;  // a record may sum up several that happened in [from, to]
   Nanoseconds from = 0, to = 0;
   std::int32_t rank = 0;
-  // The sender of a message, which is awaited since `from`; -1: a transfer within the process.
+  // This rank sends the message, which is awaited since `from`; -1: a transfer within the process.
   std::int32_t from_rank = -1;
 };
 
@@ -155,7 +155,7 @@ struct Counter {
   std::int32_t rank = 0;
 };
 
-// The last line of a run that ended.
+// The End is the last line of a run that ended.
 struct End {
   Nanoseconds at = 0;
   std::uint64_t tasks = 0;  // how many Task records the file has

@@ -70,7 +70,7 @@ struct OpenedArrays {
     checksum.update(bytes);
     return {};
   }
-  // Is called after everything has been read.
+  // Call check() after everything has been read.
   Status check() const {
     if (checksum.value() != manifest.arrays_checksum)
       return damaged(path, "damaged: its checksum is not the one in the manifest");

@@ -1,6 +1,6 @@
-// The contents of a checkpoint: everything that determines how a training goes on. The functions
-// list, name, read and verify the folders of complete checkpoints. Each folder has a manifest,
-// which is written last and states the size and checksum of the arrays.
+// A checkpoint has everything that determines how a training goes on. The functions list, name,
+// read and verify the folders of complete checkpoints. Each folder has a manifest, which is written
+// last and states the size and checksum of the arrays.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,8 +19,9 @@
 
 namespace omni {
 
-// Numbers and texts by name (iteration, images seen, seed, ...). They are stored as text in the
-// metadata of the file, where any tool can read them. Real numbers are restored bit by bit.
+// CheckpointFields are numbers and texts by name (iteration, images seen, seed, ...). They are
+// stored as text in the metadata of the file, where any tool can read them. Real numbers are
+// restored bit by bit.
 class CheckpointFields {
  public:
   CheckpointFields() = default;
@@ -61,7 +62,8 @@ class CheckpointFields {
   std::string where_;
 };
 
-// A checkpoint that is to be saved. The values of the arrays are only read during save().
+// A Snapshot is a checkpoint that is to be saved. The values of the arrays are only read during
+// save().
 struct Snapshot {
   std::uint64_t step = 0;
   std::string cfg_hash;
@@ -69,7 +71,7 @@ struct Snapshot {
   CheckpointFields fields;
 };
 
-// A checkpoint that was loaded into memory; it owns all of its arrays.
+// A Checkpoint was loaded into memory; it owns all of its arrays.
 struct Checkpoint {
   std::filesystem::path path;
   std::uint64_t step = 0;
@@ -107,8 +109,8 @@ std::string checkpoint_folder_name(std::uint64_t number, std::uint64_t step);
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                    Links links = Links::refused);
 
-// Does the checks of read_checkpoint() without keeping the values. `with_contents` false: only
-// sizes are checked.
+// Does the checks of read_checkpoint() without keeping the values. If `with_contents` is false,
+// only sizes are checked.
 Status verify_checkpoint(const std::filesystem::path& folder, bool with_contents);
 
 // Makes a checkpoint of arrays that have been read, with the fields in their file's metadata.

@@ -94,7 +94,8 @@ Result<fs::path> CheckpointStore::save(const Snapshot& snapshot) {
   Status saved = write_checkpoint(unfinished, snapshot);
   if (saved) saved = rename_durably(unfinished, folder);
   if (!saved) {
-    // Its failure is ignored: it would hide the first error, and the next save deletes the folder.
+    // The failure of the removal is ignored: it would hide the first error, and the next save
+    // deletes the folder.
     (void)remove_folder(unfinished);
     return std::move(saved.error());
   }

@@ -1,7 +1,8 @@
-// A directory of checkpoints. Each is a folder, as save-000007-step-000001200/, with
-// arrays.safetensors and a manifest. A folder gets that name when it is complete and on disk. So
-// after a crash at any time the previous or the new checkpoint is complete. The first number orders
-// checkpoints: it grows even if a run goes back to an earlier step.
+// A CheckpointStore is a directory of checkpoints. Each is a folder, as
+// save-000007-step-000001200/, with arrays.safetensors and a manifest. A folder gets that name when
+// it is complete and on disk. So after a crash at any time the previous or the new checkpoint is
+// complete. The first number orders checkpoints: it grows even if a run goes back to an earlier
+// step.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@
 
 namespace omni {
 
-// Returns ErrorKind::diverged if a value is infinite or not a number. `at`: index of the first
-// value.
+// Returns ErrorKind::diverged if a value is infinite or not a number. `at` is the index of the
+// first value.
 Status check_finite(const NamedArray& array, std::ptrdiff_t at = 0);
 
 class CheckpointStore {

@@ -1,4 +1,4 @@
-// Functions that save and restore the earlier states of a training that pilots keep
+// These functions save and restore the earlier states of a training that pilots keep
 // (Pilot::kept()). Their arrays are called kept/PILOT/NUMBER/..., as those of the training are
 // called. The field kept_PILOT lists four numbers of each state.
 #pragma once

@@ -1,4 +1,4 @@
-// Functions that save a training as a checkpoint and restore it into groups and nets.
+// These functions save a training as a checkpoint and restore it into groups and nets.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace omni {
 // Returns a hash of the layers of a description, without its comments and [net] values.
 std::string layers_hash(const NetDescription& net);
 
-// The properties of a run that are compared with its checkpoint when it resumes.
+// A RunIdentity has the properties of a run that are compared with its checkpoint when it resumes.
 struct RunIdentity {
   std::string layers;                        // layers_hash()
   std::string data;                          // DatasetPair::name

@@ -89,7 +89,7 @@ JointPrediction::Score JointPrediction::score() const {
       const std::size_t most = votes[elected];
       if (count > most || (count == most && averages[each] > averages[elected])) elected = each;
     }
-    // A probability may round to 0, whose logarithm has no end.
+    // A probability may round to 0, whose logarithm is infinite.
     const float own = std::max(averages[*label], std::numeric_limits<float>::min());
     score.loss -= std::log(static_cast<double>(own));
     score.accuracy += said == *label;

@@ -1,5 +1,6 @@
-// What several nets say together of the same images: averages of their probabilities, votes,
-// disagreement, and how far confidence is from accuracy. Pure arithmetic.
+// A joint prediction is what several nets say together of the same images. It has averages of their
+// probabilities, votes, disagreement, and how far confidence is from accuracy. Nothing here has
+// state or touches files.
 #pragma once
 
 #include <array>
@@ -14,7 +15,8 @@ namespace omni {
 // Returns the class of the largest value; of equal ones the first, as in an evaluation.
 std::size_t largest_of(std::span<const float> values);
 
-// The sums of the outputs of several nets, image by image. Memory does not grow with the nets.
+// OutputSums are the sums of the outputs of several nets, image by image. Memory does not grow with
+// the nets.
 class OutputSums {
  public:
   OutputSums(std::size_t images, std::size_t classes)
@@ -24,7 +26,7 @@ class OutputSums {
   }
 
   void add(std::size_t image, std::span<const float> outputs);
-  // Returns the averages over so many nets.
+  // Returns the averages over `nets` nets.
   std::vector<float> average(std::size_t image, std::size_t nets) const;
 
  private:
@@ -32,8 +34,9 @@ class OutputSums {
   std::vector<float> sums_;
 };
 
-// Expected calibration error: the mean distance between confidence and accuracy. Images are sorted
-// by confidence into 15 bins of equal width; each bin counts by its images.
+// Calibration computes the expected calibration error: the mean distance between confidence and
+// accuracy. Images are sorted by confidence into 15 bins of equal width; each bin counts by its
+// images.
 class Calibration {
  public:
   static constexpr std::size_t kBins = 15;

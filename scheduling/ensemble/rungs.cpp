@@ -17,7 +17,7 @@ constexpr double kSlower = 0.8, kFaster = 1.25;
 
 constexpr const char* kRuleNames[] = {"asha", "median"};
 
-// Infinite if a loss is not finite.
+// Returns the mean; it is infinite if a loss is not finite.
 double mean_loss(std::span<const float> losses) {
   double sum = 0;
   for (const float loss : losses) sum += loss;
@@ -88,9 +88,9 @@ LossExcess loss_excess(std::span<const float> losses, std::span<const float> oth
   return excess;
 }
 
-// A normal variable exceeds z with a probability below exp(-z^2 / 2); so does one of n of them,
-// if 2 ln n is added to z^2. Of few images the error is uncertain, too: Student's distribution,
-// after Wallace 1959.
+// A normal variable exceeds z with a probability below exp(-z^2 / 2). The same holds for one of n
+// variables, if 2 ln n is added to z^2. With few images the error is uncertain, too, so Student's
+// distribution is used, after Wallace 1959.
 bool LossExcess::is_sure(double errors, std::size_t comparisons) const {
   if (std::isinf(mean)) return mean > 0;
   if (images < 2) return false;
@@ -173,7 +173,7 @@ Status Rungs::reach(int member, std::uint64_t iteration, std::vector<float> loss
   return {};
 }
 
-// False: too few members have reached the rung.
+// Returns false if too few members have reached the rung.
 bool Rungs::judge(const Rung& rung, RungVerdict& verdict) const {
   const Entry& own = *std::ranges::find(rung, verdict.member, &Entry::member);
   const bool median = options_.rule == StopRule::median;
@@ -192,7 +192,8 @@ bool Rungs::judge(const Rung& rung, RungVerdict& verdict) const {
   verdict.reached = rung.size();
   verdict.better =
       std::ranges::count_if(rung, [&](const Entry& each) { return place(each) < place(own); });
-  // The last of the best, or of two in the middle the worse one.
+  // The rival is the last of the best members. By the median rule it is the middle one, or of two
+  // in the middle the worse one.
   const std::size_t last = median ? order.size() / 2 : rung.size() / options_.eta - 1;
   const Entry& rival = *order[last];
   const bool among = median ? own.mean <= rival.running_mean : verdict.better <= last;

@@ -1,7 +1,7 @@
-// Which members of a sweep go on: by asynchronous successive halving (Li et al. 2020), by the
-// median rule (Golovin et al. 2017), or by a tournament, where losers continue from winners.
-// Members are compared by their losses on the same images. A difference within its error does not
-// count.
+// Rungs decide which members of a sweep go on. They do so by asynchronous successive halving (Li et
+// al. 2020), by the median rule (Golovin et al. 2017), or by a tournament. In a tournament losers
+// continue from winners. Members are compared by their losses on the same images. A difference
+// within its error does not count.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@
 
 namespace omni {
 
-// By how much losses exceed others on the same images, in the mean, with its standard error. Losses
-// that are not finite exceed all finite ones surely.
+// A LossExcess says by how much losses exceed others on the same images, in the mean, with its
+// standard error. Losses that are not finite exceed all finite ones surely.
 struct LossExcess {
   double mean = 0, error = 0;
   std::size_t images = 0;
 
-  // True: the mean is so many standard errors above 0, as one of several comparisons. So many more
-  // errors are asked for that several comparisons are wrong about as seldom as one.
+  // True: the mean is more than `errors` standard errors above 0. With several comparisons more
+  // errors are asked for, so that all of them together are wrong about as seldom as a single one.
   bool is_sure(double errors, std::size_t comparisons) const;
 };
 // Losses that are not finite are null.
@@ -43,7 +43,7 @@ struct RungOptions {
   double errors = 2;  // standard errors that make a difference count
 };
 
-// The judgement of a member at the highest rung that enough members have reached.
+// A RungVerdict judges a member at the highest rung that enough members have reached.
 struct RungVerdict {
   int member = 0;
   std::uint64_t iteration = 0;  // of the rung; 0: there is none yet
@@ -66,11 +66,12 @@ class Rungs {
   // Returns the first rung after the iteration.
   std::uint64_t next(std::uint64_t iteration) const;
 
-  // A member has reached a rung with these losses. Each member reaches rungs in ascending order.
-  // All losses at a rung are of the same images.
+  // Call reach() when a member has reached a rung with these losses. Each member reaches rungs in
+  // ascending order. All losses at a rung are of the same images.
   Status reach(int member, std::uint64_t iteration, std::vector<float> losses);
   bool has_reached(int member, std::uint64_t iteration) const;
-  // A member has ended, or was stopped. It still counts where it has been.
+  // Call leave() when a member has ended, or was stopped. It still counts at the rungs that it has
+  // reached.
   void leave(int member) { left_.insert(member); }
   bool has_left(int member) const { return left_.contains(member); }
 

@@ -23,7 +23,7 @@ double mean_of(const std::vector<float>& losses) {
   return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
 }
 
-// The loss of an image in nets that end with a softmax layer.
+// Returns the loss of an image in nets that end with a softmax layer.
 float loss_of(std::span<const float> probabilities, int label) {
   if (label < 0) return 0;  // a damaged image counts for nobody
   constexpr float kSmallestShare = 1e-30f;

@@ -23,7 +23,8 @@
 
 namespace omni {
 
-// The best member at the end, and how surely it is better than the next.
+// BestMember is the best member at the end. It also says how surely that member is better than the
+// next.
 struct BestMember {
   int best = -1, next = -1;  // members; -1: none has ended well
   LossExcess ahead{};        // the excess of the next one's losses

@@ -1,5 +1,5 @@
-// The average of the parameters of nets that have the same description, running statistics
-// included. It is a good net only where the parameters are near each other.
+// These functions average the parameters of nets that have the same description, running statistics
+// included. The average is a good net only where the parameters are near each other.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 namespace omni {
 namespace {
 
-// The devices of one group, each in a place of its own.
+// Sharers are the devices of one group, each in a place of its own.
 struct Sharers {
   int count, cores;
   bool alone;  // the machine has no other group
@@ -119,7 +119,7 @@ Demands demands_of(const NetCosts& costs, const Machine& machine, const GroupDev
     const Machine::Link& link = machine.link;
     group.work =
         (link.work_per_message * messages + link.work_per_byte * 2 * group.values) / sharers.cores;
-    // The work is that of the busiest device. Gradients and values are sent there and back.
+    // Returns the work of the busiest device. Gradients and values are sent there and back.
     const auto others = static_cast<double>(count - 1);
     const auto [least, most] = std::ranges::minmax(demands.owned);
     group.exchange_work =

@@ -54,7 +54,8 @@ struct GroupPlan {
     IterationWork work{};            // measured, from which the prediction is made
     std::vector<double> measured{};  // s per iteration, by round; see plan_groups()
     Momentum momentum{};
-    // The number of updates needed, relative to one group, and its error; none: not measured.
+    // The penalty is the number of updates needed, relative to one group; penalty_error is its
+    // error. None: it was not measured.
     std::optional<double> penalty{}, penalty_error{};
 
     // Returns the relative time of a whole training, to compare rows. A penalty that was not

@@ -19,8 +19,8 @@ namespace {
 using Stage = IterationTask::Stage;
 using Use = SimulatedTask::Use;
 
-// The workers of a simulated machine. They take ready tasks as the policy decides, wait for the
-// data, and run one task after the other.
+// SimulatedWorkers are the workers of a simulated machine. They take ready tasks as the policy
+// decides, wait for the data, and run one task after the other.
 class SimulatedWorkers {
  public:
   using Done = std::function<void(int task)>;
@@ -53,7 +53,7 @@ class SimulatedWorkers {
   const SimulatedTask& task(int id) const { return tasks_[id]; }
 
  private:
-  // The facts that Dispatcher asks about tasks. A task is a number here.
+  // Facts are what Dispatcher asks about tasks. A task is a number here.
   struct Facts {
     static constexpr double kMicrosecond = 1e-6;
     const SimulatedWorkers& of;
@@ -110,7 +110,7 @@ class SimulatedWorkers {
     std::vector<bool> of_group{};
   };
 
-  // Data that a task updates return to the memory where they were used last.
+  // A Return takes data that a task updates back to the memory where they were used last.
   struct Return {
     std::size_t datum;
     unsigned memory;

@@ -1,7 +1,7 @@
 // Simulates compute groups: the tasks of one iteration, with known lengths, on any machine and in
-// any number of groups. It follows the rules of the trainer (GroupRun), of StarPU (accesses in
-// submission order; accumulations in any order, one at a time; transfers) and of the policy
-// (Dispatcher).
+// any number of groups. It follows the rules of the trainer (GroupRun), of StarPU and of the policy
+// (Dispatcher). StarPU's rules are accesses in submission order, accumulations in any order, one at
+// a time, and transfers.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,11 @@
 
 namespace omni {
 
-// A task of an iteration. An iteration is one mini-batch of one group, in submission order.
+// An IterationTask is a task of an iteration. An iteration is one mini-batch of one group, in
+// submission order.
 struct IterationTask {
-  // Scope of the data: one copy per group, one for all, or one per mini-batch.
+  // An Owner tells how many copies of the data there are: one per group, one for all, or one per
+  // mini-batch.
   enum class Owner { group, all, batch };
   struct Use {
     std::uint32_t data;

@@ -32,8 +32,8 @@ bool writes(const CapturedTask& task, const std::unordered_set<std::uint32_t>& d
   });
 }
 
-// True for data of a mini-batch: decoded images, labels, metrics. Each mini-batch has another slot
-// for them. Their names are the same in all slots.
+// True: the data belong to a mini-batch: decoded images, labels, metrics. Each mini-batch has
+// another slot for them. Their names are the same in all slots.
 bool of_batch(const CapturedTask::Use& use) { return use.part.tensor->name().starts_with("feed."); }
 
 // Returns the tasks of one iteration of the first group, whose net is `net`, with mean lengths by
@@ -128,7 +128,7 @@ constexpr double kSure = 2e-3;  // relative standard error of the mean that ends
 constexpr double kFar = 0.05;   // so does a distance from `compared`, if it is so many errors:
 constexpr double kFarErrors = 5;
 
-// The implementation that ran most often, by codelet, layer and kind of worker.
+// Choices has the implementation that ran most often, by codelet, layer and kind of worker.
 using Choices = std::map<std::tuple<std::string, int, bool>, std::string>;
 Choices choices_of(std::vector<TaskTime> times) {
   std::ranges::stable_sort(times, std::greater(), &TaskTime::tasks);

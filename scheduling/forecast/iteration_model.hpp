@@ -12,8 +12,8 @@
 
 namespace omni {
 
-// The work of one iteration, if each task runs on its fastest kind of worker. Decoding is left out,
-// because it is done ahead.
+// IterationWork is the work of one iteration, if each task runs on its fastest kind of worker.
+// Decoding is left out, because it is done ahead.
 struct IterationWork {
   double groups = 0, merged = 0;  // s of tasks; `merged` includes exchanges of merged parameters
   double exchanges = 0;           // s of exchanges between the groups and the masters
@@ -22,13 +22,13 @@ IterationWork work_of(const std::vector<IterationTask>& iteration);
 
 class IterationModel {
  public:
-  // Trains two groups in turn for so many iterations and returns seconds per iteration.
+  // Trains two groups in turn for `iterations` iterations and returns seconds per iteration.
   using Train = std::function<Result<double>(int iterations)>;
   // `net` is the net of the first group. The groups' workers are those of spread_groups().
   static Result<IterationModel> measure(const Net& net, Workers workers, const Train& train,
                                         int warm_up, int iterations);
 
-  // Predicts for a machine with so many cores of this kind. All workers must be cores.
+  // Predicts for a machine with `count` cores of this kind. All workers must be cores.
   void set_cores(int count);
 
   double seconds_per_iteration(const GroupLayout& layout, bool in_turn) const {

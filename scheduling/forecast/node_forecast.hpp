@@ -11,15 +11,15 @@
 
 namespace omni {
 
-// The costs of a mini-batch on one node.
+// NodeCosts are the costs of a mini-batch on one node.
 struct NodeCosts {
   NetCosts net{};
   double seconds = 0;  // s per mini-batch
   int cores = 1;
 };
 
-// A number of nodes. "32+1" means 32 nodes, and one that computes the merged layers, if there are
-// any.
+// A NodeCount is a number of nodes. "32+1" means 32 nodes, and one that computes the merged layers,
+// if there are any.
 struct NodeCount {
   int computing = 1;
   bool server = false;
@@ -31,8 +31,8 @@ struct NodeForecast {
   NodeCount nodes{};
   int groups = 1;
   std::string strategies{};  // the strategies for which the forecast holds
-  // Seconds of one group's mini-batch on idle nodes and links. Nodes wait for activations and
-  // statistics.
+  // These are the seconds of one group's mini-batch on idle nodes and links. Nodes wait for
+  // activations and statistics.
   double compute = 0, network = 0, activations = 0, statistics = 0, merged = 0;
   UpdateForecast update{};
 };

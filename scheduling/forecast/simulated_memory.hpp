@@ -20,7 +20,7 @@
 
 namespace omni {
 
-// The queue of simulated events.
+// A SimulatedClock has the queue of simulated events.
 class SimulatedClock {
  public:
   double now() const { return now_; }  // s
@@ -94,7 +94,7 @@ class SimulatedMemory {
   void written(std::size_t datum, unsigned memory) { data_[datum].valid = 1u << memory; }
 
  private:
-  // The time in s that a GPU's driver needs to start a transfer. StarPU's simulation uses the same.
+  // A GPU's driver needs this time in s to start a transfer. StarPU's simulation uses the same.
   static constexpr double kToStart = 10e-6;
   struct Datum {
     double bytes;
@@ -220,8 +220,8 @@ class SimulatedTasks {
  public:
   // `ready` is called with the task and the worker that made it ready.
   using Ready = std::function<void(int task, int worker)>;
-  // `in_turn`: updates reach the masters in the order of their submission; otherwise as they
-  // arrive.
+  // `in_turn` means that updates reach the masters in the order of their submission; otherwise they
+  // do so as they arrive.
   SimulatedTasks(SimulatedMemory& memory, bool in_turn, Ready ready)
       : memory_(memory), in_turn_(in_turn), ready_(std::move(ready)) {}
 
@@ -246,7 +246,7 @@ class SimulatedTasks {
   const SimulatedTask& operator[](int task) const { return tasks_[task]; }
 
  private:
-  // The tasks that last used a datum. As in StarPU, the next task on it depends on them.
+  // A Datum knows the tasks that last used it. As in StarPU, the next task on it depends on them.
   struct Datum {
     std::vector<int> writers{};  // one task, or several that accumulate
     std::vector<int> readers{};  // tasks that have read since the last write

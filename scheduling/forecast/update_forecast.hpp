@@ -7,7 +7,7 @@ namespace omni {
 
 struct UpdateForecast {
   double seconds = 0;  // s from one update to the next
-  // The resource that is busy most of the time, and its share of the time.
+  // `busiest` is the resource that is busy most of the time, and `share` its share of the time.
   const char* busiest = "";
   double share = 0;
 };

@@ -1,5 +1,5 @@
-// The number of updates that several groups need to reach the same loss, relative to one group. It
-// is measured for one net and its data, and stored beside the performance models.
+// An UpdateRatio is the number of updates that several groups need to reach the same loss, relative
+// to one group. It is measured for one net and its data, and stored beside the performance models.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,8 @@ struct UpdateRatio {
   double ratio = 1, error = 0;  // infinite: the loss was not reached
 };
 
-// The stored ratios of a net, its data and its size of mini-batches, which `key` identifies.
+// UpdateRatios are the stored ratios of a net, its data and its size of mini-batches, which `key`
+// identifies.
 class UpdateRatios {
  public:
   UpdateRatios(const std::filesystem::path& models, const std::string& key)

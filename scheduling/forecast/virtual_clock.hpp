@@ -21,7 +21,8 @@ namespace omni {
 
 class VirtualClock {
  public:
-  // The state for a checkpoint. `numbers` describes the mini-batches and messages under way.
+  // A State is the state of the clock in a checkpoint. `numbers` describes the mini-batches and
+  // messages under way.
   struct State {
     double now = 0;  // s
     std::vector<double> numbers{};
@@ -59,7 +60,7 @@ class VirtualClock {
     if (other.draws.size() == draws_.size()) draws_ = other.draws;
   }
 
-  // Seconds that the busiest device, the busiest link and the server were busy.
+  // Busy has the seconds in which the busiest device, the busiest link and the server were busy.
   struct Busy {
     double devices = 0, links = 0, server = 0;
   };

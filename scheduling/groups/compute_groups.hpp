@@ -1,6 +1,6 @@
-// The compute groups of a training. Each group has a net and the workers that it may use. With
-// several ranks, each rank has the nets of some groups and knows the others by number. The rank's
-// first net holds its master copies of the parameters.
+// ComputeGroups are the compute groups of a training. Each group has a net and the workers that it
+// may use. With several ranks, each rank has the nets of some groups and knows the others by
+// number. The rank's first net holds its master copies of the parameters.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,9 @@ class ComputeGroups {
   // the slice size of the first net. For guests (see guest()) it is called with slice 0.
   using BuildNet =
       std::function<Result<std::unique_ptr<Net>>(const Sharing&, int slice, int group)>;
-  // `like`: how nets share parameters; several groups have replicas in any case. `ranks`: by group,
-  // ascending; empty: this rank has all groups. `images`: per pass, by group; empty: equal for all.
+  // `like` says how nets share parameters; several groups have replicas in any case. `ranks` are by
+  // group, ascending; empty: this rank has all groups. `images` are those per pass, by group;
+  // empty: equal for all.
   static Result<ComputeGroups> make(int count, Sharing like, const BuildNet& build,
                                     std::vector<RankRange> ranks = {},
                                     std::vector<int> images = {});
@@ -59,8 +60,8 @@ class ComputeGroups {
 
   // Assigns workers to groups. Before the call every group may use all workers.
   void assign(const GroupLayout& layout);
-  // From now on only the first `count` groups train, evenly spread over the workers. All start from
-  // the masters. No task may be under way.
+  // From now on only the first `count` groups train, evenly spread over the workers. All of them
+  // start from the masters. No task may be under way.
   void use(int count, Workers workers);
 
   // True when groups have a replicated phase; false when all layers are merged.
@@ -78,7 +79,7 @@ class ComputeGroups {
   // Returns the number of the parameter whose staleness is reported: the first replicated one,
   // which a group reads first and writes last. None: all trainable parameters are merged.
   std::optional<std::size_t> watched() const;
-  // Messages between ranks; null with one rank.
+  // `sums` submits the messages between ranks; null with one rank.
   RankSums* sums = nullptr;
 
   // Returns the net for evaluation: one whose passes have the most images.

@@ -1,4 +1,4 @@
-// The assignment of workers and ranks to compute groups.
+// This header assigns workers and ranks to compute groups.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace omni {
 
 using GroupLayout = std::vector<std::vector<int>>;  // by group: worker numbers, ascending
 
-// Numbers of workers; StarPU numbers GPU workers first.
+// Workers has the numbers of workers; StarPU numbers GPU workers first.
 struct Workers {
   Workers(int count, int on_gpus = 0) : all(count), gpus(on_gpus) {}
   int all, gpus;
@@ -22,7 +22,7 @@ struct Workers {
 // groups than workers, groups share workers.
 GroupLayout spread_groups(int groups, Workers workers);
 
-// Ranks with consecutive numbers.
+// A RankRange is a range of ranks with consecutive numbers.
 struct RankRange {
   int first = 0, count = 1;
   int end() const { return first + count; }
@@ -31,8 +31,8 @@ struct RankRange {
 
 struct GroupPlaces {
   GroupLayout workers;
-  // By group, ascending: a rank may have several groups, or a group several ranks. Empty: all
-  // groups are on this rank.
+  // ranks[g] are the ranks of group g, ascending. A rank may have several groups, or a group
+  // several ranks. Empty: all groups are on this rank.
   std::vector<RankRange> ranks{};
 };
 

@@ -1,7 +1,7 @@
-// Momentum of groups whose gradients are old. Gradients of age tau continue an earlier direction:
-// with a mean staleness of S the parameters move as if a momentum of S / (1 + S) were added
-// (Mitliagkas et al., "Asynchrony begets momentum"); for g groups that is 1 - 1/g. The two combine
-// as
+// Momentum has to be corrected in groups whose gradients are old. Gradients of age tau continue an
+// earlier direction. With a mean staleness of S the parameters move as if a momentum of S / (1 + S)
+// were added (Mitliagkas et al., "Asynchrony begets momentum"). For g groups that is 1 - 1/g. The
+// two combine as
 //   total = explicit + implicit - explicit * implicit
 // A gradient moves the parameters by rate / (1 - explicit momentum) in all, whatever its age. This
 // is the step. So compensation lowers the explicit momentum and raises the rate: the total and the
@@ -26,7 +26,7 @@ struct Momentum {
   double explicit_part = 0;  // momentum in the updates
   double implicit_part = 0;  // momentum that asynchrony adds
   double total() const { return explicit_part + implicit_part - explicit_part * implicit_part; }
-  // Factor of the rate in the updates, with which the step is the tuned one.
+  // With this factor of the rate in the updates, the step is the tuned one.
   double rate_factor() const { return tuned < 1 ? (1 - explicit_part) / (1 - tuned) : 1; }
 };
 
@@ -45,14 +45,14 @@ inline bool is_kept(const Momentum& momentum) {
 }
 
 // Returns the largest step, times the curvature of a quadratic, that is stable without momentum if
-// every gradient is so many updates old. With 2 groups or more, explicit momentum from -0.7 to 0.9
-// changes the bound by less than a third. Ages that vary as much as those of exponential times
-// allow larger steps: 1.5, 2.3, 3 and 4 times for 2, 4, 8 and 16 groups.
+// every gradient is `age` updates old. With 2 groups or more, explicit momentum from -0.7 to 0.9
+// changes the bound by less than a third. If ages vary as with exponential times, larger steps are
+// stable: 1.5, 2.3, 3 and 4 times for 2, 4, 8 and 16 groups.
 inline double stable_step(int age) { return 2 * std::sin(std::numbers::pi / (2 * (2 * age + 1))); }
 
 // Returns the momentum of all updates; it is the same for all groups, since they share the
-// velocity. `stale`: groups have replicas of trainable parameters; otherwise all of these are
-// merged.
+// velocity. `stale` means that groups have replicas of trainable parameters; otherwise all of these
+// are merged.
 inline Momentum momentum_of_groups(Compensation compensation, double tuned, int groups,
                                    bool stale) {
   const double implicit = implicit_of_groups(stale ? groups : 1);

@@ -34,9 +34,9 @@ class RankSums {
   // Submits the optimizer step of a group on another rank, for the pieces of parameter `number`
   // that this rank owns.
   void serve(std::size_t number, int group, ExchangeArgs args, ExchangeOrder order, TaskTag tag);
-  // Sends activations and labels to the merged phase on the first rank. `back`: sends the gradients
-  // of the activations back to the group. `guest`: it is called on the first rank, otherwise on a
-  // rank of the group.
+  // Sends activations and labels to the merged phase on the first rank. With `back`, sends the
+  // gradients of the activations back to the group. `guest` means that it is called on the first
+  // rank, otherwise on a rank of the group.
   void cross(int group, const BatchSlot& slot, bool guest, bool back);
   BatchSlot& slot_of_guest(int group, std::uint64_t number) {
     return of_guests_[group][number % 2];
@@ -57,7 +57,7 @@ class RankSums {
   struct Senders {
     int owner = 0;  // the rank to which they send
     std::vector<int> ranks{};
-    // On the owner: a tensor for the values of each sender; null: the owner itself.
+    // The owner has a tensor for the values of each sender; null stands for the owner itself.
     std::vector<Tensor*> incoming{};
     Tensor* fresh = nullptr;
     bool has(int rank) const { return std::ranges::find(ranks, rank) != ranks.end(); }
@@ -66,16 +66,17 @@ class RankSums {
     TensorPart values;            // of the master
     int owner = 0, number = 0;    // the first rank owns merged parameters
     bool first_is_guest = false;  // the first rank only sends saved contributions to meetings
-    // If groups have one model: by group. If they have models of their own: the senders of
-    // meetings, then those of this rank's group, if it has several ranks. Empty: the piece is not
-    // shared.
+    // If groups have one model, these are the senders by group. If they have models of their own,
+    // these are the senders of meetings, then those of this rank's group, if it has several ranks.
+    // Empty: the piece is not shared.
     std::vector<Senders> sets{};
   };
   using Pieces = std::span<const Piece>;
-  // The pieces of a parameter.
+  // Shared has the pieces of a parameter.
   struct Shared {
     std::vector<Piece> pieces;
-    // The first rank has all contributions, gathered or read from a checkpoint, and sends them.
+    // True: the first rank has all contributions, gathered or read from a checkpoint, and sends
+    // them.
     bool first_has_all = true;
     // Returns the pieces of each part of the tensors. A part is one datum of StarPU, so its pieces
     // are transferred together.

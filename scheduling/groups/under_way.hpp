@@ -1,11 +1,12 @@
-// The numbers of mini-batches that may be submitted at once, and decoded ahead.
+// These constants limit how many mini-batches may be submitted at once, and decoded ahead.
 #pragma once
 
 namespace omni {
 
-// Per group: one mini-batch that is computed, and the beginning of the next.
+// A group has at most two mini-batches under way: one that is computed, and the beginning of the
+// next.
 inline constexpr int kUnderWay = 2;
-// Mini-batches that are decoded before they are used.
+// This many mini-batches are decoded before they are used.
 inline constexpr int kPrefetched = 2;
 
 }  // namespace omni

@@ -7,7 +7,7 @@
 
 namespace omni {
 
-// The rule by which Growing changes the number of groups.
+// GroupGrowth is the rule by which Growing changes the number of groups.
 struct GroupGrowth {
   int most = 1;            // groups per device
   double threshold = 0.1;  // share by which the throughput must grow

@@ -18,18 +18,20 @@ namespace omni {
 namespace {
 
 constexpr int kKept = 2, kSnapshots = kKept + 1;
-// The first of the saved numbers. Those of before kFailures lack the failures of RateShare, those
-// of before kDeadLayers also the last number. In older ones the first is the share, at most 1.
+// The first of the saved numbers is one of these versions. States saved before kFailures lack the
+// failures of RateShare, those before kDeadLayers also the last number. In older ones the first
+// number is the share, at most 1.
 constexpr double kFailures = 4, kDeadLayers = 3, kBefore = 2;
-// A window of losses, which are judged together, covers at least so many samples and losses.
+// A window of losses, which are judged together, covers at least kSamples samples and kLosses
+// losses.
 constexpr std::uint64_t kSamples = 1024, kLosses = 16;
-// From one snapshot to the next there are so many windows, or 1 / kPart of the iterations done.
+// From one snapshot to the next there are kWindows windows, or 1 / kPart of the iterations done.
 constexpr std::uint64_t kWindows = 2, kPart = 8;
 constexpr std::uint64_t kTrial = 4;  // stretches that must be left when the share grows
-// The step times the curvature at which one group usually trains. Four nets at their best rates of
-// a grid with momentum 0.9 had 1 to 2.
+// One group usually trains at this product of the step and the curvature. Four nets at their best
+// rates of a grid with momentum 0.9 had 1 to 2.
 constexpr double kUsualStep = 2;
-// A share that has grown fails if losses are higher than before by so many standard errors.
+// A share that has grown fails if losses are higher than before by this many standard errors.
 constexpr double kErrors = 2;
 constexpr std::uint64_t kProbes = 16;  // mini-batches that measure the loss of the result
 
@@ -38,7 +40,8 @@ std::size_t window_of(const ComputeGroups& groups) {
   return std::max({kLosses, kSamples / batch, static_cast<std::uint64_t>(groups.count())});
 }
 
-// None: no layer is dead, or there are several ranks, of which none sees all samples.
+// Returns nothing if no layer is dead, or if there are several ranks, of which none sees all
+// samples.
 Result<std::optional<Finding>> dead_layer(Trainer& training) {
   if (ranks::several()) return std::optional<Finding>();
   return find_dead_layer(training);
@@ -188,7 +191,8 @@ Status Guard::rested(Trainer& training) {
   return {};
 }
 
-// None: the parameters are as good as those of the last snapshot, as far as losses show.
+// Returns nothing if the parameters are as good as those of the last snapshot, as far as losses
+// show.
 Result<std::optional<Error>> Guard::why_bad(Trainer& training) const {
   if (before_.count > 0 && watch_->surely_above(stretch_, before_))
     return std::optional(Error{ErrorKind::diverged, "",

@@ -33,8 +33,8 @@ class Guard : public Pilot {
   // If the loss is rising at the end, the best of the current and the saved parameters are the
   // result.
   Status end(Trainer& training) override;
-  // Both good states, and all that decisions depend on: a resumed training goes back as the
-  // undisturbed one does.
+  // Returns both good states, and all that decisions depend on. So a resumed training goes back as
+  // the undisturbed one does.
   std::vector<double> numbers() const override;
   std::vector<std::shared_ptr<const TrainingSnapshot>> kept() const override;
 
@@ -42,16 +42,16 @@ class Guard : public Pilot {
   static double first_share(int groups);
 
  private:
-  // A snapshot of a training whose loss was low. Its level is the first window of losses after it,
-  // as earlier losses were computed with older parameters. A snapshot with a level surely above
-  // that of the one before is never restored.
+  // A GoodState has a snapshot of a training whose loss was low. Its level is the first window of
+  // losses after it, as earlier losses were computed with older parameters. A snapshot with a level
+  // surely above that of the one before is never restored.
   struct GoodState {
     std::shared_ptr<const TrainingSnapshot> snapshot;
     LossWatch watch;
     std::optional<LossMean> level{};  // none: the window is not complete
   };
 
-  // Begins to watch the losses. `saved`: see Pilot::begin().
+  // Begins to watch the losses. Pilot::begin() explains `saved`.
   Status watch(Trainer& training, std::span<const double> saved);
   // Restores all that numbers() and kept() gave.
   Status go_on(const Trainer& training, std::span<const double> saved);
@@ -59,7 +59,8 @@ class Guard : public Pilot {
   Status go_on_from_older(std::span<const double> saved);
   Status keep(Trainer& training);
   void rest_later(std::uint64_t iteration) { next_ = iteration + stretch(iteration); }
-  // The losses since the last snapshot exceed those of the stretch before by so many errors.
+  // True: the losses since the last snapshot exceed those of the stretch before by `errors`
+  // standard errors.
   bool is_higher(double errors) const {
     return before_.count > 0 &&
            stretch_.mean - before_.mean > errors * std::hypot(stretch_.error(), before_.error());

@@ -19,23 +19,24 @@ inline constexpr double kNearChance = 0.93;
 
 class LossWatch {
  public:
-  // `window`: number of losses in a median. `chance`: the loss of a net with the same output for
-  // every sample; infinite: not known.
+  // `window` is the number of losses in a median. `chance` is the loss of a net with the same
+  // output for every sample; infinite: not known.
   LossWatch(std::size_t window, double chance) : window_(window), chance_(chance) {}
 
   void note(double loss);
   // True: the net has forgotten most of what it had learned, or gives the same output for every
-  // sample. Rises that are shorter than a window do not count, unless the loss explodes: after a
+  // sample. Rises that are shorter than a window do not count, unless the loss explodes. After a
   // few huge losses a net often stays at chance for ever.
   bool lost() const;
-  // Losses should fall from now on: rises() compares later ones with the next window.
+  // From now on losses should fall: rises() compares later ones with the next window.
   void expect_falling() { first_.clear(), since_ = 0; }
   // Returns the mean of the first window since expect_falling(), once the window is full.
   std::optional<LossMean> first() const {
     return first_.size() < window_ ? std::nullopt : std::optional(mean_of(first_));
   }
-  // True for smaller rises than lost() detects. Either the median was above 1.5 times the lowest
-  // for a whole window, or recent losses are surely above the first ones since expect_falling().
+  // True: the losses rise, also by less than lost() detects. Either the median was above 1.5 times
+  // the lowest for a whole window, or recent losses are surely above the first ones since
+  // expect_falling().
   bool rises() const { return risen_ >= window_ || (since_ > 0 && surely_above_first()); }
   // True: the median is near the lowest one, so the parameters are worth saving.
   bool good() const { return full() && near(window_); }

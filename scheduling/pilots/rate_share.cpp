@@ -9,7 +9,7 @@ namespace {
 constexpr double kGrowth = 2, kLeastGrowth = 1.2;
 // A share below this part of one that failed is far enough from it.
 constexpr double kClear = 0.75;
-// A failure counts until the training is so many times as long. Curvatures have changed by then.
+// A failure counts until the training is this many times as long. Curvatures have changed by then.
 constexpr std::uint64_t kForgotten = 4;
 
 }  // namespace
@@ -44,7 +44,7 @@ void RateShare::held(std::uint64_t iteration, double rate, bool higher, bool may
   grown_ = true;
 }
 
-// The first step back is to what was good before the growth, the next ones are halves.
+// The first step back goes to the rate that was good before the growth; the next ones are halves.
 void RateShare::failed(std::uint64_t iteration, double rate) {
   failed_ = share_ * rate;
   failed_at_ = iteration;

@@ -1,7 +1,7 @@
 // RateShare is the share of the learning rate with which several groups train. It grows towards 1
-// while the loss falls. After a failure it halves, approaches the rate that failed by a smaller
-// step, and does not try it again until the training is much longer. Rates are compared, not
-// shares, since the learning rate may follow a policy.
+// while the loss falls. After a failure it halves, and then approaches the rate that failed by a
+// smaller step. It does not try that rate again until the training is much longer. Rates are
+// compared, not shares, since the learning rate may follow a policy.
 #pragma once
 
 #include <algorithm>
@@ -20,24 +20,25 @@ class RateShare {
   std::vector<double> saved() const;
 
   double value() const { return share_; }
-  // The training gives up when its share of the learning rate is smaller.
+  // True: the training gives up, as its share of the learning rate is too small.
   bool is_smallest() const { return share_ < kSmallest; }
 
-  // The training was good up to this iteration, whose learning rate is `rate`. A share that has
-  // just grown fails if the loss is `higher` than before. `may_grow`: enough iterations are left to
-  // see the effect of a larger share.
+  // Call held() when the training was good up to this iteration, whose learning rate is `rate`. A
+  // share that has just grown fails if the loss is `higher` than before. `may_grow` means that
+  // enough iterations are left to see the effect of a larger share.
   void held(std::uint64_t iteration, double rate, bool higher, bool may_grow);
-  // The training was bad with this share.
+  // Call failed() when the training was bad with this share.
   void failed(std::uint64_t iteration, double rate);
 
  private:
   static constexpr double kSmallest = 1e-4;
 
   double share_;
-  // Numbers of calls of held(): between two growths, and still left until the next.
+  // patience_ is the number of calls of held() between two growths; wait_ is how many of them are
+  // left until the next growth.
   std::uint64_t patience_ = 1, wait_ = 1;
-  // Rates times shares. proven_: the last one before the share grew; 0: the share shrank since.
-  // failed_: the last one that failed, in iteration failed_at_; 0: none.
+  // These are rates times shares. proven_ is the last one before the share grew; 0: the share
+  // shrank since. failed_ is the last one that failed, in iteration failed_at_; 0: none failed.
   double proven_ = 0, failed_ = 0;
   std::uint64_t failed_at_ = 0;
   bool grown_ = false;  // the last call let the share grow

@@ -1,5 +1,5 @@
-// The registry of pilots. A pilot registers itself in its own file, with its options and a function
-// that makes it if the user wants it.
+// This is the registry of pilots. A pilot registers itself in its own file, with its options and a
+// function that makes it if the user wants it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace omni {
 
-// The settings from which pilots are made.
+// Pilots are made from these settings.
 struct PilotOptions {
   bool automatic = false;        // --auto
   bool grows = false;            // Growing finds the number of groups
@@ -40,7 +40,7 @@ struct PilotType {
   bool saves = false;          // it saves checkpoints, so it needs a folder for them
   bool outlasts_data = false;  // its numbers hold for other data, too
   std::string_view without{};  // how the user can train without the pilot, to save its memory
-  // The warning when a resumed training goes on without the pilot.
+  // This warning is printed when a resumed training goes on without the pilot.
   std::string_view left_out{};
   std::unique_ptr<Pilot> (*make)(const PilotOptions&) = nullptr;  // returns null: it is not wanted
 };

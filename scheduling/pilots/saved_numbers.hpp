@@ -91,7 +91,7 @@ inline void append(std::vector<double>& numbers, const LossWatch::State& watch) 
   }
 }
 
-// None is written as a mean of no losses.
+// A mean that is none is written as a mean of no losses.
 inline void append(std::vector<double>& numbers, const std::optional<LossMean>& mean) {
   const LossMean all = mean.value_or(LossMean{});
   numbers.insert(numbers.end(), {all.count, all.mean, all.squares});

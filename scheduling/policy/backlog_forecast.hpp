@@ -15,8 +15,8 @@ class BacklogForecast {
   // Tasks of one codelet (any number of its own) and one priority are alike.
   using Sort = std::pair<std::uintptr_t, int>;
 
-  // Is called when a task becomes ready. `ready_work`: all ready work; all work is in one unit of
-  // time.
+  // Call note() when a task becomes ready. `ready_work` is all ready work; all work is in one unit
+  // of time.
   void note(Sort sort, double ready_work) {
     History& history = histories_[sort];
     ++history.notes;
@@ -25,13 +25,13 @@ class BacklogForecast {
     noted_ = true;
   }
 
-  // Is called when a task begins.
+  // Call began() when a task begins.
   void began(Sort sort, double work) {
     begun_ += work;
     histories_[sort].until = begun_;
   }
 
-  // Is called when no task is ready.
+  // Call ran_empty() when no task is ready.
   void ran_empty() {
     if (!noted_) return;
     noted_ = false;

@@ -17,16 +17,16 @@
 
 namespace omni {
 
-// A kind of equal workers: of one type, with one memory. They share one queue, so no worker is idle
-// while another has a backlog, whatever the performance models predict.
+// A WorkerKind is a kind of equal workers: of one type, with one memory. They share one queue, so
+// no worker is idle while another has a backlog, whatever the performance models predict.
 template <class Task>
 struct WorkerKind {
   unsigned type, node;
   std::vector<unsigned> workers{};
   ReadyQueue<Task> ready{};
   bool may_help = false;  // another kind was given a task that this kind would have finished first
-  // Overhead of a task besides its length: on a GPU small tasks take longer to start than to run.
-  // It is measured when a worker takes its next task before the current one is done.
+  // A task takes this overhead besides its length: on a GPU small tasks take longer to start than
+  // to run. It is measured when a worker takes its next task before the current one is done.
   double overhead = 0;
   BacklogForecast backlog_forecast{};  // only used if there are several kinds
 };
@@ -169,8 +169,8 @@ class Dispatcher {
     Worker& done = workers_.at(worker);
     if (done.taken.empty()) return;  // a task bound to this worker never was in the queue
     if (done.in_a_row_since) {
-      // The median excess of tasks' times over their expected times, found in small steps, so that
-      // rare delays, such as waiting for data, have no effect.
+      // The overhead approaches the median excess of tasks' times over their expected times. It
+      // moves in small steps, so that rare delays, such as waiting for data, have no effect.
       constexpr double kStep = 0.1 * Facts::kMicrosecond;
       double& overhead = done.kind->overhead;
       const bool longer = now - *done.in_a_row_since > done.taken.front() + overhead;
@@ -228,9 +228,9 @@ class Dispatcher {
            kind.ready.length_before(priority) / static_cast<double>(kind.workers.size());
   }
 
-  // Other workers may run a task of a busy kind if they would fetch its data, run it and return the
-  // data before that kind would be done with it. The transfer must not take longer than the task
-  // would take there, or the links become the bottleneck.
+  // Other workers may run a task of a busy kind. They must be able to fetch its data, run it and
+  // return the data before that kind would be done with it. The transfer must not take longer than
+  // the task would take there, or the links become the bottleneck.
   static bool pays_to_help(const Candidate& helper, double length_there, double done_there) {
     return helper.transfer <= length_there && 2 * helper.transfer + helper.length < done_there;
   }

@@ -27,7 +27,7 @@ class Exploration {
     bool paid = false;  // true: a try whose cost is reported with took() when it has run
   };
 
-  // `known`: all implementations that can run the task, at least one, with lengths in one unit.
+  // `known` are all implementations that can run the task, at least one, with lengths in one unit.
   Chosen choose(const Model& model, std::span<const Choice> known) {
     const Choice& best = *std::ranges::min_element(known, {}, &Choice::length);
     if (known.size() == 1) return {best};

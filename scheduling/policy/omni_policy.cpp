@@ -29,8 +29,8 @@ class Relaxed {
   Relaxed& operator=(const Relaxed&) = delete;
 };
 
-// StarPU's mutex. All threads of a simulated machine are one real thread, which a std::mutex would
-// block.
+// A Mutex is StarPU's mutex. All threads of a simulated machine are one real thread, which a
+// std::mutex would block.
 class Mutex {
  public:
   Mutex() { starpu_pthread_mutex_init(&mutex_, nullptr); }
@@ -93,7 +93,7 @@ class Implementations {
 
 using TaskDispatcher = Dispatcher<starpu_task*, TaskFacts>;
 
-// The state of one scheduling context.
+// A Context is the state of one scheduling context.
 struct Context {
   Implementations implementations;
   Mutex mutex;
@@ -114,7 +114,8 @@ void init(unsigned id) {
 
 void deinit(unsigned id) { delete &context_of(id); }
 
-// The workers of a kind. They are copied under the lock, so that none leaves or joins meanwhile.
+// Sleepers are the workers of a kind. They are copied under the lock, so that none leaves or joins
+// meanwhile.
 class Sleepers {
  public:
   void note(const std::vector<unsigned>& workers) {

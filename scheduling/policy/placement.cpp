@@ -8,20 +8,20 @@ namespace omni {
 namespace {
 
 // A length may be measured wrongly, for example while other programs used the machine. Then a kind
-// of workers would never get tasks of the codelet again. So one task in so many goes to another
-// kind that is idle, and StarPU resets a model that is often wrong.
+// of workers would never get tasks of the codelet again. So one task in kSecondLooks goes to
+// another kind that is idle, and StarPU resets a model that is often wrong.
 constexpr std::uint64_t kSecondLooks = 100;
 // Such tries, and tries of kinds without a measured length, may take this share of all time. A
 // convolution of a large batch takes a thousand times as long on a core as on a GPU.
 constexpr double kShareOfTime = 0.01;
-// A length of more than so many times the guess is probably wrong, so a try counts as that much at
-// most. Otherwise a model that learned 85 ms for a task of 0.2 ms would stay wrong for minutes,
+// A length of more than kPlausible times the guess is probably wrong, so a try counts as that much
+// at most. Otherwise a model that learned 85 ms for a task of 0.2 ms would stay wrong for minutes,
 // until its budget allowed enough tries.
 constexpr double kPlausible = 10;
 
-// A transfer may take at most so many times as long as the task would take on a kind that has more
-// of its data. All tasks share the links, and other tasks fetch the data back. A core that sums up
-// a large gradient saves a GPU almost no time.
+// A transfer may take at most kMostTransfer times as long as the task would take on a kind that has
+// more of its data. All tasks share the links, and other tasks fetch the data back. A core that
+// sums up a large gradient saves a GPU almost no time.
 constexpr double kMostTransfer = 32;
 
 double length_or_guess(const Candidate& candidate) {

@@ -8,7 +8,7 @@
 
 namespace omni {
 
-// A kind of workers that could run the task; all times in microseconds.
+// A Candidate is a kind of workers that could run the task; all times are in microseconds.
 struct Candidate {
   double wait = 0;      // until a worker is free, for ready work and work that is forecast
   double ready = 0;     // the part of `wait` for ready work
@@ -24,7 +24,8 @@ bool is_back_before(const Candidate& candidate, const Candidate& other);
 
 class Placement {
  public:
-  // Returns the index of the chosen candidate; there must be one. `now`: time since the start.
+  // Returns the index of the chosen candidate; there must be one. `now` is the time since the
+  // start.
   std::size_t choose(std::span<const Candidate> candidates, double now);
 
  private:

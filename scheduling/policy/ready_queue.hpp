@@ -61,7 +61,7 @@ class ReadyQueue {
     return std::nullopt;
   }
 
-  // For workers of other kinds: takes the first task of higher priority than `above`.
+  // Workers of other kinds use this: it takes the first task of higher priority than `above`.
   std::optional<Ready> pop_above(int above, auto runs, auto wants) {
     std::size_t considered = 0;
     for (auto queue = queues_.begin(); queue != queues_.end() && queue->first > above; ++queue) {
@@ -75,7 +75,7 @@ class ReadyQueue {
     return std::nullopt;
   }
 
-  // For workers of other kinds: takes the task that would run last.
+  // Workers of other kinds use this: it takes the task that would run last.
   std::optional<Ready> pop_last(auto runs, auto wants) {
     std::size_t considered = 0;
     for (auto queue = queues_.end(); queue != queues_.begin();) {

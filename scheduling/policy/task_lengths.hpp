@@ -30,8 +30,8 @@ std::optional<double> best_length(starpu_task* task, std::span<const unsigned> w
 // Requests the transfers of TaskFacts::back(); each starts when the task releases the data.
 void return_updates(const starpu_task& task, unsigned node);
 
-// The workers to which a task is bound. They are copied before the task is pushed, as it may run
-// and be destroyed at any time after. The masks outlive the task (WorkerSet).
+// NamedWorkers are the workers to which a task is bound. They are copied before the task is pushed,
+// as it may run and be destroyed at any time after. The masks outlive the task (WorkerSet).
 struct NamedWorkers {
   explicit NamedWorkers(const starpu_task& task) : bits(task.workerids, task.workerids_len) {}
   bool contains(int worker) const {
@@ -41,7 +41,7 @@ struct NamedWorkers {
   std::span<const std::uint32_t> bits;  // empty: all workers
 };
 
-// The `Facts` of Dispatcher.
+// TaskFacts are the `Facts` of Dispatcher.
 struct TaskFacts {
   using Kind = WorkerKind<starpu_task*>;
   static constexpr double kMicrosecond = 1;
@@ -49,7 +49,8 @@ struct TaskFacts {
   BacklogForecast::Sort sort(const starpu_task* task) const {
     return {reinterpret_cast<std::uintptr_t>(task->cl), task->priority};
   }
-  // True for commuting tasks: with StarPU they hold their data from before they are ready.
+  // True: the task commutes with others. StarPU lets such tasks hold their data from before they
+  // are ready.
   bool holds_shared(const starpu_task* task) const;
   bool runs(starpu_task* task, unsigned worker) const {
     return starpu_worker_can_execute_task_impl(worker, task, nullptr) != 0;

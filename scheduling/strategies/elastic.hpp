@@ -1,7 +1,7 @@
-// Elastic averaging over mega-batches. Groups with models of their own take mini-batches when they
-// are free, until a fixed number of samples is used up. Then the models are averaged, weighted by
-// their updates. Mini-batches become larger for fast groups and smaller for slow ones. Momentum is
-// taken once: by the models, or by the average if it has one.
+// Elastic averages models over mega-batches. Groups with models of their own take mini-batches when
+// they are free, until a fixed number of samples is used up. Then the models are averaged, weighted
+// by their updates. Mini-batches become larger for fast groups and smaller for slow ones. Momentum
+// is taken once: by the models, or by the average if it has one.
 #pragma once
 
 #include "scheduling/strategies/registry.hpp"
@@ -16,8 +16,9 @@ struct ElasticOptions {
 // Returns the weight of each group's model in the average: by updates, or by mini-batch size if all
 // have the same number of updates. The weights add up to 1.
 std::vector<double> merge_weights(std::span<const double> updates, std::span<const double> batches);
-// The rule by which mini-batches grow: by `step` samples for every update that a group is ahead of
-// the mean. Sizes are multiples of `unit`, the number of samples that a net computes at once.
+// BatchScaling is the rule by which mini-batches grow: by `step` samples for every update that a
+// group is ahead of the mean. Sizes are multiples of `unit`, the number of samples that a net
+// computes at once.
 struct BatchScaling {
   double least = 1, most = 1, step = 1, unit = 1;
   double next(double batch, double updates_ahead) const;

@@ -1,4 +1,4 @@
-// Hogbatch: every group adds its change to the shared model as soon as the change is complete.
+// In Hogbatch every group adds its change to the shared model as soon as the change is complete.
 // Groups of cores take small mini-batches, GPUs large ones. Adaptive sizes balance the numbers of
 // updates. The authors' program copies a GPU's whole model over the shared one; here no update is
 // lost.
@@ -8,22 +8,22 @@
 
 namespace omni {
 
-// The rule by which the mini-batches of a kind of group adapt. See Hogbatch::Kind.
+// BatchRule is the rule by which the mini-batches of a kind of group adapt. See Hogbatch::Kind.
 struct BatchRule {
   double factor = 2;  // alpha
   double weight = 1;  // beta: the weight of an update of the groups with the smallest mini-batches
 
-  // `own`: updates of the kind; `least`, `most`: the fewest and most updates of the other kinds. A
-  // kind with fewer updates gets smaller mini-batches, one with more gets larger ones, within the
-  // bounds.
+  // `own` are the updates of the kind; `least` and `most` are the fewest and most updates of the
+  // other kinds. A kind with fewer updates gets smaller mini-batches, one with more gets larger
+  // ones, within the bounds.
   std::uint64_t next(std::uint64_t batch, double own, double least, double most,
                      const GroupBatch& bounds, std::uint64_t unit) const;
 };
 
 class Hogbatch final : public Async {
  public:
-  // `batches`: by group. `rate_power`: the learning rate of a mini-batch is the given one times
-  // (its size / the largest size) to this power.
+  // `batches` are given by group. The learning rate of a mini-batch is the given one times (its
+  // size / the largest size) to the power `rate_power`.
   Hogbatch(ComputeGroups& groups, const SolverOptions& solver, bool in_order,
            std::vector<GroupBatch> batches, double rate_power, std::optional<BatchRule> rule);
 
@@ -39,7 +39,7 @@ class Hogbatch final : public Async {
   void take(std::span<const double> numbers) override;
 
  private:
-  // Groups whose mini-batches have the same bounds: the paper's "worker".
+  // A Kind has the groups whose mini-batches have the same bounds: the paper's "worker".
   struct Kind {
     GroupBatch bounds;
     std::uint64_t unit = 1;  // samples that the groups' nets compute at once

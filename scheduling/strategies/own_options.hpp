@@ -1,5 +1,5 @@
-// The options that strategies and pilots declare in their own files, and the values that a user
-// gave for them.
+// Strategies and pilots declare options in their own files. This header has those options, and the
+// values that a user gave for them.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace omni {
 
-// The values that an option takes.
+// An option takes these values.
 struct OptionRange {
   enum class Kind { flag, text, whole, number } kind = Kind::flag;
   double least = 0, most = 1e12;

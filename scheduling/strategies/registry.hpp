@@ -1,5 +1,5 @@
-// The registry of strategies, with the options that each of them uses. A strategy registers itself
-// in its own file.
+// This is the registry of strategies, with the options that each of them uses. A strategy registers
+// itself in its own file.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,8 @@
 
 namespace omni {
 
-// The size of a group's mini-batch in samples, at the start, and the bounds if it adapts.
+// GroupBatch is the size of a group's mini-batch in samples, at the start, and the bounds if it
+// adapts.
 struct GroupBatch {
   int start = 0, least = 0, most = 0;
   bool operator==(const GroupBatch&) const = default;
@@ -26,20 +27,20 @@ struct StrategyOptions {
   bool in_order = false;  // groups take turns: the run is deterministic or simulated
 };
 
-// An option that a strategy uses.
+// An OptionUse is an option that a strategy uses.
 struct OptionUse {
   const DeclaredOption* option;
   std::optional<double> usual{};  // number by default; none: the option's help says it
 };
 
-// The model with which a group computes.
+// A group computes with one of these models.
 enum class GroupModels {
   one,         // the shared model; several groups have replicas of layers that are not merged
   replicated,  // the shared model; several groups have replicas of all layers
   own          // a model of the group's own
 };
 
-// Sizes of mini-batches and passes where they are not the net's.
+// GroupSizes are the sizes of mini-batches and passes where they are not the net's.
 struct GroupSizes {
   std::vector<GroupBatch> batches{};   // by group; empty: all have the net's
   std::vector<int> images_per_pass{};  // by group; empty: the whole mini-batch
@@ -48,8 +49,9 @@ struct GroupSizes {
 struct StrategyType {
   std::string_view name, summary;
   std::vector<OptionUse> options{};  // its own
-  // Options of omni-run for groups: "--async". With "--momentum-compensation" the momentum is
-  // compensated by default, and with "--guard" the pilot of this name steers the training.
+  // The strategy uses these options of omni-run for groups, as "--async". With
+  // "--momentum-compensation" the momentum is compensated by default, and with "--guard" the pilot
+  // of this name steers the training.
   std::vector<std::string_view> uses{};
   GroupModels models = GroupModels::one;
   int least_groups = 1;  // fewer groups train as `sync` does
@@ -62,7 +64,7 @@ struct StrategyType {
   // groups take the net's mini-batch.
   Result<GroupSizes> (*sizes)(const StrategyOptions& options, int batch,
                               const std::vector<bool>& on_gpu) = nullptr;
-  // Is called by make_strategy(), with the usual values of options that the user did not give.
+  // make_strategy() calls it, with the usual values of options that the user did not give.
   MakeStrategy (*make)(const StrategyOptions& options) = nullptr;
 };
 

@@ -1,16 +1,16 @@
-// What strategies send between groups, and when, for the cost model.
+// These types tell the cost model what a strategy sends between groups, and when.
 #pragma once
 
 namespace omni {
 
-// What a group sends at the end of its mini-batch.
+// A group sends this at the end of its mini-batch.
 enum class Sends {
   nothing,
   update,        // gradients or changes to the ranks that own them, which send new values
   contribution,  // changes for a meeting; new values come when all groups have contributed
 };
 
-// When groups send their models.
+// Meetings tell when groups send their models.
 struct Meetings {
   enum class Kind {
     none,      // there are no meetings: each group sends an update after every mini-batch

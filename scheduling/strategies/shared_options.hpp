@@ -1,4 +1,4 @@
-// The options that strategies of several files use.
+// Strategies of several files use these options.
 #pragma once
 
 #include "scheduling/strategies/own_options.hpp"

@@ -20,7 +20,7 @@
 
 namespace omni {
 
-// A mini-batch of one group: a range of the training's samples.
+// A MiniBatch of one group is a range of the training's samples.
 struct MiniBatch {
   int group = 0;
   std::uint64_t number = 0;  // counted over all groups, from 0
@@ -34,20 +34,20 @@ struct UpdateRule {
   Momentum momentum;
 };
 
-// A mini-batch, and the rule by which its gradients update parameters.
+// A GroupUpdate is a mini-batch, and the rule by which its gradients update parameters.
 struct GroupUpdate {
   MiniBatch batch;
   UpdateRule rule;
   UpdateReport* report = nullptr;
 };
 
-// The state of a strategy that a checkpoint keeps besides tensors.
+// A StrategyState is the state of a strategy that a checkpoint keeps besides tensors.
 struct StrategyState {
   std::string name;
   std::vector<double> numbers;
 };
 
-// A figure that a strategy adds to the metrics.
+// A strategy adds a StrategyFigure to the metrics.
 struct StrategyFigure {
   const char* name;
   double value;
@@ -73,24 +73,25 @@ class Strategy {
   virtual Sends sends(int /*group*/) const { return Sends::update; }
   virtual UpdateRule rule(const MiniBatch& batch, float learning_rate) const = 0;
 
-  // Called before the first task that reads parameters which all groups share.
+  // begin() is called before the first task that reads parameters which all groups share.
   virtual void begin(const GroupUpdate& /*update*/) {}
   // step() returns the arguments, stepped() the tensors, of the step that applies a complete
   // gradient. `param` is the parameter's number in the net.
   virtual ExchangeArgs step(const GroupUpdate& update, std::size_t param);
   virtual ExchangeTensors stepped(const GroupUpdate& update, std::size_t param);
-  // Called after the steps of some parameters: submits further tasks on them.
+  // submit_behind() is called after the steps of some parameters. It submits further tasks on them.
   virtual void submit_behind(const GroupUpdate& /*update*/,
                              std::span<const std::size_t> /*params*/) {}
-  // Called when all tasks of a mini-batch are submitted: may submit a meeting of all groups.
+  // end() is called when all tasks of a mini-batch are submitted. It may submit a meeting of all
+  // groups.
   virtual void end(const GroupUpdate& /*update*/) {}
 
   // Returns the next sample, after `samples`, at which all groups stop for meet_at_rest();
   // UINT64_MAX: never.
   virtual std::uint64_t next_rest(std::uint64_t /*samples*/) const { return UINT64_MAX; }
   virtual void meet_at_rest() {}
-  // Called after the last checkpoint: merges the groups' changes since the last meeting into the
-  // model that is tested. True: there were any.
+  // conclude() is called after the last checkpoint. It merges the groups' changes since the last
+  // meeting into the model that is tested. True: there were any changes.
   virtual bool conclude() { return false; }
 
   StrategyState state() const { return {name(), numbers()}; }

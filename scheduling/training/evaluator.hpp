@@ -1,4 +1,5 @@
-// One pass over a test set: mean loss and accuracy, or the outputs for every image.
+// An evaluation is one pass over a test set. It gives mean loss and accuracy, or the outputs for
+// every image.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace omni {
 
-// Sums over images, added up from the loss layer's metrics in the order of the slices.
+// A Tally has sums over images, added up from the loss layer's metrics in the order of the slices.
 struct Tally {
   double loss = 0, top1 = 0, top5 = 0, images = 0;
 

@@ -17,7 +17,7 @@
 
 namespace omni {
 
-// The result of an update: of one rank, or added up over all ranks of the group.
+// A GroupOutcome is the result of an update: of one rank, or added up over all ranks of the group.
 struct GroupOutcome {
   std::uint64_t number = 0;  // the mini-batch's, see MiniBatch::number
   Tally tally;

@@ -1,4 +1,4 @@
-// The options with which a DataFeed decodes images for a net.
+// With these options a DataFeed decodes images for a net.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace omni {
 
-// An evaluation has at most so many mini-batches under way.
+// An evaluation has at most this many mini-batches under way.
 inline constexpr int kEvaluationSlots = 3;
 
 // Needs a running Session, which decides whether GPUs compute.

@@ -30,7 +30,7 @@ GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQu
       leaves_(local_ && across_ && (guest_ != nullptr || !ranks::first()) &&
               net_.has(Net::Phase::merged)) {}
 
-// Otherwise a pass waits for an earlier one, or the merged phase waits for the group.
+// Otherwise a pass would wait for an earlier one, or the merged phase would wait for the group.
 bool GroupRun::completes_at_begin() const {
   return across_ && guest_ == nullptr &&
          !(local_ &&
@@ -166,7 +166,8 @@ void GroupRun::submit_merged(Net& net, const Step& step, const Update& update) {
   if (step.update_of != nullptr) submit_updates(update.update, Net::Phase::merged);
 }
 
-// Is called before the mini-batch's first task that reads merged parameters is submitted.
+// begin_updates() is called before the mini-batch's first task that reads merged parameters is
+// submitted.
 void GroupRun::begin_updates(Update& update) {
   const SubmissionScope scope(submission(update));
   // The update of a group elsewhere is never reported from here: its own ranks report it.
@@ -189,7 +190,8 @@ void GroupRun::begin_updates(Update& update) {
 }
 
 void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
-  // With several groups, tasks of different groups update the same master copy: no chain then.
+  // With several groups, tasks of different groups update the same master copy, so there is no
+  // chain.
   const ChainScope chain(!net_.has_replicas() && sums_ == nullptr);
   const bool merged = phase == Net::Phase::merged;
   const ExchangeOrder order = merged ? ExchangeOrder::submission : exchange_order();
@@ -223,7 +225,7 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
   submit();
 }
 
-// Submits what this rank does for a mini-batch of a group elsewhere.
+// Submits the steps that this rank makes for a mini-batch of a group on other ranks.
 void GroupRun::serve(Update& update) {
   const SubmissionScope scope(submission(update));
   for (std::size_t i = 0; i < params_.size(); ++i)

@@ -31,25 +31,26 @@ struct FinishedUpdate {
 
 class GroupRun {
  public:
-  // The images of at most so many passes of one mini-batch are held at once.
+  // The images of at most this many passes of one mini-batch are held at once.
   static constexpr int kHeld = 2;
 
-  // `traced`: tasks carry the number of their mini-batch in the trace.
+  // `traced` means that tasks carry the number of their mini-batch in the trace.
   GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
            Strategy& strategy, bool traced);
   GroupRun(const GroupRun&) = delete;
   GroupRun& operator=(const GroupRun&) = delete;
 
   // Submits a new mini-batch up to the merged phase of its first pass, once the previous one is
-  // submitted completely. `announce`: an event `arrived` is pushed when it gets there.
+  // submitted completely. With `announce`, an event `arrived` is pushed when the mini-batch gets
+  // there.
   void begin(const MiniBatch& batch, bool announce, double simulated = 0);
   // Returns the oldest mini-batch that is not submitted completely.
   const MiniBatch& next_to_complete() const {
     return updates_[completed_ % kUnderWay].update.batch;
   }
-  // Submits the rest of that mini-batch. An event `updated` is pushed when its update is done.
+  // Submits the rest of next_to_complete(). An event `updated` is pushed when its update is done.
   Status complete(const UpdateRule& rule);
-  // Submits as many passes of that mini-batch as kHeld allows. True: the mini-batch is submitted
+  // Submits as many passes of next_to_complete() as kHeld allows. True: the mini-batch is submitted
   // completely. False: another event `arrived` is pushed when the next pass can be submitted.
   Result<bool> advance(const UpdateRule& rule);
   // Reads the outcome of the oldest mini-batch that was not read yet; its update must be done. Adds
@@ -118,7 +119,7 @@ class GroupRun {
   const bool leaves_;                // the run is local, but a guest computes the merged phase
   std::optional<ChainScope> chain_;  // from begin() to the end of complete()
   std::array<Update, kUnderWay> updates_;
-  // Mini-batches that were begun, submitted completely, read, and collected so far.
+  // These count the mini-batches that were begun, submitted completely, read, and collected so far.
   std::uint64_t begun_ = 0, completed_ = 0, read_ = 0, collected_ = 0;
 };
 

@@ -16,8 +16,8 @@
 namespace omni {
 
 // Parses a line of a metrics file. It returns an object with an iteration, or null for a line that
-// a crash cut short. Nothing: a metrics file cannot have such a line. `first`: it is the first
-// line.
+// a crash cut short. It returns nothing if a metrics file cannot have such a line. `first` means
+// that it is the first line.
 std::optional<nlohmann::json> metrics_object(const LineSource::Line& line, bool first);
 
 // Rounds to the digits of a float, as more digits are not significant. null: it is not finite.
@@ -46,7 +46,8 @@ class MetricsLog {
   }
   // Writes a row of the plan from which --groups auto chose the number of groups.
   Status planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration);
-  // Writes an image that cannot be read. `training`: it is of the training set, else the test set.
+  // Writes an image that cannot be read. `training` means that it is of the training set, otherwise
+  // of the test set.
   Status damaged(const DamagedImage& image, bool training, std::uint64_t iteration);
 
   const std::filesystem::path& path() const { return path_; }

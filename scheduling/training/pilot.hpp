@@ -19,7 +19,7 @@ namespace omni {
 class Trainer;
 class TrainingSnapshot;
 
-// The rate and the momentum of the updates after a rest.
+// Steering is the rate and the momentum of the updates after a rest.
 struct Steering {
   double share = 1;                                   // factor of the learning rate
   std::optional<double> momentum{}, learning_rate{};  // replace the solver's; none: its own
@@ -27,8 +27,8 @@ struct Steering {
   std::uint64_t cool_from = UINT64_MAX, cool_until = UINT64_MAX;
 };
 
-// A pilot's advice after an update. The strongest advice of all pilots counts; later values are
-// stronger.
+// An Advice is a pilot's advice after an update. The strongest advice of all pilots counts; later
+// values are stronger.
 enum class Advice {
   go_on,
   rest,     // groups finish the mini-batches under way, then rested() of all pilots is called
@@ -49,23 +49,25 @@ class Pilot {
   // Returns the next iteration after which all groups rest and rested() is called.
   virtual std::uint64_t next_rest() const { return UINT64_MAX; }
 
-  // Called after every update.
+  // judge() is called after every update.
   virtual Advice judge(const StepReport& /*at*/) { return Advice::go_on; }
 
   // The following functions are called while no task is under way. They may call the functions of
   // Trainer that are for pilots. An error ends the training; after ErrorKind::interrupted the
   // training is saved first.
 
-  // Called once, before the first mini-batch. `saved`: numbers() from a checkpoint; empty: none.
-  // The checkpoint's kept() are in TrainingState::kept, which is empty later.
+  // begin() is called once, before the first mini-batch. `saved` are the numbers() from a
+  // checkpoint; empty: there are none. The checkpoint's kept() are in TrainingState::kept, which is
+  // empty later.
   virtual Status begin(Trainer& /*training*/, std::span<const double> /*saved*/) { return {}; }
   virtual Status rested(Trainer& /*training*/) { return {}; }
-  // Called after every test, also that of the result. Parameters may not change here.
+  // tested() is called after every test, also that of the result. Parameters may not change here.
   virtual Status tested(Trainer& /*training*/, const EvaluationReport& /*of*/) { return {}; }
-  // Called when the training has diverged. True: the pilot has restored earlier parameters, and the
-  // training goes on.
+  // go_back() is called when the training has diverged. True: the pilot has restored earlier
+  // parameters, and the training goes on.
   virtual Result<bool> go_back(Trainer& /*training*/, const Error& /*why*/) { return false; }
-  // Called once, when the training is complete. An error means that the training has failed.
+  // end() is called once, when the training is complete. An error means that the training has
+  // failed.
   virtual Status end(Trainer& /*training*/) { return {}; }
 
   // Returns the state that a checkpoint keeps of the pilot.

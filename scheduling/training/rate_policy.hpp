@@ -1,5 +1,5 @@
-// The learning rate as a function of the iteration: Darknet's policies with burn-in, and
-// AlexeyAB's sgdr.
+// The learning rate is a function of the iteration: Darknet's policies with burn-in, and AlexeyAB's
+// sgdr.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ float learning_rate(const SolverOptions& solver, std::uint64_t seed, std::uint64
 inline constexpr float kLeastRate = std::numeric_limits<float>::min(), kLeastShare = 1e-8f;
 inline bool has_vanished(float rate) { return rate < kLeastRate; }
 
-// Returns the solver for a training of so many iterations. The policies poly, and sgdr without
+// Returns the solver for a training of `iterations` iterations. The policies poly, and sgdr without
 // sgdr_cycle, then end with the training.
 SolverOptions for_length(SolverOptions solver, std::uint64_t iterations);
 bool follows_length(const SolverOptions& solver);
@@ -30,13 +30,14 @@ bool follows_length(const SolverOptions& solver);
 std::optional<std::uint64_t> vanishes_at(const SolverOptions& solver, std::uint64_t seed,
                                          std::uint64_t iterations, float least = kLeastRate);
 
-// A key of [net] that counts iterations and does not suit the length of the training.
+// An UnsuitedKey is a key of [net] that counts iterations and does not suit the length of the
+// training.
 struct UnsuitedKey {
   std::string key, value{};
   bool late = false;     // the training ends before one of the key's iterations
   std::string better{};  // the value scaled to the training's length; "": not known
 };
-// `designed`: the length in iterations that the net file states; 0: it states none.
+// `designed` is the length in iterations that the net file states; 0: it states none.
 std::vector<UnsuitedKey> unsuited_keys(const SolverOptions& solver, std::uint64_t iterations,
                                        std::uint64_t designed);
 

@@ -1,4 +1,4 @@
-// The figures that a training reports after an update and after an evaluation.
+// A training reports these figures after an update and after an evaluation.
 #pragma once
 
 #include <cstdint>

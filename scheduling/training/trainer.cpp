@@ -82,7 +82,8 @@ Status Trainer::run() {
   return {};
 }
 
-// Pilots see the made-up evaluation after their state is restored.
+// An evaluation that was due at the checkpoint is made up before. Pilots see it after their state
+// is restored.
 Status Trainer::begin_pilots() {
   const auto saved = state_.pilots;
   const std::optional<EvaluationReport> made_up = evaluation_;

@@ -19,8 +19,8 @@ namespace omni {
 using MakeClock = std::function<std::unique_ptr<VirtualClock>(int groups)>;
 
 struct TrainerOptions {
-  // Length of the training in mini-batches of the net's size. If groups take other sizes, it ends
-  // after the same number of samples.
+  // This is the length of the training in mini-batches of the net's size. If groups take other
+  // sizes, the training ends after the same number of samples.
   std::uint64_t iterations = 0;  // 0: no end
   SolverOptions solver{};
   std::uint64_t schedule = 0;          // length that the learning rate follows; 0: max_batches
@@ -34,14 +34,15 @@ struct TrainerOptions {
   std::function<void(int groups)> use_groups{};
 };
 
-// Callbacks of a training. Each may be empty.
+// TrainerEvents are callbacks of a training. Each may be empty.
 struct TrainerEvents {
   std::function<void(const StepReport&)> on_iteration{};  // called after every iteration
-  // Whether on_step is called for this iteration; empty: for every one.
+  // Returns whether on_step is called for this iteration. If it is empty, every iteration is
+  // reported.
   std::function<bool(std::uint64_t iteration)> is_reported{};
   std::function<void(const StepReport&)> on_step{};  // the last iteration always calls it
   std::function<void(const EvaluationReport&)> on_evaluation{};
-  // Called when all updates up to state.iteration are done.
+  // It is called when all updates up to state.iteration are done.
   std::function<Status(const TrainingState&)> save_checkpoint{};
   // Marks the checkpoint that was saved last as the best so far, so that it is kept.
   std::function<Status()> keep_best{};
@@ -55,7 +56,7 @@ class Trainer {
   // Returns the number of mini-batches that the feed `train` must have room for.
   static int slots(const ComputeGroups& groups);
   static int slots(int groups, int subdivisions);
-  // The same where the number of passes differs between updates.
+  // Returns that number if the number of passes differs between updates.
   static int slots_of_passes(int groups) { return groups * kUnderWay * (GroupRun::kHeld + 1); }
 
   // `test` may be null: nothing is evaluated then. Pilots are called in the order of `pilots`.
@@ -71,7 +72,7 @@ class Trainer {
 
   const TrainingState& state() const { return state_; }
   double seconds() const { return seconds_before_ + training_time_.seconds(); }
-  // The sum over all virtual clocks of the training; none: it has no virtual clock.
+  // Returns the sum over all virtual clocks of the training; none: it has no virtual clock.
   std::optional<double> simulated_seconds() const;
 
   // Pilots may call the following while no task is under way.

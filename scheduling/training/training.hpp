@@ -43,7 +43,7 @@ class Training {
   const std::vector<std::unique_ptr<DataFeed>>& feeds() const { return feeds_; }
   DataFeed* test() { return test_ ? &*test_ : nullptr; }  // null: there is no test set
   const std::vector<std::unique_ptr<Pilot>>& pilots() const { return pilots_; }
-  // May be called once run() was called.
+  // trainer() may be called once run() was called.
   const Trainer& trainer() const { return *trainer_; }
 
  private:

@@ -12,10 +12,10 @@ namespace omni {
 
 class TrainingFeed {
  public:
-  // Decodes samples from `first` to `end`. `in_sequence`: step() is called for consecutive
-  // mini-batches, and kPrefetched of them are decoded ahead. Otherwise step() decodes its pass and
-  // the next pass of the same update. `turns`, repeated over all passes: which of them this rank
-  // takes; empty: all.
+  // Decodes samples from `first` to `end`. `in_sequence` means that step() is called for
+  // consecutive mini-batches, and kPrefetched of them are decoded ahead. Otherwise step() decodes
+  // its pass and the next pass of the same update. `turns`, repeated over all passes, says which of
+  // them this rank takes; empty: all.
   TrainingFeed(DataFeed& feed, std::uint64_t seed, std::uint64_t first, std::uint64_t end,
                bool in_sequence = true, std::vector<bool> turns = {})
       : feed_(feed),

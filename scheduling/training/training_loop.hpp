@@ -26,7 +26,8 @@ struct LoopOptions {
   VirtualClock* clock = nullptr;           // decides the order of groups; null: real time does
   std::uint64_t last_sample = UINT64_MAX;  // no sample from here on is decoded
   bool traced = true;                      // tasks belong to iterations of the trace
-  // Called after every update, when the state includes it. Empty: the training always goes on.
+  // It is called after every update, when the state includes the update. Empty: the training always
+  // goes on.
   std::function<Advice(const FinishedUpdate&)> judge{};
   std::function<bool()> must_stop = stop_requested;  // true: no more mini-batches begin
 };

@@ -17,7 +17,7 @@
 
 namespace omni {
 
-// The compute groups of a training, their models and their ranks.
+// A GroupsPlan has the compute groups of a training, their models and their ranks.
 struct GroupsPlan {
   int count = 1;
   GroupModels models = GroupModels::one;                    // StrategyType::models
@@ -40,7 +40,7 @@ struct TrainingPlan {
   SharedStream* test_stream = nullptr;  // likewise, of the test samples
   MakeStrategy strategy = async();
   PilotOptions pilots{};
-  // Its solver, strategy and feeds are not used: they follow from the plan.
+  // The solver, strategy and feeds of these options are not used: they follow from the plan.
   TrainerOptions length{};
   TrainerEvents events{};
 };

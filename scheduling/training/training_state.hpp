@@ -1,4 +1,4 @@
-// The state of a training between two iterations, which checkpoints save.
+// TrainingState is the state of a training between two iterations, which checkpoints save.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace omni {
 
 class TrainingSnapshot;
 
-// State of a virtual clock and of the mini-batches that run on it.
+// ArrivalState is the state of a virtual clock and of the mini-batches that run on it.
 struct ArrivalState {
   VirtualClock::State clock;
   std::vector<std::uint64_t> samples;  // by group, of the mini-batch under way; 0: none
@@ -37,11 +37,12 @@ struct TrainingState {
   std::optional<ArrivalState> arrivals{};
   double simulated_before = 0;  // seconds by virtual clocks before the one in `arrivals`
   std::map<std::string, std::vector<double>, std::less<>> pilots{};  // Pilot::numbers(), by name
-  // Pilot::kept(), by the pilot's name; only in a state that is being saved or was loaded.
+  // These are Pilot::kept(), by the pilot's name; they are only in a state that is being saved or
+  // was loaded.
   std::map<std::string, std::vector<std::shared_ptr<const TrainingSnapshot>>, std::less<>> kept{};
   std::vector<std::uint64_t> damaged{};  // training images that could not be read, ascending
-  // Iteration of this process's last checkpoint; not part of checkpoints. None: a checkpoint must
-  // be saved in any case.
+  // This is the iteration of this process's last checkpoint; it is not part of checkpoints. None: a
+  // checkpoint must be saved in any case.
   std::optional<std::uint64_t> saved_at{};
 };
 

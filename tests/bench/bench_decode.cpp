@@ -1,5 +1,5 @@
-// How fast image files become the net's input on one core: decoding alone and with everything that
-// a task of the data feed does, at full and at reduced size.
+// Measures how fast image files become the net's input on one core. It measures decoding alone and
+// with everything that a task of the data feed does, at full and at reduced size.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-// For how long a task holds the policy's lock, which all workers share: being put into the queue of
-// 64 equal workers and taken from it, the lock each time, by one thread and by two that contend for
-// it. StarPU's own questions about a task (may this worker run it?) come on top.
+// Measures for how long a task holds the policy's lock, which all workers share. A task is put into
+// the queue of 64 equal workers and taken from it, with the lock each time. One thread does so, or
+// two that contend for the lock. StarPU's own questions about a task (may this worker run it?) come
+// on top.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Times every fast implementation of convolution, local and connected on the shapes of a file, on
-// one thread, and on the first GPU where there is one. Tensors are floats, in bf16, too.
+// Times every fast implementation of convolution, local and connected on the shapes of a file. It
+// uses one thread, and the first GPU if there is one. Tensors are floats, in bf16, too.
 //   bench_ops [SHAPES.txt ...] [--images N] [--impl NAME] [--precision fp32|tf32|bf16]
 // Default: tests/bench/shapes/*.txt, 8 images, all implementations, fp32.
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// omni-run on several ranks of this machine, started by MPICH's mpiexec.
+// This header runs omni-run on several ranks of this machine, started by MPICH's mpiexec.
 #pragma once
 
 #include <csignal>
@@ -20,13 +20,13 @@ inline Words mpiexec(int ranks, Words arguments) {
   return command;
 }
 
-// One rank: without a launcher.
+// Runs omni-run on several ranks; a single rank has no launcher.
 inline Finished on_ranks(int ranks, Words arguments) {
   return ranks == 1 ? omni_run(std::move(arguments))
                     : run_program(mpiexec(ranks, std::move(arguments)));
 }
 
-// Two ranks of different commands, each with words of mpiexec's before the program.
+// Runs two ranks of different commands, each with words of mpiexec's before the program.
 inline Finished on_two_unlike(Words first, Words second) {
   Words command{OMNI_MPIEXEC, "-iface", "lo", "-n", "1"};
   command.insert(command.end(), first.begin(), first.end());

@@ -1,4 +1,5 @@
-// What ends a training over several ranks: refusals, errors of one rank, ranks that are gone.
+// These tests end trainings over several ranks: by refusals, by errors of one rank, and by ranks
+// that are gone.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -23,7 +24,7 @@ std::size_t count(const std::string& text, const std::string& words) {
   return found;
 }
 
-// Refused with this text, said once.
+// Expects that the run was refused with this text, which is printed once.
 void expect_refused(const Finished& run, int code, const std::string& text) {
   EXPECT_EQ(run.exit_code, code) << run.errors;
   EXPECT_EQ(count(run.errors, "error: "), 1u) << run.errors;

@@ -184,7 +184,7 @@ TEST_F(GroupsOnRanks, own_models_of_several_ranks_have_the_bits_of_one_process) 
       result(1, 12, one));
 }
 
-// First the first group alone, on its ranks.
+// At first only the first group trains, on its ranks.
 TEST_F(GroupsOnRanks, have_the_bits_of_one_process_after_a_cold_start) {
   slice_ = "4";
   for (const char* connected : {"merged", "replicated"}) {

@@ -30,7 +30,7 @@ class Ranks : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // The weights and the summary of a deterministic training.
+  // Returns the weights and the summary of a deterministic training.
   std::string bits(int ranks, const std::string& net, Words more = {}) {
     const std::string weights = folder_ / ("w" + std::to_string(ranks));
     more.insert(more.end(), {"--deterministic", "--json", "--save-weights", weights});
@@ -79,9 +79,9 @@ TEST_F(Ranks, learn_alike_on_three_and_on_eight) {
   for (const int ranks : {3, 8}) EXPECT_NEAR(loss(ranks), one, 1e-5 * one) << ranks;
 }
 
-// Each rank computes some neurons of the connected layers, for the images of all: in one slice or
-// several, of unequal shares, with Adam, in several passes. A stopped
-// training goes on with the velocities of all ranks.
+// Each rank computes some neurons of the connected layers, for the images of all ranks. There are
+// one slice or several, unequal shares, Adam, and several passes. A stopped training goes on with
+// the velocities of all ranks.
 TEST_F(Ranks, divide_neurons_and_learn_alike) {
   const auto run = [&](int ranks, const std::string& iterations, Words more) {
     more.insert(more.end(), {"--net", "lenet", "--data", "synthetic:480:10", "--models",

@@ -86,7 +86,7 @@ TEST_F(Adam, AndSgdDoNotResumeEachOther) {
                                "(resume with --set adam=1)\n"),
             std::string::npos)
       << as_sgd.errors;
-  // What only predicts does not care.
+  // A command that only predicts accepts the checkpoint, whichever solver trained it.
   const Finished valid = omni_run({"valid", "--net", folder_ / "net.cfg", "--data", "synthetic:64",
                                    "--weights", checkpoint_in(folder_ / "adam"), "-q"});
   EXPECT_EQ(valid.exit_code, 0) << valid.errors;

@@ -28,7 +28,7 @@ make_machine() {
   mount -t tmpfs tmpfs "$root/dev/shm" # MPICH
   mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$root/dev/pts" # tests of terminals
   ln -sf pts/ptmx "$root/dev/ptmx"
-  # What it takes to reach the mirror from here: names, proxies, certificates.
+  # These reach the mirror from here: names, proxies, certificates.
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
   apt-config dump | grep -E '^Acquire::(https?|Check)[:-]' >"$root/etc/apt/apt.conf.d/00machine" || true
   if [[ $mirror == https:* ]]; then

@@ -1,5 +1,5 @@
-// What the net sees of a photograph is what Darknet's `classifier valid` shows it: the shorter side
-// resized to the net, the centre cut out.
+// The net sees the same pixels of a photograph as in Darknet's `classifier valid`. The shorter side
+// is resized to the net's, and the centre is cut out.
 #include <gtest/gtest.h>
 
 #include <cmath>

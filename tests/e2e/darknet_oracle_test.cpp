@@ -1,6 +1,7 @@
-// The forward pass against a program that shares no line with ours: Debian's darknet package, on
-// the same cfg text, the same .weights file and the same images. Every net here is a group of
-// layers whose meaning could differ. Their gradients are the business of tests/gradcheck.
+// The forward pass is compared with a program that shares no line with ours: Debian's darknet
+// package. Both read the same cfg text, the same .weights file and the same images. Every net here
+// is a group of layers whose meaning could differ. Their gradients are the business of
+// tests/gradcheck.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,8 +35,9 @@ using Values = std::vector<float>;
 
 const fs::path kNets = OMNI_SOURCE_DIR "/tests/e2e/oracle_nets";
 
-// Of one image's output, Euclidean. Darknet divides by sqrt(variance) + 1e-6, we by
-// sqrt(variance + 1e-5): with variances of 0.3 to 1.7 the two differ by less than 2e-5.
+// This is the relative Euclidean difference of one image's output. Darknet divides by
+// sqrt(variance) + 1e-6, we by sqrt(variance + 1e-5): with variances of 0.3 to 1.7 the two differ
+// by less than 2e-5.
 constexpr double kTolerance = 1e-4;
 
 template <class T>
@@ -88,7 +90,7 @@ class Ours {
     }
   }
 
-  // Channels last.
+  // Images and results are channels last.
   Values predict(const Values& images) {
     std::span<const float> left = images;
     for (const Tensor* slice : slot_.images) {
@@ -126,7 +128,7 @@ Values channels_first(const Values& values, const Extent& extent) {
   return turned;
 }
 
-// The largest relative L2 difference of any image; NaN where there is one.
+// Returns the largest relative L2 difference of any image; NaN where there is one.
 double difference(const Values& ours, const Values& theirs, std::size_t per_image) {
   double worst = ours.size() == theirs.size() && !ours.empty() ? 0 : NAN;
   for (std::size_t first = 0; first < theirs.size() && !std::isnan(worst); first += per_image) {

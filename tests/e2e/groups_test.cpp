@@ -49,8 +49,8 @@ TEST(Groups, metrics_and_trace_have_every_update) {
   EXPECT_EQ(exchanges, 40u);
 }
 
-// Known defect (c) of the published optimizer: one part of it named devices as another refused
-// them.
+// This is defect (c) of the published optimizer: one part of it named devices in a form that
+// another part refused.
 TEST(Groups, devices_are_named_as_options_take_them) {
   const auto train = [](const std::vector<std::string>& more) {
     std::vector<std::string> all{"--net",         "lenet", "--data",   "synthetic:64",
@@ -122,7 +122,8 @@ TEST(Groups, plan_measures_in_rounds) {
   }
 }
 
-// How many updates groups need is measured once, then known to plans and trainings on these data.
+// The number of updates that groups need is measured once. Then plans and trainings on these data
+// know it.
 TEST(Groups, measured_updates_are_kept) {
   const TemporaryDirectory folder;
   put(folder / "net.cfg",
@@ -172,7 +173,7 @@ TEST(Groups, measured_updates_are_kept) {
   EXPECT_THAT(blind.errors, testing::HasSubstr("--data"));
 }
 
-// What `--groups auto` says, records and trains with is one and the same number.
+// `--groups auto` says, records and trains with one and the same number.
 TEST(Groups, auto_takes_what_the_plan_advises) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core: nothing to choose";
   const TemporaryDirectory folder;
@@ -258,7 +259,7 @@ TEST(Groups, auto_plans_for_a_simulated_machine) {
   EXPECT_NEAR(simulated / 48, predicted, 0.05 * predicted);
 }
 
-// The same as stopping after it and going on with all groups.
+// A cold start is the same as stopping after it and going on with all groups.
 TEST(Groups, cold_start_is_a_training_in_one_group) {
   const TemporaryDirectory folder;
   const auto train = [&](std::vector<std::string> more) {

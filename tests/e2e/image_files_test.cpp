@@ -1,4 +1,4 @@
-// Training on image files, from the folder to the trained net.
+// These tests train on image files, from the folder to the trained net.
 #include <gtest/gtest.h>
 
 #include "tests/support/images/image_folder.hpp"
@@ -21,7 +21,7 @@ class ImageFiles : public testing::Test {
     if (words[0] != "predict") words.insert(words.end(), {"--data", folder_ / "set"});
     return omni_run(std::move(words));
   }
-  // The weights after so many iterations, as bytes.
+  // Trains, and returns the weights as bytes.
   std::string train(Words words) const {
     const std::string weights = folder_ / "weights";
     words.insert(words.end(), {"--save-weights", weights, "--deterministic", "-q"});

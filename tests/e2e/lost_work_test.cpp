@@ -1,4 +1,4 @@
-// What fails beside a training must not cost the training, nor somebody else's checkpoints.
+// A failure beside a training must not cost the training, nor somebody else's checkpoints.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -206,7 +206,7 @@ TEST_F(LostWork, MetricsGoOnAsIfNobodyHadStopped) {
   for (const nlohmann::json& line : read_metrics(metrics))
     if (line.contains("test_loss")) tested.push_back(line["iteration"]);
   EXPECT_EQ(tested, (std::vector{4, 8, 12, 14}));
-  // What is shown is the average.
+  // The progress line shows the average.
   EXPECT_NE(goes_on.find(fmt::format(" images/s, {:.2f} % correct\nsaved ",
                                      100 * told(metrics)[16]["accuracy_average"].get<double>())),
             std::string::npos)

@@ -1,4 +1,4 @@
-// omni-run machine measures a machine file that can be read back; omni-run plan --gpu reads one of
+// omni-run machine measures a machine file that can be read back. omni-run plan --gpu reads one of
 // a GPU that is not there, and supposes nodes of other cores.
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ TEST(MachineCommand, measures_a_core_at_ascending_sizes) {
   std::vector<std::uint64_t> sizes;
   for (const auto& [size, seconds] : machine->devices[0].seconds) sizes.push_back(size);
   EXPECT_EQ(sizes, (std::vector<std::uint64_t>{1, 2, 4, 6}));
-  // In the file, too.
+  // The file has the sizes in this order, too.
   std::vector<int> written;
   const auto file = nlohmann::ordered_json::parse(get(folder / "m.json"));
   for (const auto& [size, seconds] : file["devices"][0]["seconds"].items())
@@ -51,8 +51,8 @@ TEST(PlanOfAGpu, forecasts_time_and_memory) {
   EXPECT_LE(h100["largest_batch"], h200["largest_batch"]);
 }
 
-// Where memory is no limit, an iteration is its flops: forward and two gradients, but none of the
-// images.
+// If memory is fast without limit, the flops alone make the time of an iteration: forward and two
+// gradients, but no gradient of the images.
 TEST(PlanOfAGpu, takes_as_long_as_the_slower_of_products_and_memory) {
   const TemporaryDirectory folder;
   const auto on = [&](const std::string& products, const std::string& bytes) {

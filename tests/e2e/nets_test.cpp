@@ -42,9 +42,10 @@ TEST_P(Nets, LowersItsLoss) {
   for (const double loss : losses) EXPECT_TRUE(std::isfinite(loss));
 }
 
-// What GPUs are held to, which no machine of ours has: each implementation for CPUs. (By hand, with
-// --gtest_also_run_disabled_tests, of the nets that take minutes, too.)
-// Without --impl, times decide which one computes a layer, so that two runs may round differently.
+// Each implementation for CPUs is held to this, as it would be for GPUs, which no machine of ours
+// has. (Nets that take minutes are tested by hand, with --gtest_also_run_disabled_tests.) Without
+// --impl, times decide which implementation computes a layer, so that two runs may round
+// differently.
 class TenStepsOf : public testing::TestWithParam<TenSteps> {};
 
 std::vector<double> ten_losses(const TenSteps& steps, const std::string& net,
@@ -92,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Shipped, TenStepsOf, testing::ValuesIn(kTenSteps), [](c
   return (large ? "DISABLED_" : "") + each.param.test_name();
 });
 
-// With groups and normalisation across channels; with batch normalisation.
+// The nets have groups and normalisation across channels, or batch normalisation.
 TEST(Time, IsTakenOfWhateverNet) {
   for (const char* net : {"caffenet", "resnet-18"}) {
     const Finished run = omni_run({"time", "--net", net, "--batch", "4", "--subdivisions", "1",

@@ -1,4 +1,5 @@
-// --precision bf16 on CPUs: other numbers than in fp32, as good ones, in half the memory.
+// --precision bf16 on CPUs gives other numbers than fp32, but equally good ones, in half the
+// memory.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -50,7 +51,7 @@ TEST_F(InPrecision, bf16_takes_half_the_memory_beside_the_parameters) {
         nlohmann::json::parse(omni_run({"--net", "resnet-18", "--workers", "1", "--dry-run",
                                         "--json", "--gpus", "none", "--precision", precision})
                                   .output);
-    // With their velocities and gradients, in single precision in both.
+    // Parameters, their velocities and gradients are in single precision in both.
     return plan["bytes"].get<double>() - 3 * sizeof(float) * plan["parameters"].get<double>();
   };
   EXPECT_LT(beside("bf16"), 0.55 * beside("fp32"));

@@ -1,4 +1,4 @@
-// How trainings cut their mini-batches: by a rule, or as --slice says.
+// Trainings cut their mini-batches into slices by a rule, or as --slice says.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"
@@ -6,7 +6,7 @@
 namespace omni::test {
 namespace {
 
-// Images per slice of a net on so many cores.
+// Returns the images per slice of a net on `cores` cores.
 std::vector<int> cut(const std::string& net, const std::string& cores,
                      std::vector<std::string> more = {}) {
   more.insert(more.end(),

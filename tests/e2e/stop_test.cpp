@@ -245,8 +245,9 @@ TEST_F(Stop, ATraceNeedsRoomBeforeAnythingElse) {
   }
 }
 
-// Asked for a stop in an evaluation of the middle and in the last one, then trained on: the same
-// points as without a stop, each once, also by a virtual clock and with groups.
+// A training is asked to stop in an evaluation of the middle and in the last one, and then goes on.
+// It has the same points as without a stop, each once. This also holds by a virtual clock and with
+// groups.
 TEST_F(Stop, AnEvaluationThatWasInterruptedIsMadeUp) {
   const std::vector<Words> kinds{{},
                                  {"--groups", "2"},

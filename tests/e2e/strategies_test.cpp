@@ -1,5 +1,5 @@
-// Strategies as a user meets them: the same bits from any number of workers and after a resume,
-// their figures in the metrics, and what is refused.
+// These tests use strategies as a user does. They check that any number of workers and a resume
+// give the same bits, the figures in the metrics, and what is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Recording and omni-perf together, on real runs: the parts of the time add up, runs can be
-// compared, and a killed run leaves what happened before.
+// These tests record real runs and read them with omni-perf. The parts of the time add up, runs can
+// be compared, and a killed run leaves what happened before.
 #include <gtest/gtest.h>
 #include <signal.h>
 

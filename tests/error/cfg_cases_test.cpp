@@ -1,5 +1,5 @@
-// Runs the table of malformed cfgs (cfg_cases.txt explains itself): each is refused with the right
-// kind, line, text and a hint, by the parser or by Net::build.
+// Runs the table of malformed cfgs (cfg_cases.txt explains itself). The parser or Net::build
+// refuses each with the right kind, line, text and a hint.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct CfgCase {
   int line = 0;  // the one that the message names
 };
 
-// What gtest prints for a parameter.
+// gtest prints this for a parameter.
 void PrintTo(const CfgCase& each, std::ostream* stream) { *stream << each.text; }
 
 constexpr std::string_view kNet =

@@ -1,5 +1,6 @@
-// Every prefix of every shipped net, and every kind of token replaced by something nasty: success,
-// or a refusal that names file and line; never a crash (run under ASan and UBSan in CI).
+// These tests read every prefix of every shipped net, and replace every kind of token by something
+// wrong. The net is read, or refused with file and line, but there is never a crash (CI runs them
+// under ASan and UBSan).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,8 +57,8 @@ struct Token {
   std::size_t start, length;
 };
 
-// Section names, keys and values; of lines that look the same in the same kind of section the first
-// one, which says nearly as much as a deep net's hundreds.
+// Returns section names, keys and values. Of lines that look the same in the same kind of section,
+// only the first is taken. It says nearly as much as a deep net's hundreds.
 std::vector<Token> tokens(std::string_view text) {
   std::vector<Token> found;
   std::set<std::pair<std::string_view, std::string_view>> seen;

@@ -1,4 +1,4 @@
-// What omni-run refuses, with which words and which exit code.
+// These tests check which command lines omni-run refuses, with which words and which exit code.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"

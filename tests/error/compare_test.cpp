@@ -1,4 +1,4 @@
-// What omni-run compare refuses, with which words and which exit code.
+// These tests check what omni-run compare refuses, with which words and which exit code.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"
@@ -11,7 +11,7 @@ using Words = std::vector<std::string>;
 
 class Compare : public testing::Test {
  protected:
-  // `more` after a valid beginning.
+  // Appends `more` to a valid beginning.
   Finished compare(const Words& more) {
     Words words{"compare", "--out", folder_ / "out", "--net", "lenet"};
     words.insert(words.end(), more.begin(), more.end());

@@ -1,5 +1,5 @@
-// Where a cfg is another net in one of the two Darknets than here, that is said; and where we
-// follow AlexeyAB's, the net is that one.
+// A warning tells where one of the two Darknets would make another net of a cfg than we do. Where
+// we follow AlexeyAB's, the net is that one.
 #include <gtest/gtest.h>
 
 #include <string>

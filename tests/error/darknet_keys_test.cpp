@@ -1,5 +1,6 @@
-// Every section and key of Darknet's classification nets, pjreddie's and AlexeyAB's: each is taken,
-// taken with a warning that it has no effect, or refused with a reason. None is unknown.
+// These tests try every section and key of Darknet's classification nets, pjreddie's and
+// AlexeyAB's. Each is taken, taken with a warning that it has no effect, or refused with a reason.
+// None is unknown.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -100,7 +101,7 @@ std::string lines(std::string text) {
   return text + "\n";
 }
 
-// A sound net with the setting in its section.
+// Returns a sound net with the setting in its section.
 std::string net_with(const Row& row) {
   const std::string name = row.section.substr(0, row.section.find(';'));
   const std::string own =

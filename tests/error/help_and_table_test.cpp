@@ -1,5 +1,6 @@
-// What is read before a training: --help of every command, and the layer table. Both fit 100
-// columns and say all that they are asked about; neutral values of keys without effect are no news.
+// These tests check texts that are read before a training: --help of every command, and the layer
+// table. Both fit 100 columns and say all that they are asked about. Neutral values of keys without
+// effect cause no warning.
 #include <gtest/gtest.h>
 
 #include <algorithm>

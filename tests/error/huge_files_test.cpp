@@ -1,5 +1,5 @@
-// Every option that names a file to read, with three gigabytes of zeros, which take no room on the
-// disk: refused, and never held in memory.
+// Every option that names a file to read gets three gigabytes of zeros, which take no room on the
+// disk. They are refused, and never held in memory.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"

@@ -1,5 +1,5 @@
-// Image data that cannot be used end the program with the documented exit code and say where and
-// what: at once, or when the bad image's turn comes.
+// Image data that cannot be used end the program with the documented exit code, and say where and
+// what. They do so at once, or when the bad image's turn comes.
 #include <gtest/gtest.h>
 
 #include "tests/support/images/image_folder.hpp"

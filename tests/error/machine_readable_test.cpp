@@ -1,4 +1,4 @@
-// What omni-run's machine-readable outputs hold.
+// These tests check the contents of omni-run's machine-readable outputs.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"

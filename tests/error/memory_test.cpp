@@ -1,4 +1,4 @@
-// What is suggested where there is too little memory.
+// These tests check the suggestions of omni-run where there is too little memory.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"

@@ -1,6 +1,6 @@
-// One rule for every option that names a file: what the command line names and is not there is exit
-// code 2; what is wrong in a file, or in one that a file names, is 3. (A net description is always
-// 2.)
+// There is one rule for every option that names a file. If the file is not there, the exit code is
+// 2. If something is wrong in it, or in one that a file names, it is 3. (A net description is
+// always 2.)
 #include <gtest/gtest.h>
 
 #include "tests/support/images/image_folder.hpp"
@@ -102,7 +102,6 @@ TEST_F(NamedFiles, Places) {
   refused(2, {"machine", "--out", absent_ + "/m.json"}, absent_ + "/m.json: cannot create");
 }
 
-// Where lists are given, that is all that can be said.
 TEST_F(NamedFiles, ABatchOfMoreThanAllImagesIsSaidOnce) {
   const Finished run = omni_run_fork({"--net", at("net.cfg"), "--data", at("list"), "--no-test",
                                       "--max-batches", "3", "--batch", "8", "--out", at("run")});

@@ -1,5 +1,5 @@
-// Where a number is wanted, "nan" and "inf" are none: of every option of every command that --help
-// lists.
+// Options that want a number do not take "nan" or "inf". This is tested of every option of every
+// command that --help lists.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -40,7 +40,7 @@ std::vector<std::string> options_with_values(const std::string& command) {
 
 class Numbers : public testing::Test {
  protected:
-  // What the command says of a value.
+  // Returns the exit code and the message of the command with this value.
   static std::string answer(const std::string& command, const Words& others,
                             const std::string& option, const std::string& value) {
     Words words{command};

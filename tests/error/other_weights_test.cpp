@@ -22,7 +22,7 @@ class OtherWeights : public testing::Test {
     put(folder_ / "shorter.cfg", net_with(""));
     put(folder_ / "longer.cfg", net_with("[connected]\noutput=5\nactivation=linear\n"
                                          "[connected]\noutput=5\nactivation=linear\n"));
-    // Other classes.
+    // This net has another number of classes.
     put(folder_ / "tuned.cfg", net_with("[connected]\noutput=3\nactivation=linear\ndontload=1\n"));
     put(folder_ / "middle.cfg", net_with("[connected]\noutput=12\nactivation=relu\ndontload=1\n"
                                          "[connected]\noutput=5\nactivation=linear\n"));

@@ -1,5 +1,5 @@
-// What lies where a command is to write may be somebody's only copy: it is replaced only if the
-// command would have written the like.
+// A file at the place where a command is to write may be somebody's only copy. It is replaced only
+// if the command would have written a file of the same kind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,8 @@ TEST_F(OutputFiles, of_others_are_not_replaced_by_weights) {
   for (const std::string& theirs :
        {std::string("a thesis\n"), std::string("\xff\xd8\xff\xe0\0\x10JFIF", 10) + zeros,
         std::string("\x89PNG\r\n\x1a\n") + zeros, kImageNet, zeros,
-        // The length of a safetensors file's header; a version of Darknet without whole numbers.
+        // These two begin with the length of a safetensors file's header, and with a version of
+        // Darknet without whole numbers.
         std::string("\x48\x0c\0\0\0\0\0\0", 8) + zeros,
         std::string("\0\0\0\0\2\0\0\0\0\0\0\0", 12) + zeros + "x"}) {
     put(at("theirs"), theirs);

@@ -1,4 +1,5 @@
-// What predict and valid say, of good images and weights and of bad ones, and with which exit code.
+// These tests check what predict and valid say of images and weights, good and bad ones, and with
+// which exit code.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -44,7 +45,7 @@ class Predict : public testing::Test {
                                  weights.empty() ? at(net) + ".weights" : weights});
     return omni_run(std::move(words));
   }
-  // The last float of the weights, and so one of the last layer.
+  // `value` replaces the last float of the weights, which belongs to the last layer.
   std::string weights_with(float value) const {
     std::string bytes = get(at("net.weights"));
     std::memcpy(bytes.data() + bytes.size() - sizeof value, &value, sizeof value);

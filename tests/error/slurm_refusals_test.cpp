@@ -1,4 +1,4 @@
-// What omni-run refuses is refused when its job is written, not after the queue.
+// Options that omni-run refuses are refused when the Slurm job is written, not after the queue.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -166,7 +166,7 @@ TEST(JobIsRefused, WhereItWouldBeginAgainAfterEachStop) {
       "#!/bin/bash\n#SBATCH --requeue\nset -euo pipefail\nomni-run \"$@\"\n");
   expect_refused({"--template", folder / "own.sbatch", "--net", "lenet", "--resume", "none"},
                  "the template own requeues its job");
-  // A folder on the own disk of a node.
+  // The folder may be on the own disk of a node.
   expect_refused({"--net", "lenet", "--resume", "/no/disk/run"},
                  "(--out /no/disk/run in its place goes on there)");
   expect_refused({"--net", "lenet", "--resume", "/no/disk/run", "--array", "1-3"},

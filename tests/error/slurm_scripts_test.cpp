@@ -1,4 +1,4 @@
-// What the scripts of omni-run slurm do, run by bash with a srun that only says what it is asked.
+// Bash runs the scripts of omni-run slurm, with an srun that only says what it is asked.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// A crash or power cut after every operation of a save: what is then on disk loads the old
+// These tests play a crash or power cut after every operation of a save. The disk then has the old
 // checkpoint or the new one, and once the save has reported success, the new one.
 #include <gtest/gtest.h>
 
@@ -20,7 +20,8 @@ enum class Loss {
   unsynced_names,  // power cut, and only what was flushed is there: contents and names
 };
 
-// Whether the first `count` operations flush, after operation `index`, the file or folder `path`.
+// Returns whether one of the first `count` operations, after operation `index`, flushes the file or
+// folder `path`.
 bool flushed(const std::vector<FileOperation>& operations, std::size_t index, std::size_t count,
              const fs::path& path) {
   for (std::size_t later = index + 1; later < count; ++later) {
@@ -138,7 +139,7 @@ TEST_F(CheckpointReplayTest, ASaveThatRemovesTheOldest) {
   try_every_crash(3, 2);
 }
 
-// Why the flushes are there: without them the replay must find a loss.
+// Without the flushes the replay must find a loss: that is what they are for.
 TEST_F(CheckpointReplayTest, NoticesMissingFlushes) {
   { auto store = open(); }
   std::vector<FileOperation> operations;

@@ -1,4 +1,4 @@
-// The replacements themselves, and a test of them: a fault injector that injects nothing proves
+// These tests have the replacements, and test them: a fault injector that injects nothing proves
 // nothing.
 #include "tests/fault/interpose.hpp"
 

@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as a cfg. Build with clang++ -fsanitize=fuzzer,address,undefined; the seed
-// corpus is apps/nets, the dictionary cfg.dict.
+// libFuzzer tries any bytes as a cfg. Build with clang++ -fsanitize=fuzzer,address,undefined; the
+// seed corpus is apps/nets, the dictionary cfg.dict.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Any bytes as each of the files of CIFAR-10: refused with a reason, or a record per label.
+// The fuzzer tries any bytes as each of the files of CIFAR-10. They are refused with a reason, or
+// give a record per label.
 #include <cstdlib>
 #include <string>
 

@@ -1,4 +1,5 @@
-// libFuzzer: any bytes as a tasks.rec. Refused with a reason, or a trace that omni-perf reads.
+// libFuzzer tries any bytes as a tasks.rec. They are refused with a reason, or give a trace that
+// omni-perf reads.
 // fxt_fuzz -rss_limit_mb=512 -timeout=5 CORPUS, with a tasks.rec of starpu_fxt_tool in it.
 #include <cstdint>
 #include <cstdio>

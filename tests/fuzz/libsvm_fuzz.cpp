@@ -1,5 +1,5 @@
-// Any bytes as LIBSVM files for training and for testing: refused with a reason, or vectors of
-// finite values, and, scaled, of values from 0 to 1.
+// The fuzzer tries any bytes as LIBSVM files for training and for testing. They are refused with a
+// reason, or give vectors of finite values. Scaled values are from 0 to 1.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

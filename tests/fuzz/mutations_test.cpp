@@ -21,7 +21,7 @@ std::uint64_t wanted_mutations() {
   return given != nullptr ? std::strtoull(given, nullptr, 10) : 100;
 }
 
-// One to four damages.
+// Returns the file with one to four damages.
 std::string mutated(std::string file, std::uint64_t number) {
   Draws draws(Philox(32, RandomStream::synthetic), number);
   const auto below = [&](std::size_t end) {

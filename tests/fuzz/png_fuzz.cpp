@@ -1,6 +1,6 @@
-// libFuzzer: any bytes as a PNG file, as they are and with right checksums, which hardly a mutation
-// has by itself; at full size and reduced. Refused with a reason, or as many values as its extent
-// says.
+// libFuzzer tries any bytes as a PNG file, as they are and with right checksums, which hardly a
+// mutation has by itself. Images are read at full size and reduced. Refused with a reason, or as
+// many values as its extent says.
 #include <zlib.h>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a terminal is never shown, and that letters of all languages still are.
+// These tests check what a terminal is never shown, and that letters of all languages still are.
 #include "runtime/shown_name.hpp"
 
 #include <gtest/gtest.h>

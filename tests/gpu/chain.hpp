@@ -1,5 +1,5 @@
-// What tests of chains share: a lone GPU, two tensors on it, codelets that can be told to fail, and
-// what the host was told.
+// Tests of chains share a lone GPU with two tensors on it and codelets that can be told to fail. A
+// log keeps what the host was told.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ inline constexpr std::int64_t kValues = 100;
 struct StepArgs {
   int number = 0;
   bool fails = false;
-  // What is done besides: by the host before the launch, by the GPU, by the host behind the launch.
+  // These do additional work: the host before the launch, the GPU, and the host behind the launch.
   void (*before)() = [] {}, (*on_gpu)() = nullptr, (*after)() = [] {};
 };
 

@@ -151,13 +151,13 @@ void let_gpu_wait() {
   std::this_thread::sleep_for(kLate);
 }
 
-// Where launches wait for the GPU, as under some tools, the second is never: the test then fails
-// instead of waiting for ever.
+// Under some tools launches wait for the GPU. Then the second launch never comes, and the test
+// fails instead of waiting for ever.
 std::counting_semaphore<> gpu_computes{0}, last_is_launched{0};
 constexpr std::chrono::seconds kPatience{20};
 
-// A GPU that has nothing to do until the host launches it does not compute meanwhile; what it does
-// while the host is late with something else is computing.
+// A GPU that has nothing to do until the host launches work does not compute meanwhile. If it works
+// while the host is late with something else, that is computing.
 TEST_F(Chain, waits_for_a_host_that_is_late) {
   const std::int64_t late = std::chrono::nanoseconds(kLate).count();
   const std::string trace = folder_ / "trace";
@@ -196,7 +196,7 @@ TEST_F(Chain, waits_for_a_host_that_is_late) {
   EXPECT_EQ(computed[4].from, computed[3].to) << "as late, but the GPU had something to do";
 }
 
-// What any of two workers may do is theirs to share, what is one's is a chain.
+// Two workers share the calls that any of them may run; calls that only one may run are a chain.
 TEST(ChainOfTwoWorkers, is_of_one) {
   setenv("STARPU_NWORKER_PER_CUDA", "2", 1);
   SessionOptions options;

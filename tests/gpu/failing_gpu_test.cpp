@@ -29,7 +29,7 @@ class Setting {
   const char* name_;
 };
 
-// By iteration.
+// Returns the losses by iteration.
 std::map<std::uint64_t, double> losses_in(const std::string& metrics) {
   std::map<std::uint64_t, double> losses;
   for (const auto& line : read_metrics(metrics))
@@ -157,7 +157,7 @@ TEST(FailingGpu, what_is_suggested_for_a_small_one_trains_there) {
   put(wide, kWideNet);
   const Setting small("OMNI_PLAYED_GPU_MEMORY", "60");
   using Words = std::vector<std::string>;
-  // What is deterministic tries no algorithms, which takes a played GPU minutes.
+  // A deterministic training tries no algorithms, which would take a played GPU minutes.
   for (const Words& net :
        {Words{"--net", wide}, Words{"--net", "cifar10-quick", "--batch", "498", "--deterministic"},
         Words{"--net", "lenet", "--batch", "996", "--deterministic"}}) {
@@ -177,9 +177,9 @@ TEST(FailingGpu, what_is_suggested_for_a_small_one_trains_there) {
   }
 }
 
-// Others take the rest of what the forecast counted on, once a net's small tensors are there, which
-// StarPU puts in one piece: a kernel gets nothing to work with. Or before the second of those that
-// are larger: StarPU alone would try for ever.
+// StarPU puts a net's small tensors in one piece. Then other programs take the rest of the memory
+// that the forecast counted on, and a kernel gets nothing to work with. Or before the second of
+// those that are larger: StarPU alone would try for ever.
 TEST(FailingGpu, one_that_is_full_later_ends_with_what_would_fit) {
   const TemporaryDirectory folder;
   const std::string wide = folder / "wide.cfg";
@@ -226,7 +226,7 @@ TEST(FailingGpu, one_that_nothing_is_compiled_for_is_left_out) {
   EXPECT_EQ(omni_run(named).exit_code, 5);
 }
 
-// Each for its own reason.
+// Each GPU is left out for its own reason.
 TEST(FailingGpu, says_why_it_is_not_used) {
   const Setting two("OMNI_PLAYED_GPUS", "2");
   const auto unused = [](std::vector<std::string> arguments) {

@@ -156,7 +156,7 @@ TEST_F(KeptOnGpuTest, gives_back_when_a_call_fails) {
 }
 
 // A stream computes in the order of launches. The core's task lasts, so that the chain behind it is
-// ready after the one that was submitted later; without an order that one would come first.
+// ready after the one that was submitted later. Without an order the later one would come first.
 TEST_F(KeptOnGpuTest, launches_in_the_order_of_submission) {
   Tensor late("late", kValues);
   ASSERT_TRUE(late.allocate());

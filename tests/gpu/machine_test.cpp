@@ -1,4 +1,4 @@
-// omni-run machine on a machine with GPUs: measured and listed before the cores.
+// omni-run machine measures GPUs and lists them before the cores.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What tensors have in main memory is pinned: else a copy to or from a GPU makes the host wait.
+// Tensors in main memory are pinned: otherwise a copy to or from a GPU makes the host wait.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 

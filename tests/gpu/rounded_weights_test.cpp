@@ -18,7 +18,7 @@ std::vector<float> values_of(const Tensor& tensor) {
   return HostAccess(tensor, HostAccess::Mode::read).values();
 }
 
-// What the host writes, and every update.
+// A rounded copy follows what the host writes, and every update.
 TEST(RoundedWeights, follow) {
   const TemporaryDirectory models;
   SessionOptions options;

@@ -62,7 +62,7 @@ class Training : public testing::Test {
     return losses;
   }
 
-  // Of every codelet in a trace.
+  // Returns `what` of every codelet in a trace.
   template <class T>
   static std::map<std::string, T> of_codelets(const std::string& trace, const char* what) {
     const Finished kernels = omni_perf({"kernels", trace, "--json"});

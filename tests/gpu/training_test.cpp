@@ -1,5 +1,5 @@
-// Whole trainings on a GPU: what a CPU computes, step by step; on both at once, wherever a random
-// scheduler puts a task; and across a change of the device.
+// Whole trainings on a GPU compute what a CPU computes, step by step. They also run on both at
+// once, wherever a random scheduler puts a task, and across a change of the device.
 #include "tests/gpu/training.hpp"
 
 #include <set>
@@ -58,7 +58,7 @@ TEST_F(Training, image_files_become_floats_on_the_gpu) {
   EXPECT_EQ(implementations(trace)["unpack_batch"], "cuda");
 }
 
-// In two slices and in one.
+// Mini-batches are cut into two slices, or into one.
 TEST_F(Training, of_all_other_layers) {
   const std::string net = folder_ / "other.cfg", trace = folder_ / "trace";
   for (const auto& [loss, slice] :
@@ -133,7 +133,7 @@ TEST_F(Training, is_on_tensors_in_bf16) {
   EXPECT_EQ(2 * bf16.at("copy_channels"), floats.at("copy_channels"));
 }
 
-// A slice, and a block of the large connected layers' neurons, for each.
+// Each GPU computes a slice, and a block of the large connected layers' neurons.
 TEST_F(Training, on_two_gpus) {
   if (!kPlayed && find_gpus().found.size() < 2) GTEST_SKIP() << "only one GPU";
   setenv("OMNI_PLAYED_GPUS", "2", 1);
@@ -224,7 +224,7 @@ TEST_F(Training, a_lone_gpu_gets_many_calls_at_once) {
   }
 }
 
-// A stream each.
+// Each learner has a stream.
 TEST_F(Training, learners_share_a_gpu) {
   const std::string trace = folder_ / "trace";
   const Words groups{"--max-batches", "12", "--groups", "2", "--async", "reproducible"};
@@ -298,7 +298,7 @@ TEST_F(Training, goes_on_across_devices) {
   expect_equal(parts, straight, 12);
 }
 
-// Layers in at most twenty iterations of their own.
+// The times of layers are measured in at most twenty iterations of their own.
 TEST_F(Training, are_timed_without_marks_between_the_layers) {
   const Finished timed =
       omni_run({"time", "--net", "lenet", "--batch", "4", "--subdivisions", "1", "--gpus", "0",

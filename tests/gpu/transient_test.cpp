@@ -1,4 +1,4 @@
-// What only GPUs use takes no main memory.
+// Tensors that only GPUs use take no main memory.
 #include <gtest/gtest.h>
 #include <starpu.h>
 

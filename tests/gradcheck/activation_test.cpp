@@ -153,7 +153,7 @@ TEST(Activation, extremes_stay_finite_and_nan_stays_nan) {
   }
 }
 
-// The polynomial of the float version, against the C library.
+// The polynomial of the float version is compared with the C library.
 TEST(Activation, exponential_is_exact_to_a_few_ulp) {
   for (int i = -8700; i <= 8800; ++i) {
     const float x = static_cast<float>(i) * 0.01f;

@@ -13,7 +13,7 @@
 namespace omni::gradcheck {
 namespace {
 
-// A mini-batch cut into slices, all in double.
+// A SlicedBatch is a mini-batch cut into slices, all in double.
 struct SlicedBatch {
   SlicedBatch(std::vector<int> slice_rows, int channel_count)
       : slices(std::move(slice_rows)),
@@ -202,7 +202,7 @@ TEST(Batchnorm, tasks_over_unequal_slices) {
       {c}, {read(total_diff), accumulate(diff_scale), accumulate(diff_shift)});
   slice = 0;
   expected.for_each_slice([&](int, int rows, int) {
-    // The first one in place.
+    // The first slice works in place.
     const Tensor& into = slice == 0 ? *diff_dst[slice] : *diff_src[slice];
     submit_batchnorm_backward_data({rows, c, expected.rows}, *src[slice], *diff_dst[slice], mean,
                                    inv_std, scale, shift, total_diff, into);

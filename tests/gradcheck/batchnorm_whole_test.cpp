@@ -129,8 +129,8 @@ TEST(BatchnormWhole, implementations_agree) {
        .tolerance = 2e-5});
 }
 
-// What a part runs where the whole runs `whole`: of the same name, or where it has only a
-// reference on CPUs, that.
+// Runs the implementation of a part that belongs to the implementation `whole` of the whole. That
+// is the one of the same name, or on CPUs the reference, if the part has nothing else.
 template <class Args>
 void run_part(const Codelet<Args>& part, const std::string& whole, const Args& args,
               const Buffers& buffers, const std::vector<std::size_t>& places) {
@@ -219,8 +219,8 @@ TEST(BatchnormWhole, leaves_the_bits_of_its_parts) {
       });
 }
 
-// A task's tensors and modes are those of the operands above, which show a value that is not
-// written, or written where it should only be read, or overwritten instead of added to.
+// A task's tensors and modes are those of the operands above. The operands show a value that is not
+// written, or written though it should only be read, or overwritten instead of added to.
 void expect_accesses(const std::vector<CapturedTask>& tasks, const std::vector<Operand>& operands,
                      const std::vector<const Tensor*>& tensors) {
   ASSERT_EQ(tasks.size(), 1u);

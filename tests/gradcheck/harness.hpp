@@ -1,7 +1,7 @@
-// What every operation is held to: all its implementations agree with the double-precision
-// reference on awkward shapes, write exactly what they own, and the reference backward is the
-// gradient of the reference forward. Plain memory, no StarPU: a failing kernel is debugged as a
-// function call.
+// The harness checks every operation. All its implementations agree with the double-precision
+// reference on awkward shapes, and write exactly what they own. The reference backward is the
+// gradient of the reference forward. Memory is plain and StarPU is not used, so a failing kernel is
+// debugged as a function call.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace omni::gradcheck {
 
 // ---- comparisons ----
 
-// |value - expected| / |expected| over the whole buffer; NaN when anything is NaN.
+// Returns |value - expected| / |expected| over the whole buffer; NaN when anything is NaN.
 template <class A, class B>
 double relative_error(std::span<const A> value, std::span<const B> expected) {
   double distance = 0, length = 0;
@@ -52,7 +52,7 @@ struct Case {
   Args args;
 };
 
-// Every shape with and without bias.
+// Makes every shape a case with and without bias.
 template <class Args, class Shape>
 std::vector<Case<Args>> with_and_without_bias(const std::vector<Case<Shape>>& shapes) {
   std::vector<Case<Args>> cases;
@@ -108,8 +108,8 @@ struct Operation {
   std::function<std::vector<Operand>(const Args&)> operands;
   // The reference template on the same buffers, where every f32 is a double.
   std::function<void(const Args&, const Buffers&)> reference;
-  // How many products one result sums up: the tolerance grows with the square root, to at most
-  // 1e-4.
+  // Returns how many products one result sums up. The tolerance grows with the square root of this
+  // number, to at most 1e-4.
   std::function<double(const Args&)> terms = [](const Args&) { return 1.0; };
   double tolerance = 2e-6;
   bool repeats = true;          // bit for bit
@@ -118,8 +118,8 @@ struct Operation {
   std::string_view rounds_sums = {};  // the implementation that in bf16 rounds sums of its factors
 };
 
-// One implementation on one case against the double reference, twice: the second run meets warm
-// caches and must repeat the first bit for bit, unless the operation says otherwise.
+// Compares one implementation on one case with the double reference, twice. The second run meets
+// warm caches and must repeat the first bit for bit, unless the operation says otherwise.
 template <class Args>
 void check_implementation(const Implementation<Args>& implementation, const Args& args,
                           const Operation<Args>& operation, const std::vector<Operand>& operands,
@@ -251,7 +251,7 @@ inline double dot(const std::vector<double>& a, const std::vector<double>& b) {
   return sum;
 }
 
-// What a layer's product reads, or the gradients with respect to that.
+// A layer's product reads these operands; also used for the gradients with respect to them.
 struct WeightedOperands {
   std::vector<double> src, weights, bias;
 };

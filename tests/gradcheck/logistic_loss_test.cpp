@@ -89,8 +89,8 @@ std::vector<float> metrics_of(const Implementation<LogisticLossArgs>& implementa
   return metrics;
 }
 
-// A probability that rounds to 0 or 1 has no infinite loss, and one that is right a tiny one: what
-// a one would swallow still counts.
+// A probability that rounds to 0 or 1 has no infinite loss. One that is right has a tiny loss: what
+// would be lost beside a 1 still counts.
 TEST(LogisticLoss, certain_answers) {
   std::vector<float> diff;
   for (const auto& implementation : implementations_here(logistic_loss)) {

@@ -55,7 +55,8 @@ inline std::vector<double> random_values(std::size_t count, std::uint64_t seed,
 
 // ---- the policy under which implementations run ----
 
-// That of --deterministic, so that a GPU's results repeat bit for bit, and --precision.
+// While a Deterministic lives, the policy is that of --deterministic, so that a GPU's results
+// repeat bit for bit, and of --precision.
 class Deterministic {
  public:
   explicit Deterministic(Precision precision = Precision::fp32) {
@@ -110,8 +111,9 @@ inline Operand accumulated(std::size_t count) { return {AccessMode::accumulate, 
 
 // ---- memory with guard zones ----
 
-// 64-byte aligned as StarPU's buffers are; all bytes around the data are 0xFF, which is also a NaN:
-// a write outside breaks the pattern, a read outside poisons the result.
+// The block is aligned to 64 bytes, as StarPU's buffers are. All bytes around the data are 0xFF,
+// which is also a NaN. So a write outside breaks the pattern, and a read outside poisons the
+// result.
 class GuardedBlock {
  public:
   explicit GuardedBlock(std::size_t bytes)

@@ -8,7 +8,7 @@ from source_tree import is_cpp, is_shell, matches, run
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
                       r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'", re.S)
 CPP_SHELL = r"(?<![\w:.>])(?:std::|::)?(?:system|popen)\s*\("
-# What leaves a bare thread ends the process without a word.
+# An exception that leaves a bare thread ends the process without a word.
 THREAD = r"\bstd::(?:j?thread\b(?!\s*::|>)|async\b)|\bpthread_create\b|\bthrd_create\b"
 MAY_START = re.compile(r"runtime/threads\.cpp|tests/")
 # Files are read with bounds. The kernel's have some; of a page only the head is read.

@@ -1,5 +1,5 @@
-// Tasks on the second node see what others wrote, and it matters what they say about their data: a
-// wrong access mode cannot pass the other tests here.
+// Tasks on the second node see what others wrote, and what they declare about their data matters.
+// So a wrong access mode cannot pass the other tests here.
 #include <gtest/gtest.h>
 
 #include <algorithm>

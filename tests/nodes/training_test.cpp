@@ -1,5 +1,5 @@
-// Whole nets and compute groups whose tasks, replicas and master copies are spread over two memory
-// nodes: they learn what they learn in one, bit for bit.
+// Whole nets and compute groups have tasks, replicas and master copies spread over two memory
+// nodes. They learn what they learn in one, bit for bit.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,7 +16,7 @@ using test::SecondNode;
 using test::start_session;
 using test::Where;
 
-// What came out, to the last bit: all parameters, and the losses on the way.
+// Learned is the result of a training, to the last bit: all parameters, and the losses on the way.
 using Learned = std::pair<std::vector<std::vector<float>>, std::vector<double>>;
 
 constexpr std::array kSchedulers{"omni", "random", "dmdas"};
@@ -104,8 +104,8 @@ TEST(TrainingOverTwoNodes, works_where_every_task_runs_there) {
   }
 }
 
-// The master copy is updated on one node, gradients are computed on the other: replicas, gradients
-// and the notes of who read what cross with every update.
+// The master copy is updated on one node, and gradients are computed on the other. So replicas,
+// gradients and the notes of who read what cross with every update.
 TEST(TrainingOverTwoNodes, exchanges_on_one_node_and_gradients_on_the_other) {
   for (const auto fully_connected : {FullyConnected::merged, FullyConnected::replicated}) {
     const Setting setting{3, Asynchrony::reproducible, fully_connected};

@@ -1,4 +1,4 @@
-// What a trace says about transfers, where it is known what had to move.
+// These tests check what a trace says about transfers, where it is known what had to move.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -56,7 +56,7 @@ class Transfers : public testing::Test {
     EXPECT_EQ(finished.exit_code, 0) << finished.errors;
     return json::parse(finished.output)["links"];
   }
-  // Number and bytes of what moved.
+  // Returns the number of transfers, and their bytes.
   static std::pair<int, double> moved(const json& links, int from, int to) {
     for (const json& link : links)
       if (link["from_node"] == from && link["to_node"] == to) return {link["count"], link["bytes"]};
@@ -120,7 +120,7 @@ TEST_F(Transfers, none_where_nothing_crosses) {
   EXPECT_EQ(links(), json::array());
 }
 
-// Many at once, in both directions, over several samples.
+// Many transfers happen at once, in both directions, over several samples.
 TEST_F(Transfers, of_a_busy_run_are_all_counted) {
   auto recorder = record();
   constexpr int kRounds = 500;

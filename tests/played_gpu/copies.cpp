@@ -1,6 +1,6 @@
-// Copies and fills. A copy from pageable memory takes the data at once, one to pageable memory
-// waits until they are there; with pinned memory on the host's side, data are read and written when
-// the stream comes to it.
+// Copies and fills. A copy from pageable memory takes the data at once; one to pageable memory
+// waits until they are there. With pinned memory on the host's side, data are read and written when
+// the stream comes to the copy.
 #include <cuda_runtime_api.h>
 
 #include <cstring>

@@ -1,6 +1,7 @@
-// What nvcc knows by itself and g++ does not: this is included before every .cu file when devices
-// are played. A `__shared__` variable belongs to the operating system's thread, because that runs
-// one block at a time. Only static ones: there is no `extern __shared__`.
+// This header declares what nvcc knows by itself and g++ does not. It is included before every .cu
+// file when devices are played. A `__shared__` variable belongs to the operating system's thread,
+// because that runs one block at a time. Only static ones are played: there is no `extern
+// __shared__`.
 #pragma once
 
 #include <cuda_runtime.h>

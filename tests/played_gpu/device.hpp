@@ -1,7 +1,7 @@
-// The devices that are played: how many there are and how much they hold (from the environment),
-// which of them the calling thread uses, and the errors they and the calling thread are left with.
-// A device with an error stays broken, as a real one does: nothing runs on it any more and every
-// call returns that error.
+// This header has the devices that are played. The environment says how many there are and how much
+// they hold. It also knows which of them the calling thread uses, and the errors of devices and of
+// that thread. A device with an error stays broken, as a real one does: nothing runs on it any more
+// and every call returns that error.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -56,8 +56,8 @@ Device* owner_of(const void* address);
 // Notes what a call returns as the last error of the calling thread.
 cudaError_t noted(cudaError_t error);
 
-// What almost every call does: `call(device)` on the calling thread's device, unless there is none
-// or it is broken.
+// Returns `call(device)` for the calling thread's device, unless there is none or it is broken.
+// Almost every function of the runtime does this.
 template <class Call>
 cudaError_t on_device(int index, Call call) {
   if (devices().empty()) return noted(cudaErrorNoDevice);

@@ -1,4 +1,4 @@
-// cudaMalloc and its relatives.
+// This file plays cudaMalloc and its relatives.
 #include <cuda_runtime_api.h>
 
 #include "tests/played_gpu/device.hpp"
@@ -24,8 +24,8 @@ cudaError_t cudaMalloc(void** address, std::size_t bytes) {
   return on_device([&](Device& device) { return allocate(device, address, bytes); });
 }
 
-// At once: the real one often waits for the device first, but that is no promise, and what is still
-// in use must not be freed.
+// Memory is freed at once. The real function often waits for the device first, but that is no
+// promise, and memory that is still in use must not be freed.
 cudaError_t cudaFree(void* address) {
   return on_device([&](Device&) {
     if (address == nullptr) return cudaSuccess;

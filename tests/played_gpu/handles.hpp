@@ -1,5 +1,5 @@
-// What the libraries hand out are pointers to what only they know. Here, every handle is looked up
-// when it comes back: one that is not there (any more) is an error and not a crash.
+// The libraries hand out pointers to data that only they know. Here every handle is looked up when
+// it comes back: one that is not there (any more) is an error and not a crash.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ class Handles {
     objects_.emplace(handle, std::move(object));
     return handle;
   }
-  // Null: no such handle.
+  // Returns null if there is no such handle.
   std::shared_ptr<Object> find(Handle handle) const {
     const std::lock_guard lock(mutex_);
     const auto at = objects_.find(handle);

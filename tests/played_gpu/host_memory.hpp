@@ -1,5 +1,5 @@
-// Which memory of the host is pinned: a device copies from and to it while the program goes on, and
-// may use it in kernels. All other host memory is pageable.
+// Tells which memory of the host is pinned. A device copies from and to pinned memory while the
+// program goes on, and may use it in kernels. All other host memory is pageable.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Kernels on a played device: when they run, they run as the threads of a grid, one after the
+// This header runs kernels on a played device. They run as the threads of a grid, one after the
 // other; a thread stops only where it waits for others.
 #pragma once
 
@@ -31,7 +31,7 @@ struct Geometry {
 cudaError_t launch_kernel(const Geometry& geometry, cudaStream_t stream,
                           const std::vector<const void*>& pointers, Work thread);
 
-// What the threads of a block call.
+// The threads of a block call these.
 void wait_for_block();
 // The value that the lane `source` of the warp has brought; 0xFF where nobody brings one.
 std::uint64_t exchange_in_warp(unsigned mask, std::uint64_t value, int source);

@@ -1,6 +1,6 @@
-// The memory of a played device. What is not allocated, the zone between two allocations included,
-// is filled with 0xFF (as a float: NaN) and checked, so that reading it shows in the results and
-// writing it ends the program, at the latest when a neighbour is freed or the place is allocated
+// This is the memory of a played device. What is not allocated, the zone between two allocations
+// included, is filled with 0xFF (as a float: NaN) and checked. So reading it shows in the results.
+// Writing it ends the program, at the latest when a neighbour is freed or the place is allocated
 // again.
 #pragma once
 

@@ -1,4 +1,5 @@
-// What a played device says of itself, and the names of the errors.
+// This file answers questions about the properties of a played device, and about the names of
+// errors.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What tensor cores make of numbers before they multiply them: of single precision 10 bits of
-// mantissa (TF32), or 7 (bf16).
+// Tensor cores round numbers before they multiply them. They leave 10 bits of the mantissa of
+// single precision (TF32), or 7 (bf16).
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace omni::played {
 
-// To so many bits of mantissa, ties away from zero.
+// Rounds to `bits` bits of mantissa, ties away from zero.
 inline float rounded(float value, int bits) {
   const auto all = std::bit_cast<std::uint32_t>(value);
   const bool finite = (all & 0x7F800000) != 0x7F800000;
@@ -22,7 +22,7 @@ inline float rounded(float value, int bits) {
 
 constexpr int kExact = 23, kTf32 = 10, kBf16 = 7;
 
-// The values themselves, or a rounded copy of them.
+// Factors are the values themselves, or a rounded copy of them.
 class Factors {
  public:
   Factors(const float* values, std::size_t count, int bits) : values_(values) {
@@ -47,7 +47,8 @@ class Factors {
   const float* values_;
 };
 
-// Where sums of floats are made that end in memory of floats, or rounded to bf16.
+// Sums gives the memory in which sums of floats are made. They end in memory of floats, or rounded
+// to bf16.
 class Sums {
  public:
   Sums(void* values, std::size_t count, bool bf16)

@@ -17,7 +17,7 @@ namespace omni::played {
 
 using Work = std::function<void()>;
 
-// How far a stream has come; lives as long as anyone asks.
+// A Progress tells how far a stream has come; it lives as long as anyone asks.
 class Progress {
  public:
   void advance();

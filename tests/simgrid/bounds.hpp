@@ -1,6 +1,7 @@
-// How fast submitted tasks could run on a simulated machine at best, whatever the scheduler and
-// without transfers: no faster than all workers busy all the time, no faster than the longest chain
-// of tasks that wait for each other. As `omni-perf bounds`, but of lengths that are known.
+// Bounds tell how fast submitted tasks could run on a simulated machine at best, whatever the
+// scheduler and without transfers. They are no faster than all workers busy all the time, and no
+// faster than the longest chain of tasks that wait for each other. `omni-perf bounds` does the
+// same; here the lengths are known.
 #pragma once
 
 #include <starpu.h>
@@ -12,7 +13,8 @@ namespace omni::test {
 
 class Bounds {
  public:
-  // In the order of submission. Microseconds on a core and on a GPU; infinity: it cannot run there.
+  // add() has to be called in the order of submission. The times are microseconds on a core and on
+  // a GPU; infinity: the task cannot run there.
   void add(const starpu_task& task, double on_core, double on_gpu);
 
   double area(int cores, int gpus) const;

@@ -19,7 +19,8 @@
 namespace omni::test {
 namespace {
 
-// Of StarPU's models of measured times, see starpu_perfmodel and STARPU_HISTORY_MAX_ERROR.
+// StarPU's models of measured times have these numbers, see starpu_perfmodel and
+// STARPU_HISTORY_MAX_ERROR.
 constexpr unsigned kToBelieve = 10;
 constexpr double kMaxError = 0.5;
 
@@ -86,7 +87,7 @@ std::optional<double> recorded(const starpu_task& task, unsigned implementation)
   return std::nullopt;
 }
 
-// us. Implementations that were not recorded cannot run where another one was.
+// Returns us. Implementations that were not recorded cannot run where another one was.
 double on_core(const starpu_task& task, unsigned implementation) {
   if (options.recorded.empty()) return by_rates(task, options.core);
   if (const auto length = recorded(task, implementation)) return *length;
@@ -150,7 +151,7 @@ bool may_run_on_gpu(const starpu_codelet& codelet) {
   return std::string_view(codelet.name) != "decode_batch";
 }
 
-// What is made of several slices belongs to none.
+// Returns whether the codelet makes its result of several slices, so that its tasks belong to none.
 bool joins_slices(const starpu_codelet& codelet) {
   const std::string_view name = codelet.name;
   return name == "split_columns" || name == "join_columns" || name == "sum_parts";

@@ -1,6 +1,6 @@
-// What simulated devices take for the engine's tasks. The linker sends its submissions here
-// and allocations here (--wrap): every codelet gets a GPU implementation, which is never run, and
-// instead of StarPU's model of measured times one that knows the rates of the devices.
+// Simulated devices take these times for the engine's tasks. The linker sends the engine's
+// submissions and allocations here (--wrap). Every codelet gets a GPU implementation, which is
+// never run. A model that knows the rates of the devices replaces StarPU's model of measured times.
 #pragma once
 
 #include <filesystem>
@@ -23,8 +23,8 @@ struct DeviceOptions {
   bool gpus_only = false;  // cores do nothing that a GPU could
   // A folder of StarPU's models: a core takes what was measured on a real one, where it was.
   std::filesystem::path recorded{};
-  // The models know nothing at the start and learn from what runs, as StarPU's do: a time is
-  // believed from the tenth on, forgotten when it misses too often.
+  // True: the models know nothing at the start and learn from what runs, as StarPU's do. A time is
+  // believed from the tenth on, and forgotten when it misses too often.
   bool learning = false;
   std::string poisoned;  // of this codelet the models have learnt `poison` for a GPU
   double poison = 0;     // s
@@ -34,7 +34,7 @@ void simulate_devices(const DeviceOptions& options);
 // Tasks that use these data alone of all slices' run on workers of this type.
 void keep_on(starpu_worker_archtype type, starpu_data_handle_t data);
 
-// What ran, from now on.
+// Done counts what has run since count_from_now().
 struct Done {
   int tasks = 0;
   double flops = 0, seconds = 0;

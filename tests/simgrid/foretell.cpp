@@ -31,7 +31,8 @@ Result<std::vector<double>> measure(const TrainableNet& spec, int groups, int sl
   return all;
 }
 
-// "net" (a file), "batch" images in slices of "slice"; "groups": numbers of them, each in "runs".
+// The arguments are "net" (a file), "batch" images in slices of "slice", and "groups": numbers of
+// them, each in "runs".
 Result<json> foretell(const json& arguments) {
   DeviceOptions devices;
   devices.gpus_only = arguments.value("gpus_only", false);

@@ -42,7 +42,8 @@ std::string affinity(const Machine& machine) {
   return text;
 }
 
-// SimGrid's description. The speeds only convert StarPU's seconds there and back.
+// Returns SimGrid's description of the machine. The speeds only convert StarPU's seconds there and
+// back.
 std::string platform(const Machine& machine) {
   std::string text =
       "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"

@@ -1,5 +1,5 @@
-// What the plan predicts for compute groups on a machine that this one is not, against what the
-// engine takes there.
+// Compares the times that the plan predicts for compute groups on other machines with those that
+// the engine takes there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-// A mean of several runs is uncertain: a prediction is wrong where it is off by more than is
-// allowed beyond so many standard errors of that mean.
+// A mean of several runs is uncertain. A prediction is wrong if it is off by more than is allowed,
+// beyond this many standard errors of that mean.
 constexpr double kErrors = 3;
 
 struct Run {
@@ -67,13 +67,13 @@ TEST(Plan, foretells_iterations_on_a_gpu_with_4_cores) {
   expect_foretold(machine, {"caffenet", 64, 16, 20, groups, 0.02});
 }
 
-// Which GPU does what changes by chance there: one run of the engine differs from the next by up to
-// 15 %, so that means are compared. One program measures and fits the plan for all numbers.
+// On this machine chance decides which GPU does what. One run of the engine differs from the next
+// by up to 15 %, so means are compared. One program measures and fits the plan for all numbers.
 TEST(Plan, foretells_groups_on_8_gpus_with_32_cores) {
   expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {1, 2, 4, 8}, 0.05, 3});
 }
 
-// A mini-batch in one slice keeps one GPU busy, so groups gain; with two and four, the knee, twice
+// A mini-batch in one slice keeps one GPU busy, so groups gain. Beyond two and four groups, twice
 // as many no longer take half the time.
 TEST(Plan, foretells_groups_that_each_need_a_gpu) {
   expect_foretold({.cores = 32, .gpus = 8},

@@ -1,5 +1,6 @@
-// Our policy on machines that this one is not: how long a training or a plain graph takes there,
-// against StarPU's policies and against the GPUs alone. Simulated time is the same in every run.
+// These tests run our policy on other machines. They compare how long a training or a plain graph
+// takes there with StarPU's policies, and with the GPUs alone. Simulated time is the same in every
+// run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +42,8 @@ json run(const Machine& machine, const json& arguments) {
 
 double seconds(const json& result) { return result.value("seconds", 0.0); }
 
-// What the workers of a type ("CPU", "CUDA") did, of "tasks", "flops", "seconds" or "trespasses".
+// Returns the sum of `what` ("tasks", "flops", "seconds" or "trespasses") over the workers of a
+// type ("CPU", "CUDA").
 double sum(const json& result, const std::string& type, const char* what) {
   double all = 0;
   for (const json& types : result.at("done"))
@@ -126,9 +128,9 @@ TEST(OmniPolicy, is_no_slower_than_the_gpu_alone) {
     }
 }
 
-// Cut as the engine cuts for one GPU, cores that are a hundredth as fast leave it no slower than it
-// is alone in the slices that suit it best. (Not in any slices: four iterations of CaffeNet in
-// slices of 8 take 0.3 % longer than in those of 8 alone.)
+// The net is cut as the engine cuts it for one GPU. Cores that are a hundredth as fast leave the
+// GPU no slower than it is alone in the slices that suit it best. (Not in any slices: four
+// iterations of CaffeNet in slices of 8 take 0.3 % longer than in those of 8 alone.)
 TEST(OmniPolicy, is_no_slower_than_the_gpu_alone_in_its_best_slices) {
   for (const json& training : {kCaffeNet, kResNet}) {
     const json own = with(training, {{"core_flops", 6.3e9}, {"iterations", 4}});
@@ -174,8 +176,8 @@ TEST(OmniPolicy, cores_and_a_gpu_are_faster_than_the_gpu) {
   EXPECT_LE(together, 1.05 * best);
 }
 
-// A mini-batch that is cut for so many cores is done about as soon as its longest chain of tasks
-// allows, and sooner than one that is cut as for a few.
+// A mini-batch that is cut for this many cores is done about as soon as its longest chain of tasks
+// allows. It is done sooner than one that is cut for a few cores.
 TEST(OmniPolicy, sixty_four_cores_share_a_mini_batch) {
   const Machine machine{.cores = 64};
   const json training{{"net", net_file("caffenet")}, {"batch", 256}, {"iterations", 2}};

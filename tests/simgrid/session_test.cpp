@@ -1,4 +1,4 @@
-// What a Session asks of StarPU, seen in what a simulated GPU sends to main memory.
+// A simulated GPU's transfers to main memory show what a Session asks of StarPU.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
-// Runs tasks of the engine on a simulated machine and prints what came out as JSON: the time it
-// took there, and who did how much. The only argument is JSON, too; run() has the keys. No kernel
-// runs, so nothing is learnt; all that is scheduled is real.
+// Runs tasks of the engine on a simulated machine. It prints as JSON the time that they took there,
+// and who did how much. The only argument is JSON, too; run() has the keys. No kernel runs, so
+// nothing is learnt; all that is scheduled is real.
 #include <fmt/format.h>
 #include <starpu.h>
 
@@ -28,7 +28,7 @@ struct Bytes {
   double all = 0, to_main = 0;
 };
 
-// What went from one memory to another since it was last asked for.
+// Returns how many bytes went from one memory to another since the last call.
 Bytes transferred() {
   Bytes bytes;
   for (int bus = 0; bus < starpu_bus_get_count(); ++bus) {
@@ -41,7 +41,7 @@ Bytes transferred() {
   return bytes;
 }
 
-// What is measured: from start() on.
+// A Meter measures from start() on.
 class Meter {
  public:
   void start() {
@@ -111,8 +111,9 @@ void split(const Net& net, int on_gpus) {
   }
 }
 
-// "iterations" of training "net" (a file) in slices of "slice" images, "batch" in all, by "groups";
-// the clock starts after "warm" others, when the parameters are where they are used.
+// Runs "iterations" of training "net" (a file) in slices of "slice" images, "batch" in all, by
+// "groups". The clock starts after "warm" other iterations, when the parameters are where they are
+// used.
 Result<json> run_training(const json& arguments) {
   OMNI_TRY(TrainableNet spec, read_darknet_cfg(arguments.at("net").get<std::string>()));
   if (arguments.contains("batch")) {

@@ -1,5 +1,5 @@
-// A StarPU program that knows nothing of ours. Called with the name of a scheduler: fails when that
-// is not the one it has got, or when ready tasks do not run by priority.
+// A StarPU program that knows nothing of ours. This program is called with the name of a scheduler.
+// It fails if StarPU has another one, or if ready tasks do not run by priority.
 #include <starpu.h>
 #include <starpu_scheduler.h>
 

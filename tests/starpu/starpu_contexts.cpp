@@ -1,6 +1,7 @@
-// Two scheduling contexts of StarPU with our policy each: tasks of both run to the end while
-// workers leave, come back and change sides; who has left gets no more of them, and nobody relies
-// on its being woken; and tasks that want a worker that has left wait for it and for nobody else.
+// This program has two scheduling contexts of StarPU with our policy each. Tasks of both run to the
+// end while workers leave, come back and change sides. A worker that has left gets no more tasks,
+// and nobody relies on its being woken. Tasks that want a worker that has left wait for it and for
+// nobody else.
 #include <starpu.h>
 #include <starpu_scheduler.h>
 

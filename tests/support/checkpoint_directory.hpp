@@ -35,7 +35,8 @@ class CheckpointDirectoryTest : public testing::Test {
     if (!saved) throw std::runtime_error(saved.error().message());
     return *saved;
   }
-  // The step of the newest checkpoint that loads; 0 for none, -1 for an error (kept in error_).
+  // Returns the step of the newest checkpoint that loads; 0 for none, -1 for an error (kept in
+  // error_).
   std::int64_t latest() {
     auto latest = load_latest_checkpoint(folder_.path());
     if (!latest) {

@@ -1,5 +1,6 @@
-// Debian's libdarknet as an oracle. Opened at run time and declared by hand, so that nothing needs
-// the package to build; `network` stays opaque, so that nothing depends on its layout.
+// Debian's libdarknet is an oracle here. It is opened at run time and declared by hand, so that
+// nothing needs the package to build. `network` stays opaque, so that nothing depends on its
+// layout.
 #pragma once
 
 #include <dlfcn.h>
@@ -13,7 +14,7 @@
 
 namespace omni::test {
 
-// Its C functions, as of 2018 (git20180914).
+// These are its C functions, as of 2018 (git20180914).
 class DarknetLibrary {
  public:
   struct Picture {
@@ -77,7 +78,7 @@ class DarknetLibrary {
   void* handle_;  // never closed: it brings libraries that cannot be unloaded
 };
 
-// A net in Darknet. Without a weights file: as Darknet initialises it.
+// A DarknetNet is a net in Darknet. Without a weights file it is as Darknet initialises it.
 class DarknetNet {
  public:
   explicit DarknetNet(std::string cfg, std::string weights = "")
@@ -89,7 +90,7 @@ class DarknetNet {
   std::size_t inputs() const { return count(library_.network_inputs); }  // of one image
   std::size_t outputs() const { return count(library_.network_outputs); }
 
-  // A whole batch, channels first.
+  // Takes a whole batch, channels first.
   std::vector<float> predict(std::vector<float> images) {
     const std::size_t batch = images.size() / inputs();
     const float* output = library_.call(library_.network_predict, network_, images.data());

@@ -10,8 +10,8 @@
 
 namespace omni::test {
 
-// With a small rate: with their own, which are meant for larger batches, most nets diverge in the
-// first steps, and two ways to compute the same are soon far apart.
+// Trainings use a small rate. With their own rates, which are meant for larger batches, most nets
+// diverge in the first steps. Then two ways to compute the same are soon far apart.
 struct TenSteps {
   enum class Size { small, medium, large };  // what a played GPU, two cores, a GPU do in seconds
 
@@ -45,9 +45,9 @@ inline constexpr TenSteps kTenSteps[]{{"lenet", TenSteps::Size::small, "4", "0.0
                                       {"darknet19"}};
 
 // `one` and `other` are computed in two ways: as far as they are apart, what is right may be, ten
-// times and a step earlier. Most nets are 1e-6 to 1e-5 apart in ten steps; VGG-16 5e-4, and
-// ResNet-50 from its fourth step on more than it learns, so that it is held in its first two.
-// The first step in which `losses` are further away; 0: none.
+// times and a step earlier. Most nets are 1e-6 to 1e-5 apart in ten steps, VGG-16 is 5e-4.
+// ResNet-50 differs from its fourth step on by more than it learns, so only its first two steps are
+// compared. The first step in which `losses` are further away; 0: none.
 inline std::size_t first_step_beyond_rounding(const std::vector<double>& losses,
                                               const std::vector<double>& one,
                                               const std::vector<double>& other) {

@@ -24,7 +24,8 @@ struct HandTask {
   std::int32_t slice = -1, eligible = -1;
 };
 
-// A task that nobody waited for: popped and started at once, its data in place.
+// Returns the times of a task that nobody waited for: it was popped and started at once, with its
+// data in place.
 inline trace::TaskTimes times(trace::Nanoseconds submitted, trace::Nanoseconds ready,
                               trace::Nanoseconds start, trace::Nanoseconds end) {
   return {submitted, ready, start, start, start, start, start, end, end};

@@ -24,7 +24,7 @@ inline int number_after(const std::string& text, const std::string& words) {
   return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + words.size());
 }
 
-// The objects of a metrics file, in order.
+// Returns the objects of a metrics file, in order.
 inline std::vector<nlohmann::json> read_metrics(const std::filesystem::path& path) {
   std::vector<nlohmann::json> lines;
   std::istringstream text(get(path));

@@ -1,6 +1,6 @@
 // omni-run in a copy of this process: no program is loaded anew, which takes 0.1 s with the
-// libraries of CUDA. For the many commands that are refused, in a program of tests that starts
-// neither StarPU nor threads itself: a copy has only the thread that made it.
+// libraries of CUDA. Many commands are refused in tests, for which this header forks the program.
+// The program may start neither StarPU nor threads itself: a copy has only the thread that made it.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// How fast asynchronous gradient descent with momentum converges on a quadratic, in the mean, when
-// staleness is geometric (Mitliagkas et al., theorem 7).
+// Computes how fast asynchronous gradient descent with momentum converges on a quadratic, in the
+// mean, when staleness is geometric (Mitliagkas et al., theorem 7).
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@ namespace omni::test {
 
 using Complex = std::complex<double>;
 
-// The largest root in magnitude of x^3 - z x^2 + p x - q: the modes of one eigenvalue.
+// Returns the magnitude of the largest root of x^3 - z x^2 + p x - q: the modes of one eigenvalue.
 inline double largest_root(double z, double p, double q) {
-  // Durand and Kerner's simultaneous iteration; three roots, from points on no symmetry.
+  // Durand and Kerner's iteration finds three roots at the same time, from points on no symmetry.
   Complex roots[3] = {{1, 0}, {0.4, 0.9}, {-0.65, 0.72}};
   const auto value = [&](Complex x) { return ((x - z) * x + p) * x - q; };
   for (int iteration = 0; iteration < 200; ++iteration) {
@@ -42,7 +42,7 @@ inline double contraction(double condition, double implicit, double explicit_par
   return worst;
 }
 
-// Where a function of one variable with one valley is least.
+// Returns the place of the minimum of a function of one variable with one valley.
 template <class Function>
 double least(Function f, double low, double high) {
   constexpr double kGolden = 0.6180339887498949;
@@ -68,7 +68,7 @@ struct BestMomentum {
   double explicit_part = 0, step = 0, contraction = 1;
 };
 
-// The contraction with a given explicit momentum at its best step.
+// Returns the contraction with a given explicit momentum at its best step.
 inline BestMomentum best_step(double condition, double implicit, double explicit_part) {
   const auto at = [&](double logarithm) {
     return contraction(condition, implicit, explicit_part, std::exp(logarithm));
@@ -77,7 +77,7 @@ inline BestMomentum best_step(double condition, double implicit, double explicit
   return {explicit_part, std::exp(step), at(step)};
 }
 
-// The explicit momentum that converges fastest, each at its best step.
+// Returns the explicit momentum that converges fastest, each at its best step.
 inline BestMomentum best_momentum(double condition, double implicit) {
   const auto at = [&](double part) { return best_step(condition, implicit, part).contraction; };
   // There may be two valleys: a coarse look first.

@@ -31,10 +31,10 @@ void must(cl_int code, const char* what) {
   if (code != CL_SUCCESS) throw std::runtime_error(fmt::format("OpenCL: {}: {}", what, code));
 }
 
-// What is found where nobody wrote: as a float, NaN.
+// Memory that nobody wrote holds this; as a float it is NaN.
 constexpr std::uint32_t kPoison = 0xFFBADBAD;
 
-// One buffer of a running task, in the host's memory.
+// A Mapped is one buffer of a running task, in the host's memory.
 class Mapped {
  public:
   Mapped(cl_command_queue queue, const void* vector, starpu_data_access_mode mode)
@@ -61,7 +61,7 @@ class Mapped {
   Mapped& operator=(const Mapped&) = delete;
 
   void* interface() { return &interface_; }
-  // What the task did that it had not said; null: nothing.
+  // Returns what the task did that it had not declared; null: nothing.
   const char* complaint() const {
     if (only_read() && std::memcmp(before_.data(), words(), bytes()) != 0)
       return "changed what it reads";
@@ -81,7 +81,7 @@ class Mapped {
   std::vector<char> before_;
 };
 
-// What StarPU calls for a task on the second node.
+// StarPU calls this function for a task on the second node.
 template <std::size_t implementation>
 void run_there(void* interfaces[], void* arguments) {
   const starpu_task* task = starpu_task_get_current();

@@ -16,18 +16,18 @@ namespace omni::test {
 
 enum class Where { anywhere, main_memory, second_node };
 
-// Two CPU workers; with this object alive, another worker on the second node. One at a time; made
-// before the Session and destroyed after it.
+// While a SecondNode lives, there is another worker, on the second node, besides two CPU workers.
+// There is one at a time; it is made before the Session and destroyed after it.
 class SecondNode {
  public:
-  // Where the tasks of a codelet may run, by its name.
+  // Returns where the tasks of a codelet may run, by its name.
   using Placement = std::function<Where(const std::string&)>;
   explicit SecondNode(Placement placement = [](const std::string&) { return Where::anywhere; });
   ~SecondNode();
   SecondNode(const SecondNode&) = delete;
   SecondNode& operator=(const SecondNode&) = delete;
 
-  // By codelet, so far: all tasks, and those that ran on the second node.
+  // A Count has all tasks of a codelet so far, and those that ran on the second node.
   struct Count {
     int submitted = 0, there = 0;
   };

@@ -1,5 +1,5 @@
-// Writes a plausible trace of any size without training anything: a small convolutional net, slices
-// that run depth-first, updates, several groups, ranks and memory nodes, waits and counters.
+// Writes a plausible trace of any size without training anything. It has a small convolutional net,
+// slices that run depth-first, updates, several groups, ranks and memory nodes, waits and counters.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class SyntheticRank {
     Ns written = 0, read = 0;
   };
 
-  // Deterministic and without a library: 0 to 1.
+  // Returns a number from 0 to 1, deterministically and without a library.
   double noise() {
     seed_ = seed_ * 6364136223846793005ULL + 1442695040888963407ULL;
     return static_cast<double>(seed_ >> 40) / static_cast<double>(1 << 24);
@@ -221,7 +221,8 @@ class SyntheticRank {
     Ns free;
   };
 
-  // Where the group's workers have room first, for a task that is ready at some time.
+  // Returns the first place among the group's workers that has room for a task which is ready at
+  // time `ready`.
   Place place(int group, Ns ready, Ns length) const {
     Place best{-1, 0};
     for (int w = group; w < o_.workers; w += o_.groups)

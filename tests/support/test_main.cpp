@@ -9,14 +9,16 @@
 #include <filesystem>
 #include <string>
 
-// What a program of tests needs and this machine lacks; null: nothing. ctest takes 77 for skipped.
+// Returns what a program of tests needs and this machine lacks; null: nothing. ctest takes the exit
+// code 77 for skipped.
 [[gnu::weak]] const char* missing_for_tests() { return nullptr; }
 
 namespace {
 
 constexpr unsigned kGrace = 5;  // s
 
-// Where a tool makes tests slower, OMNI_LONGEST_TEST says how long one may take.
+// Returns how many seconds one test may take. A tool that makes tests slower sets
+// OMNI_LONGEST_TEST.
 unsigned longest_test() {
   const char* seconds = std::getenv("OMNI_LONGEST_TEST");
   return seconds != nullptr ? static_cast<unsigned>(std::atoi(seconds)) : 300;

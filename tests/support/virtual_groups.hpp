@@ -1,5 +1,6 @@
-// Compute groups in virtual time: who finishes when is drawn from a distribution of service times,
-// so that a test of asynchrony depends on neither the machine nor its load.
+// Compute groups run in virtual time here. The times at which they finish are drawn from a
+// distribution of service times. So a test of asynchrony depends on neither the machine nor its
+// load.
 #pragma once
 
 #include <functional>

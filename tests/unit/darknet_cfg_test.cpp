@@ -1,4 +1,5 @@
-// What the cfg grammar accepts and how it reads it. What it refuses: tests/error/cfg_cases.txt.
+// These tests check what the cfg grammar accepts and how it reads it. tests/error/cfg_cases.txt has
+// what it refuses.
 #include "layers/formats/darknet/darknet.hpp"
 
 #include <fmt/core.h>

@@ -1,5 +1,4 @@
-// What the net sees of an image: exact where nothing was asked for, reproducible where something
-// was.
+// The net sees an image exactly where nothing was asked for, and reproducibly where something was.
 #include "runtime/data/augment.hpp"
 
 #include <gtest/gtest.h>
@@ -261,7 +260,8 @@ TEST(PrepareImage, WindowsStayInsideTheImage) {
 }
 
 TEST(PrepareImage, ImagesOfAllSizesJustCoverTheNet) {
-  // 40 x 20 onto 10 x 10: half the size, and one of the places along the longer side.
+  // An image of 40 x 20 becomes 10 x 10: half the size, and one of the places along the longer
+  // side.
   const Extent image{40, 20, 1}, net{10, 10, 1};
   Bytes pixels;
   for (int i = 0; i < 800; ++i) pixels.push_back(static_cast<std::uint8_t>(6 * (i / 20)));

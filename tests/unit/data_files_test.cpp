@@ -47,7 +47,7 @@ std::string record(int label) {
   return bytes;
 }
 
-// Two training images of 2x3 pixels with labels 0 and 2, one test image with label 1.
+// Writes two training images of 2x3 pixels with labels 0 and 2, and one test image with label 1.
 void put_idx(const fs::path& folder) {
   put(folder / "train-images-idx3-ubyte", idx_images(2, 2, 3, 12));
   put(folder / "train-labels-idx1-ubyte", idx_labels(2, std::string("\0\2", 2)));

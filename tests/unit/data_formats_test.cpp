@@ -1,5 +1,5 @@
-// What --data may name comes from the formats that register themselves: messages, the manual and
-// who opens a source.
+// The formats that register themselves decide what --data may name, what messages and the manual
+// say of it, and which format opens a source.
 #include <gmock/gmock.h>
 
 #include <algorithm>

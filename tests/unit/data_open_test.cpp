@@ -1,4 +1,4 @@
-// What --data may say, and what it is told when it says something else.
+// These tests check what --data may say, and the messages when it says something else.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -34,7 +34,7 @@ class OpenDataset : public testing::Test {
     EXPECT_EQ(pair.error().kind, kind) << pair.error().message();
     EXPECT_NE(pair.error().message().find(text), std::string::npos) << pair.error().message();
   }
-  // One image of 1x1 per split, of the last class.
+  // Writes one image of 1x1 per split, of the last class.
   fs::path put_idx(const char* name, char label = 1) const {
     const fs::path folder = home_ / name;
     fs::create_directories(folder);
@@ -141,7 +141,7 @@ TEST_F(OpenDataset, RefusalsListTheNames) {
   expect_refused(open(""), ErrorKind::usage, "known names");
 }
 
-// What is not asked for need not be there.
+// Test images that are not asked for need not be there.
 TEST_F(OpenDataset, WithoutTestImages) {
   const auto train_only = [](const fs::path& source, Extent net = kLeNet) {
     const auto pair =

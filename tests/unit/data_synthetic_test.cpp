@@ -99,7 +99,8 @@ double accuracy(Extent extent, int classes, Extract extract) {
   return right / static_cast<double>(test.size());
 }
 
-// What the best rule on one pixel's value can reach: the most frequent class per value, 16 values.
+// Returns the accuracy that the best rule on one pixel's value can reach: the most frequent class
+// per value, of 16 values.
 double best_pixel_accuracy(Extent extent, int classes) {
   const SyntheticDataset train({.size = 2000, .extent = extent, .classes = classes});
   const auto cells = static_cast<std::size_t>(16 * classes);

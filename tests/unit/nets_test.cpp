@@ -1,5 +1,6 @@
-// The shipped nets are the nets they claim to be: parameter counts as published (Caffe's model zoo,
-// torchvision) and multiply-adds, worked out by hand and confirmed by Darknet's own layer tables.
+// The shipped nets are the nets they claim to be. Their parameter counts are as published (Caffe's
+// model zoo, torchvision). Their multiply-adds were worked out by hand and confirmed by Darknet's
+// own layer tables.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -51,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Shipped{"resnet-18-32", 11'173'962, 10}, Shipped{"covtype-mlp", 1'342'466, 2},
                     Shipped{"w8a-mlp", 1'993'730, 2}));
 
-// Images in the slices of a mini-batch.
+// Returns the images in the slices of a mini-batch.
 std::vector<int> slices(const char* name, int cores, int images = 256, int ranks = 1) {
   auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/" + std::string(name) + ".cfg");
   spec->options.batch = images;
@@ -117,7 +118,7 @@ TEST(Slices, few_cores_change_nothing_of_larger_ones) {
     EXPECT_EQ(slices(name, 4), slices(name, 0)) << name;
 }
 
-// How the largest layer is computed, of CaffeNet by default.
+// Returns how the largest layer is computed, of CaffeNet by default.
 std::string largest_layer(const BuildOptions& options,
                           const std::string& path = OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg") {
   const auto spec = read_darknet_cfg(path);
@@ -216,7 +217,8 @@ TEST(DividedNeurons, are_received_in_memory_of_their_own) {
   for (const Tensor* each : received) EXPECT_EQ(users[&each->storage()].size(), 1u) << each->name();
 }
 
-// In training and in the evaluation between, on few ranks of many cores and on many of few.
+// This holds in training and in the evaluation between, on few ranks of many cores and on many
+// ranks of few.
 TEST(DividedNeurons, fit_the_buffers_of_a_task) {
   const auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
   for (const auto& [ranks, cores, gpus] :

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-// What read_command_line() said, and its exit code; 0: it went on.
+// An Answer is what read_command_line() said, and its exit code; 0: it went on.
 struct Answer {
   int code = 0;
   std::string said;

@@ -27,7 +27,7 @@ Section section(std::vector<Option> options) {
   return {"convolutional", "a.cfg", 10, std::move(options)};
 }
 
-// What a read with `key=value` in line 11 answers: the refusal's text, or "".
+// Returns the text of the refusal of `key=value` in line 11, or "".
 template <class Read>
 std::string refusal(std::string key, std::string value, Read read) {
   Section written = section({{std::move(key), std::move(value), 11}});

@@ -1,4 +1,4 @@
-// Where a ready task goes when there are several kinds of workers.
+// These tests check where a ready task goes when there are several kinds of workers.
 #include "scheduling/policy/placement.hpp"
 
 #include <gtest/gtest.h>

@@ -60,7 +60,7 @@ TEST_F(ReadyQueueTest, many_refused_ones_do_not_hide_a_runnable_one) {
   EXPECT_EQ(got->task, task(19));
 }
 
-// What helps others takes what they would reach last, so that their order stays.
+// A worker that helps others takes the tasks that they would reach last, so that their order stays.
 TEST_F(ReadyQueueTest, from_its_end_the_least_urgent_and_newest) {
   queue_.push({task(0), -1}, 1);
   queue_.push({task(1), -1}, 0);

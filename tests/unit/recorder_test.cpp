@@ -1,4 +1,4 @@
-// What a Recorder writes about tasks that really ran.
+// These tests check what a Recorder writes about tasks that really ran.
 #include "runtime/tasks/recorder.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// safetensors: round trips, agreement with the reference implementation, and every way to be wrong.
+// These tests check safetensors files: round trips, agreement with the reference implementation,
+// and every way to be wrong.
 #include "layers/formats/safetensors.hpp"
 
 #include <gtest/gtest.h>
@@ -96,7 +97,7 @@ TEST(Safetensors, DataIsAligned) {
   }
 }
 
-// Written by safetensors 0.4 for Python: {"b": [[1.5, -2]], "a": 3.25}, metadata {"k": "v"}.
+// safetensors 0.4 for Python wrote this: {"b": [[1.5, -2]], "a": 3.25}, metadata {"k": "v"}.
 TEST(Safetensors, ReadsWhatTheReferenceWrites) {
   const auto file = parse_tensors(
       "\x88\0\0\0\0\0\0\0"

@@ -21,10 +21,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// At most so many samples or classes are named in the text and in the JSON object. All are counted.
+// At most this many samples or classes are named in the text and in the JSON object. All are
+// counted.
 constexpr std::size_t kMostInText = 20, kMostInJson = 10'000;
 
-// A data set, and the results of its check.
+// Checked is a data set, with the results of its check.
 struct Checked {
   DatasetPair data;
   DataCheck check;

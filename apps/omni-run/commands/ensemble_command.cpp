@@ -86,7 +86,8 @@ class Ensemble {
   }
 
  private:
-  // What is shipped keeps its name; a file gets its whole path, since `valid` may run elsewhere.
+  // Returns the name of a net or solver in a form that `valid` understands later, which may run in
+  // another folder. The name of a file becomes its whole path; names of what is shipped stay.
   static std::string lasting(const std::string& file) {
     std::error_code ignored;
     return fs::exists(file, ignored) ? fs::absolute(file).string() : file;

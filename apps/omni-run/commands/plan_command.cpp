@@ -1,7 +1,7 @@
 // omni-run plan predicts the training time for every number of compute groups on this machine. With
 // --gpu it predicts speed and memory on a GPU that this machine lacks. There a task takes the
-// longer of two times (the roofline): of its flops and of its memory traffic, at the rates of a
-// machine file.
+// longer of two times (the roofline): that of its flops, or that of its memory traffic. A machine
+// file has the rates.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::string updates_of(const GroupPlan::Row& row) {
   return "not measured";
 }
 
-// The link between nodes, and the source of its numbers.
+// A NodeLink is the link between nodes, with the source of its numbers.
 struct NodeLink {
   Machine::Link link{};
   std::string origin{};

@@ -1,4 +1,4 @@
-// omni-run predict: the likeliest classes of images, by a trained net or an ensemble.
+// omni-run predict prints the likeliest classes of images, by a trained net or an ensemble.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,11 +29,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The most images in a mini-batch, and the most bytes of their decoded values.
+// A mini-batch has at most kMostAtOnce images, whose decoded values take at most kBytesAtOnce.
 constexpr std::size_t kMostAtOnce = 32, kBytesAtOnce = std::size_t{256} << 20;
 
-// Some images of a data set, without labels. An image that cannot be read is replaced by a black
-// one, and its error is kept. So the other images are predicted nevertheless.
+// ChosenImages are some images of a data set, without labels. An image that cannot be read is
+// replaced by a black one, and its error is kept. So the other images are predicted nevertheless.
 class ChosenImages final : public Dataset {
  public:
   ChosenImages(const Dataset& of, std::vector<std::size_t> indices)
@@ -116,8 +116,8 @@ class Prediction {
   std::size_t unreadable() const { return unreadable_.size(); }
   const std::vector<std::string>& names() const { return names_; }
 
-  // Begins the pass of a net. `data`: those of --data; null: not given. `given`: names from the
-  // user's file.
+  // Begins the pass of a net. `data` are those of --data; null: the option is not given. `given`
+  // are the names from the user's file.
   Status begin(std::size_t number, const Dataset* data, const std::vector<std::string>& given) {
     const TrainedNet& trained = nets_[number];
     Net& net = *trained.net;

@@ -144,7 +144,7 @@ Status check_restarts(const JobTemplate& form, const SbatchOptions& options,
                std::move(todo)};
 }
 
-// Refuses options that both the template and the command line give to each training.
+// Refuses options that do not suit the template, such as those that the template gives itself.
 Status check_template(const JobTemplate& form, const SbatchOptions& options,
                       const SlurmArguments& arguments) {
   const int nodes = nodes_of_job(options).most;

@@ -32,7 +32,7 @@ struct WorkerPeaks {
   double cpu = 0, gpu = 0;
 };
 
-// The numbers are per iteration. Seconds are summed over workers.
+// The numbers of a TimeReport are per iteration. Seconds are summed over workers.
 struct TimeReport {
   struct Implementation {
     bool on_gpu = false;
@@ -69,7 +69,8 @@ std::string column(const std::vector<std::string>& lines, std::size_t indent) {
   return fmt::format("{}", fmt::join(lines, "\n" + std::string(indent, ' ')));
 }
 
-// Returns texts like "onednn 0.412 (ran 80 %)", "lowering 0.700", "winograd ?".
+// Returns a text for each implementation, as "onednn 0.412 (ran 80 %)": its expected milliseconds,
+// and the share of the tasks that it ran. An unknown time is "winograd ?".
 std::vector<std::string> list_times(
     const std::map<std::string, TimeReport::Implementation>& implementations) {
   double tasks = 0;

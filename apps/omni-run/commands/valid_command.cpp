@@ -1,4 +1,4 @@
-// omni-run valid: how often the predictions of a trained net, or of an ensemble, are right.
+// omni-run valid tells how often the predictions of a trained net, or of an ensemble, are right.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ class Validation {
         data_(std::move(data)),
         images_(data_.test->size()) {}
 
-  // `names`: from the user's file, else empty.
+  // `names` are from the user's file; otherwise they are empty.
   Status run(const Session& session, std::vector<std::string> names) {
     for (std::size_t i = 0; i < trained_.nets.size(); ++i) {
       const TrainedNet& last = trained_.nets[i == 0 ? 0 : i - 1];
@@ -77,7 +77,7 @@ class Validation {
                     each.spec.options.input == trained_.nets.front().spec.options.input;
            });
   }
-  // Bytes for all members together.
+  // Returns the bytes that all members need together.
   std::size_t joint_bytes() const {
     if (trained_.alone()) return 0;
     Net& net = *trained_.nets.front().net;
@@ -190,7 +190,7 @@ class Validation {
   std::vector<std::string> stored_{};  // names of classes, with the first net's weights
   std::optional<Confusion> confusion_{};
   Tally tally_{};  // of the last net
-  // Of an ensemble only.
+  // Only an ensemble has this.
   std::optional<JointPrediction> joint_{};
   std::vector<JointReport::Member> members_{};
   WeightAverage average_{};

@@ -41,7 +41,7 @@ Result<NamedStrategy> parse_strategy(std::string_view text) {
   const bool given = colon != text.npos;
   if (given && type->most_groups == 1)
     return refused_strategy(text, "has no groups to count", std::string(name));
-  // Other strategies use as many groups as there are workers.
+  // The other strategies use as many groups as there are workers.
   if (!given && type->most_groups > 1 && type->usual_groups == 1)
     return refused_strategy(text, "lacks its number of groups", fmt::format("{}:4", name));
   if (!given) return NamedStrategy{std::string(name), words_of(name, {})};

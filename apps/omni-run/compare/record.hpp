@@ -1,6 +1,6 @@
-// The strategies of `omni-run compare`, as sync, async:4, sync@512 (with the mini-batch), and the
-// folder of a comparison. Its file compare.json has the question and the trainings that are done;
-// compare.html shows them.
+// This header reads the strategies of `omni-run compare`, as sync, async:4, sync@512 (with the
+// mini-batch). It also has the folder of a comparison: compare.json has the question and the
+// trainings that are done; compare.html shows them.
 #pragma once
 
 #include <nlohmann/json.hpp>

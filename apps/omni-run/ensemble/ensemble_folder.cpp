@@ -38,7 +38,8 @@ Error wrong_file(const std::string& where, std::string what, std::string hint = 
   return {ErrorKind::data, where, std::move(what), std::move(hint)};
 }
 
-// One line of printable UTF-8, so that JSON and messages hold it unchanged.
+// Returns whether the text is one line of printable UTF-8, so that JSON and messages hold it
+// unchanged.
 bool is_plain(const std::string& text, std::size_t longest) {
   return !text.empty() && text.size() <= longest && one_line(text) == text;
 }

@@ -38,12 +38,13 @@ struct EnsembleMember {
 inline constexpr std::size_t kMostMembers = 1000;
 inline constexpr std::string_view kEnsembleFile = "ensemble.json";
 
-// Where a member that has finished keeps its weights.
+// Returns the file in which a member that has finished keeps its weights.
 std::filesystem::path member_weights(const std::filesystem::path& folder,
                                      const EnsembleMember& member);
 
-// Refuses members that the folder cannot hold: none or too many, two of one name, a name that is no
-// plain name of a folder, text with control characters. `where` begins the message.
+// Refuses members that the folder cannot hold: none or too many, or two of one name. It also
+// refuses a name that is no plain name of a folder, and text with control characters. `where`
+// begins the message.
 Status check_members(const std::vector<EnsembleMember>& members, const std::string& where);
 
 // A folder that is not there, or has no ensemble.json, is ErrorKind::usage; a wrong file is

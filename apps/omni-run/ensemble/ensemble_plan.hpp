@@ -1,4 +1,4 @@
-// omni-run ensemble --plan: which members would train together on a machine of a machine file.
+// omni-run ensemble --plan tells which members would train together on a machine of a machine file.
 #pragma once
 
 #include <vector>

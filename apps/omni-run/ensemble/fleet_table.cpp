@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kSurelyFaster = 1e-6;  // share of the makespan, above the error of its sums
 
-// The makespans of the plan and of the two usual ways.
+// Makespans are those of the plan and of the two usual ways.
 struct Makespans {
   double plan, together, in_turn;  // s; infinite: not possible
 

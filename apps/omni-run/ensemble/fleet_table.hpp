@@ -1,5 +1,5 @@
-// The result of `omni-run ensemble --plan`: flotillas with their members, devices, rates and times,
-// and how long the two usual ways would take.
+// This header writes the result of `omni-run ensemble --plan`: flotillas with their members,
+// devices, rates and times. It also writes how long the two usual ways would take.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@
 
 namespace omni {
 
-// `names`: of the members.
+// `names` are those of the members.
 Result<std::string> fleet_table(const Fleet& fleet, const FleetPlan& plan,
                                 std::span<const std::string> names);
 Result<nlohmann::ordered_json> fleet_json(const Fleet& fleet, const FleetPlan& plan,

@@ -1,4 +1,5 @@
-// What `valid --ensemble` reports: members, their mean, and what they predict jointly.
+// A joint report is what `valid --ensemble` reports: members, their mean, and what they predict
+// jointly.
 #pragma once
 
 #include <cstddef>

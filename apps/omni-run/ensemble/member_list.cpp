@@ -25,7 +25,7 @@ using Words = std::vector<std::string>;
 
 constexpr int kMostOfANet = 1000;
 
-// A member before its words are read. `where` is named in errors.
+// A Wanted is a member before its words are read. Errors name `where`.
 struct Wanted {
   std::string where, name;
   Words words;
@@ -36,7 +36,7 @@ std::optional<int> refuse_members(const Error& error) {
   return exit_code(error.kind);
 }
 
-// Options that belong to the whole ensemble, since its members share one process and one folder.
+// These options belong to the whole ensemble, since its members share one process and one folder.
 constexpr std::array kOfAll{"--workers",       "--gpus",   "--precision", "--sched",
                             "--deterministic", "--impl",   "--models",    "--json",
                             "--quiet",         "--resume", "--keep",      "--dry-run"};
@@ -191,7 +191,7 @@ std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<M
                                  fmt::format("{} is no option of one member", options[i]),
                                  options == kOfAll.data() ? "give it to omni-run ensemble"
                                                           : "the run folder has it"});
-    // What the member gives replaces what is given to all.
+    // Options that the member gives replace those that are given to all.
     Words words = words_without(given.once, ensemble.words);
     words.insert(words.end(), each.words.begin(), each.words.end());
     if (!common.data.data_seed && !gives(given, "--data-seed"))

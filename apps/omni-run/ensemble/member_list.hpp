@@ -1,4 +1,5 @@
-// The members of an ensemble: each is a training with words of its own behind those of all.
+// This header reads the members of an ensemble. Each is a training with words of its own behind
+// those of all.
 #pragma once
 
 #include <string>
@@ -80,8 +81,8 @@ struct Member {
 // Reads --part, or takes the part of the task in a Slurm array.
 Result<MembersPart> read_part(const std::string& text);
 
-// Reads the words of every training and of each member. What is wrong is printed; then the exit
-// code is returned.
+// Reads the command-line words of the ensemble and of each member. Prints what is wrong with them,
+// and then returns the exit code.
 std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<Member>& members);
 
 }  // namespace omni

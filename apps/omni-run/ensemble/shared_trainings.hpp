@@ -19,7 +19,7 @@ namespace omni {
 
 class SharedTrainings {
  public:
-  // `window`: bytes of a stream's window; 0: each training prepares its own samples.
+  // `window` is the size of a stream's window in bytes; 0: each training prepares its own samples.
   SharedTrainings(const Session& its_session, std::size_t window)
       : session(its_session), window_(window) {}
 

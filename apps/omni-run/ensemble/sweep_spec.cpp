@@ -79,7 +79,7 @@ std::string written(const SweepRange& range, double number) {
   return fmt::format("{}", std::clamp(rounded, range.low, range.high));
 }
 
-// `share`: from 0, the low end, to 1.
+// `share` goes from 0, the low end, to 1.
 double at_share(const SweepRange& range, double share) {
   return range.logarithmic ? range.low * std::pow(range.high / range.low, share)
                            : range.low + (range.high - range.low) * share;
@@ -161,7 +161,7 @@ std::string wrong_with(const SweepAxis& axis, const OptionRow* row, std::string 
   if (whole && !number_in<std::int64_t>(value) && !number_in<std::uint64_t>(value))
     return shown_name(value) + " is no whole number";
   if (real && !number_in<double>(value)) return shown_name(value) + " is no number";
-  // An option for a key of [net] is checked as there.
+  // An option that stands for a key of [net] is checked as the key is.
   if (std::holds_alternative<Taker>(target) && words.empty() &&
       std::ranges::find(net_keys(), axis.key, &Key::name) != net_keys().end()) {
     NamedOptions named;
@@ -187,7 +187,7 @@ Status check_axis(const SweepAxis& axis, const OptionRow* row) {
                               ? "ask for fewer values, or write an end as 1.0 to get fractions"
                               : "name each value once");
   }
-  // What is drawn lies between the ends.
+  // Drawn values lie between the ends, so it suffices to check the ends.
   if (range != nullptr && values.empty())
     for (const double end : {range->low, range->high})
       if (const std::string wrong = wrong_with(axis, row, written(*range, end)); !wrong.empty())
@@ -195,7 +195,7 @@ Status check_axis(const SweepAxis& axis, const OptionRow* row) {
   return {};
 }
 
-// The number of values that can be drawn; infinite for real numbers.
+// Returns the number of values that can be drawn; infinite for real numbers.
 double size_of(const SweepAxis& axis) {
   if (const Values* values = std::get_if<Values>(&axis.values))
     return static_cast<double>(values->size());

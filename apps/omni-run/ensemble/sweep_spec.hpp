@@ -1,5 +1,5 @@
-// The settings of a sweep: --sweep learning_rate=log:1e-4..1e-1:8 momentum=0.5,0.9 makes a member
-// for every combination; with random:20 it draws 20 of them.
+// This header has the settings of a sweep. --sweep learning_rate=log:1e-4..1e-1:8 momentum=0.5,0.9
+// makes a member for every combination; with random:20 it draws 20 of them.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace omni {
 
-// "log:1e-4..1e-1:8", "lin:0.1..0.9:5", "1..4". If both ends are written as whole numbers, so are
-// the values.
+// A SweepRange is written as "log:1e-4..1e-1:8", "lin:0.1..0.9:5" or "1..4". If both ends are
+// written as whole numbers, so are the values.
 struct SweepRange {
   double low = 0, high = 0;
   bool logarithmic = false, whole = false;
@@ -33,13 +33,14 @@ struct SweepSpec {
   std::optional<std::size_t> draws{};  // none: a grid
 };
 
-// A member of a sweep.
+// A SweepMember is a member of a sweep.
 struct SweepMember {
   std::string name;                // "learning_rate=0.001 momentum=0.5"
   std::vector<std::string> words;  // "--learning-rate=0.001", "--set", "gamma=0.5"
 };
 
-// `options`: those that a member may have. Values are checked as far as their rows do it.
+// `options` are those that a member may have. Values are checked as far as the rows of these
+// options do it.
 Result<SweepSpec> parse_sweep(const std::vector<std::string>& words, const OptionTable& options);
 
 // The first axis varies most slowly. Drawn members are different, and the first of them are the

@@ -1,4 +1,4 @@
-// The trained nets that `valid` and `predict` evaluate: one with its weights, or the members of an
+// `valid` and `predict` evaluate these trained nets: one with its weights, or the members of an
 // ensemble that have finished. They are evaluated one after the other, so that memory holds one.
 #pragma once
 
@@ -22,7 +22,7 @@ struct TrainedNet {
   NetArguments arguments{};  // a member's are those of its training, but for --batch and the like
   std::string weights{};     // file or checkpoint
   DataArguments data{};      // of a member's training, but for the source
-  // Set by the command, which decides on the mini-batch.
+  // The command sets these, since it decides on the mini-batch.
   TrainableNet spec{};
   std::unique_ptr<Net> net{};
 };
@@ -42,12 +42,12 @@ struct TrainedNets {
 Result<TrainedNets> find_trained_nets(const NetArguments& command, const std::string& weights,
                                       const std::string& ensemble);
 
-// Whether both nets see the same images of a data set.
+// Returns whether both nets see the same images of a data set.
 bool read_alike(const TrainedNet& one, const TrainedNet& other);
 
 // Gives the net its memory and the weights, and returns the class names that are stored with them.
-// `test`: the images; null: not known yet. `more`: further bytes of main memory that the command
-// needs. `held_out_of`: see load_parameters().
+// `test` has the images; null: they are not known yet. `more` is the number of further bytes of
+// main memory that the command needs. load_parameters() explains `held_out_of`.
 Result<std::vector<std::string>> prepare(const TrainedNet& trained, const DataFeed* test,
                                          const MachineArguments& machine, std::size_t more,
                                          const std::string& held_out_of = "");

@@ -16,7 +16,8 @@
 namespace omni {
 namespace {
 
-// Bytes of address space for memory that is not planned: StarPU's tasks, libraries, threads' heaps.
+// StarPU's tasks, libraries and heaps of threads take this many bytes of address space, which are
+// not planned.
 constexpr std::size_t kSpare = 64 << 20;
 
 double in_gib(std::size_t bytes) { return static_cast<double>(bytes) / 0x1p30; }

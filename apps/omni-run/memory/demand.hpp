@@ -18,8 +18,8 @@ namespace omni {
 
 struct MemoryDemand {
   std::vector<TensorSize> tensors;  // of the nets; transient ones for each mini-batch
-  // The tensors of the data feeds for each mini-batch. If an update takes several mini-batches,
-  // `more_when_cut` times as many of the training's wait.
+  // These are the tensors of the data feeds for each mini-batch. If an update takes several
+  // mini-batches, more_when_cut times as many tensors of the training wait.
   std::vector<TensorSize> training_images, test_images;
   double more_when_cut = 1;
   std::vector<WorkerSet> groups{};  // workers by group; none: all workers serve the only group

@@ -13,12 +13,13 @@
 namespace omni {
 namespace {
 
-// Bytes of address space per core. With more than that, OpenBLAS and the C library may allocate as
-// they like.
+// With more than this many bytes of address space per core, OpenBLAS and the C library may allocate
+// as they like.
 constexpr std::size_t kPerCore = std::size_t{2} << 30;
 constexpr std::size_t kNextToNothing = 16 << 20;  // bytes that threads and tensors take at once
 
-// Ends at once, because ending in order needs memory. Files that were saved before are complete.
+// The process ends at once, because ending in order needs memory. Files that were saved before are
+// complete.
 void leave_without_memory() {
   constexpr std::string_view kText =
       "error: out of memory (raise ulimit -v, or use a smaller --batch or fewer --workers)\n";

@@ -18,7 +18,7 @@ constexpr std::string_view kOption = "#SBATCH", kBody = "set -euo pipefail", kWo
 
 constexpr const char* kChdir = "--chdir";
 
-// The short names of options that the program uses.
+// The program uses these short names of options.
 constexpr std::pair<char, const char*> kShort[] = {
     {'A', "--account"},  {'C', "--constraint"}, {'D', "--chdir"},     {'G', "--gpus"},
     {'J', "--job-name"}, {'N', "--nodes"},      {'a', "--array"},     {'c', "--cpus-per-task"},

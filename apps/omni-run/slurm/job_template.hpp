@@ -1,4 +1,5 @@
-// A template of a job script, with places to fill in: apps/slurm/*.sbatch, or a user's own file.
+// A JobTemplate is the template of a job script, with places to fill in: apps/slurm/*.sbatch, or a
+// user's own file.
 #pragma once
 
 #include <filesystem>

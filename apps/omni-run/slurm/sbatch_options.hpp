@@ -1,4 +1,4 @@
-// Options of sbatch. They are checked as sbatch checks them, so that no script is written that it
+// Options of sbatch are checked as sbatch checks them, so that no script is written that it
 // refuses.
 #pragma once
 

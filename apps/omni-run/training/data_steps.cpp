@@ -1,5 +1,5 @@
-// The steps of TrainCommand that open the data and handle images that cannot be read. The test set
-// is checked before the training begins. All damaged images are named and counted, over all ranks
+// These steps of TrainCommand open the data and handle images that cannot be read. The test set is
+// checked before the training begins. All damaged images are named and counted, over all ranks
 // together.
 #include <fmt/format.h>
 
@@ -127,8 +127,8 @@ void TrainCommand::name_damaged(std::uint64_t iteration, Finder finder) {
     record(&MetricsLog::damaged, image, training, iteration);
 }
 
-// All ranks call it at the same iteration. If there are too many damaged images together, the
-// training ends.
+// All ranks call this function at the same iteration. It ends the training if all ranks together
+// have too many damaged images.
 void TrainCommand::share_damaged(std::uint64_t iteration) {
   name_damaged(iteration, Finder::this_rank);
   if (!ranks::several()) return;

@@ -12,7 +12,7 @@
 
 namespace omni {
 
-// A usage error, which counts if it `applies`.
+// A Refusal is a usage error, which counts if it `applies`.
 struct Refusal {
   bool applies;
   std::string option;
@@ -40,7 +40,7 @@ Result<ComputeGroups> open_groups(const TrainableNet& spec, const NetArguments& 
 // Returns the images per task in the nets of this number of groups.
 Result<int> slice_of_groups(const TrainableNet& spec, const NetArguments& net, int groups);
 // Opens as many groups as --groups says, or else one per worker, in at most half of the memory.
-// `devices`: of a simulated machine; 0: the cores of this machine.
+// `devices` is the number of devices of a simulated machine; 0: the cores of this machine count.
 Result<ComputeGroups> open_most_groups(const TrainableNet& spec, const TrainArguments& arguments,
                                        int devices = 0);
 
@@ -73,7 +73,8 @@ struct StrategyChoice {
 };
 
 // Chooses the strategy and refuses options that cannot be combined. Sets the number of groups if
-// the strategy needs several and the user gave none. `workers`: the number of workers that compute.
+// the strategy needs several and the user gave none. `workers` is the number of workers that
+// compute.
 Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers);
 
 // Returns the plan of the groups' nets. If mini-batches differ, the strategy decides their sizes;

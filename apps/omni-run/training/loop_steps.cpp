@@ -1,4 +1,4 @@
-// The steps of TrainCommand while the training runs, and at its end.
+// TrainCommand takes these steps while the training runs, and at its end.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -41,7 +41,7 @@ Status TrainCommand::open_metrics() {
     if (!slurm::job().empty() && !is_finished()) OMNI_CHECK(metrics_->job(start_.iteration));
   }
   // A process that was killed may have done the evaluation after it saved the checkpoint. Pilots
-  // that need it have not seen it there.
+  // that need the evaluation have not seen it there.
   const bool is_done = ranks::any(metrics_ && metrics_->has_evaluation(start_.iteration));
   const bool is_needed = std::ranges::any_of(training_->pilots(), [](const auto& pilot) {
     const PilotType* type = find_pilot(pilot->name());

@@ -1,4 +1,4 @@
-// The memory that a training will take.
+// check_memory() computes the memory that a training will take.
 #pragma once
 
 #include "apps/omni-run/arguments.hpp"
@@ -7,8 +7,8 @@
 namespace omni {
 
 // Refuses a training whose memory does not fit, and prints the memory of one that fits. Nothing is
-// allocated yet. `others`: bytes of main memory that other trainings of this process will take.
-// Returns the bytes of this one.
+// allocated yet. `others` are the bytes of main memory that other trainings of this process will
+// take. Returns the bytes of this training.
 Result<std::size_t> check_memory(Training& training, const MachineArguments& machine,
                                  const Session& session, std::size_t others);
 

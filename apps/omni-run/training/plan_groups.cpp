@@ -70,7 +70,7 @@ void add_updates(GroupPlan::Row& row, const PlanArguments& arguments, double tun
   row.penalty_error = known->error;
 }
 
-// Plans groups for the devices of a machine file. `net`: built for several groups.
+// Plans groups for the devices of a machine file. `net` is built for several groups.
 GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& arguments,
                          double tuned_momentum) {
   GroupPlan plan;
@@ -86,8 +86,8 @@ GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& 
   return plan;
 }
 
-// Returns the costs of this machine as one of several nodes. `one`: the row of one group; `net`:
-// built for several groups.
+// Returns the costs of this machine as one of several nodes. `one` is the row of one group; `net`
+// is built for several groups.
 NodeCosts node_costs(const GroupPlan::Row& one, Net& net, int cores) {
   NodeCosts node{.net = net_costs(net), .seconds = one.predicted, .cores = std::max(cores, 1)};
   const double all = one.work.groups + one.work.merged + one.work.exchanges;
@@ -118,8 +118,8 @@ class LossTarget : public Pilot {
   double target_;
 };
 
-// Trains and returns at most so many losses. If the training diverges, the losses before are
-// returned.
+// Trains for at most `iterations` iterations and returns their losses. If the training diverges,
+// the losses before are returned.
 Result<std::vector<double>> losses_of(ComputeGroups& groups, DataFeed& feed,
                                       const TrainingState& state, const SolverOptions& solver,
                                       std::uint64_t iterations, Compensation compensation,

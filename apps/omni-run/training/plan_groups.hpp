@@ -28,14 +28,14 @@ UpdateRatios update_ratios_of(const TrainableNet& spec, int batch, const std::st
 Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
                                                  const Session& session, const Dataset& images);
 
-// The number of groups that --groups auto uses.
+// ChosenGroups has the number of groups that --groups auto uses.
 struct ChosenGroups {
   int count;
   std::string reason;
   GroupPlan plan;  // no rows: there was nothing to plan
 };
 // Chooses the number in the checkpoint, if there is one. Otherwise it plans: at most one group per
-// worker, or per device of the simulated machine, in at most half of the memory. `data`: the name
+// worker, or per device of the simulated machine, in at most half of the memory. `data` is the name
 // by which measured update ratios are found.
 Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
                                    const std::optional<Checkpoint>& checkpoint,

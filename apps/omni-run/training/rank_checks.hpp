@@ -1,4 +1,5 @@
-// What a training on several ranks may not ask for, and work of the first rank for all.
+// check_ranks() refuses what a training on several ranks may not ask for. on_first_rank() does work
+// on the first rank for all.
 #pragma once
 
 #include <functional>
@@ -8,7 +9,7 @@
 
 namespace omni {
 
-// Refuses options that trainings on several ranks do not have. `grows`: see StrategyChoice.
+// Refuses options that trainings on several ranks do not have. StrategyChoice explains `grows`.
 Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grows);
 
 // Only the first rank does the work; if it fails, all ranks return an error.

@@ -1,4 +1,4 @@
-// The steps of TrainCommand that compare the arguments of all ranks, and save for all.
+// These steps of TrainCommand compare the arguments of all ranks, and save for all.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -15,8 +15,8 @@ namespace omni {
 
 class RunFolder {
  public:
-  // Refuses a place where no checkpoint of `bytes` can be saved. `wanted`: the user asked for
-  // checkpoints, so the folder is made now. Otherwise open_unused() makes one if the run is
+  // Refuses a place where no checkpoint of `bytes` can be saved. `wanted` means that the user asked
+  // for checkpoints, so the folder is made now. Otherwise open_unused() makes one if the run is
   // interrupted. A wanted folder that has checkpoints is refused unless the run is `continuing`.
   static Result<RunFolder> prepare(std::filesystem::path path, bool wanted, bool continuing,
                                    int keep, std::uint64_t bytes);

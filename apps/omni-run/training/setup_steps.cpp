@@ -1,4 +1,5 @@
-// The steps of TrainCommand before the first mini-batch. Errors that can be found are found here.
+// TrainCommand takes these steps before the first mini-batch. Errors that can be found are found
+// here.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -32,7 +33,7 @@
 namespace omni {
 namespace {
 
-// An interval that is longer than any training, in iterations.
+// This interval, in iterations, is longer than any training.
 constexpr std::uint64_t kOnlyAtTheEnd = 1'000'000'000'000;
 
 }  // namespace

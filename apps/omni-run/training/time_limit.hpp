@@ -14,7 +14,8 @@ class TimeLimit {
  public:
   // Refuses a limit that leaves no time to save a checkpoint of `bytes`.
   Status start(std::uint64_t bytes);
-  // Refuses a limit of `left` seconds for the same reason. `where`: the option that gave the limit.
+  // Refuses a limit of `left` seconds for the same reason. `where` is the option that gave the
+  // limit.
   Status require(const std::string& where, double left, std::uint64_t bytes);
   void note_iteration();        // an iteration has ended
   void pause() { last_ = {}; }  // the time until the next note_iteration() does not count

@@ -1,6 +1,6 @@
 // TimedTraining measures how long iterations take, on a few images in memory. Nets are read with
-// `learns` false: the learning rate is 0, unless the user sets one, so that no net diverges;
-// updates take as long as with any other rate.
+// `learns` false. So the learning rate is 0, unless the user sets one, and no net diverges. Updates
+// take as long as with any other rate.
 #pragma once
 
 #include <functional>

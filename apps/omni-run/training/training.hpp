@@ -28,8 +28,8 @@ class SharedTrainings;
 
 class TrainCommand {
  public:
-  // `shared`: the training is one of several in this process, of this name; null: it is alone.
-  // `make_pilot`: PilotOptions::make_another.
+  // `shared` means that the training is one of several in this process, and has this name; null: it
+  // is alone. `make_pilot` is PilotOptions::make_another.
   explicit TrainCommand(TrainArguments arguments, SharedTrainings* shared = nullptr,
                         const std::string& name = "",
                         std::function<std::unique_ptr<Pilot>()> make_pilot = {});
@@ -41,7 +41,7 @@ class TrainCommand {
   Status train();
   Status check_for_job(const ExpectedJob& job);  // job_check.cpp
 
-  // What the training has done.
+  // These tell what the training has done.
   const std::optional<EvaluationReport>& last_evaluation() const { return last_; }
   const TrainableNet& spec() const { return spec_; }
   // Its test set; null: there is none.
@@ -60,7 +60,7 @@ class TrainCommand {
   const TrainingState& state() const { return trained_ ? training_->trainer().state() : start_; }
 
  private:
-  // setup_steps.cpp: errors that can be found early are found before any change.
+  // These are in setup_steps.cpp. Errors that can be found early are found before any change.
   Status open_nets();
   Status open_groups_again();  // after the number of groups or their shape has changed
   Status check();
@@ -76,12 +76,12 @@ class TrainCommand {
   Result<TrainingState> starting_point();
   void align(TrainingState& state) const;
 
-  // rank_steps.cpp
+  // These are in rank_steps.cpp.
   Status compare_ranks();
   Status compare_weights();
   Status save(const TrainingState& state);
 
-  // loop_steps.cpp
+  // These are in loop_steps.cpp.
   Status open_metrics();
   Status ended(Status status);
   PilotOptions pilot_options();
@@ -99,7 +99,7 @@ class TrainCommand {
   }
   void print_summary() const;
 
-  // data_steps.cpp
+  // These are in data_steps.cpp.
   Status open_images();
   Status stage();
   enum class Finder { this_rank, another_rank };

@@ -11,7 +11,8 @@
 namespace omni {
 namespace {
 
-// How to say a value that suits the length; "": it is not known. Not every format has burn_in.
+// Returns a hint with a value that suits the length, or "" if no such value is known. Not every
+// format has burn_in.
 std::string better_of(const UnsuitedKey& unsuited, const TrainableNet& net) {
   if (unsuited.better.empty()) return "";
   const std::string option =

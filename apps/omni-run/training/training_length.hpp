@@ -1,4 +1,4 @@
-// The length of a training, and whether the learning rate suits it.
+// This header computes the length of a training, and checks whether the learning rate suits it.
 #pragma once
 
 #include "apps/omni-run/training_arguments.hpp"
@@ -11,7 +11,7 @@ std::uint64_t planned_iterations(const TrainArguments& arguments, const Trainabl
                                  std::size_t images);
 
 // Refuses a learning rate that becomes 0 before the end. Warns of keys of the solver that do not
-// suit the length. `by_epochs`: the user has named the length by --epochs.
+// suit the length. `by_epochs` means that the user has named the length by --epochs.
 Status check_schedule(const TrainableNet& net, std::uint64_t seed, std::uint64_t iterations,
                       bool by_epochs);
 

@@ -1,6 +1,6 @@
-// An object of cuDNN's graph interface. Its attributes are set, then it is finalized, then its
-// attributes may be read. It keeps the first error, which objects take over that it becomes a part
-// of. An attribute that cannot be read is an error, too.
+// A Backend is an object of cuDNN's graph interface. Its attributes are set, then it is finalized,
+// then its attributes may be read. It keeps the first error, which objects take over that it
+// becomes a part of. An attribute that cannot be read is an error, too.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ inline bool succeeded(cudnnStatus_t status) {
   return status == CUDNN_STATUS_SUCCESS;
 }
 
-// cuDNN's names of the types that attributes have.
+// type_of() returns cuDNN's names of the types that attributes have.
 constexpr auto type_of(const char*) { return CUDNN_TYPE_CHAR; }
 constexpr auto type_of(const bool*) { return CUDNN_TYPE_BOOLEAN; }
 constexpr auto type_of(const float*) { return CUDNN_TYPE_FLOAT; }

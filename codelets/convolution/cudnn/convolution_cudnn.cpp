@@ -1,4 +1,4 @@
-// Convolution on a GPU by cuDNN. What cuDNN refuses is lowered. The algorithm is chosen when a
+// cuDNN convolves on a GPU here. What cuDNN refuses is lowered. The algorithm is chosen when a
 // worker first meets a shape. Only that call waits for the GPU, and StarPU's models do not count
 // it.
 #include <algorithm>
@@ -23,7 +23,7 @@ cudnn::ConvolutionTask task_of(const Args& args, bool in_bf16) {
   return task;
 }
 
-// The numbers of the buffers of src, weights and dst.
+// These are the numbers of the buffers of src, weights and dst.
 template <class Args>
 constexpr std::array<std::size_t, 3> kPlaces =
     Args::kPass == Pass::forward            ? std::array<std::size_t, 3>{0, 1, 2}

@@ -1,4 +1,4 @@
-// The graph of a pass, with cuDNN's names of attributes.
+// This file makes the graph of a pass, with cuDNN's names of attributes.
 #include "codelets/convolution/cudnn/engines.hpp"
 
 #include "codelets/cuda/plans.hpp"
@@ -6,7 +6,7 @@
 namespace omni::cudnn {
 namespace {
 
-// cuDNN's names of a pass and of its attributes, in the order of Pass.
+// Names are cuDNN's names of a pass and of its attributes, in the order of Pass.
 struct Names {
   cudnnBackendDescriptorType_t operation;
   cudnnBackendAttributeName_t convolution, src, weights, dst, alpha, beta;

@@ -1,4 +1,4 @@
-// The choice of a way to compute a pass. The ChoiceTable decides, or else measurements of what
+// This file chooses a way to compute a pass. The ChoiceTable decides, or else measurements of what
 // cuDNN offers. In a deterministic run the first offer that works is taken; with too little memory
 // for it there is an error.
 #include "codelets/convolution/cudnn/convolution_plan.hpp"
@@ -22,12 +22,12 @@ namespace omni::cudnn {
 namespace {
 
 constexpr std::size_t kSrc = 0, kWeights = 1, kDst = 2;  // indices into ConvolutionTensors::values
-// How many variants of one engine, which differ in their knobs, are tried. cuDNN offers up to 39;
-// first come those that it expects to be best. On Hopper nearly all offers are of one engine.
-// Another program that tries the first ten must not find a better one.
+// At most this many variants of one engine, which differ in their knobs, are tried. cuDNN offers up
+// to 39; first come those that it expects to be best. On Hopper nearly all offers are of one
+// engine. Another program that tries the first ten must not find a better one.
 constexpr int kMostVariants = 12;
 
-// The bits of a Form in the ChoiceTable.
+// The ChoiceTable keeps a Form as these bits.
 constexpr std::uint64_t kEnds = 1, kFolds = 2;
 
 // Rounds up, so that cuDNN's tensors are aligned to vectors.

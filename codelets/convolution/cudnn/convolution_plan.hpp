@@ -1,5 +1,5 @@
-// The plan for one pass of a convolution by cuDNN. How cuDNN computes a shape is chosen once, by
-// measuring. With --precision bf16, tensors that hold floats are copied.
+// A ConvolutionPlan is the plan for one pass of a convolution by cuDNN. How cuDNN computes a shape
+// is chosen once, by measuring. With --precision bf16, tensors that hold floats are copied.
 #pragma once
 
 #include <compare>
@@ -30,7 +30,7 @@ struct ConvolutionTask {
   auto operator<=>(const ConvolutionTask&) const = default;
 };
 
-// Whether cuDNN gets a copy in bf16 of src (0), weights (1) or dst (2).
+// Returns whether cuDNN gets a copy in bf16 of src (`tensor` 0), weights (1) or dst (2).
 bool is_copied(const ConvolutionTask& task, std::size_t tensor);
 
 class ConvolutionPlan {
@@ -44,19 +44,19 @@ class ConvolutionPlan {
   void run(CudaWorker& worker, const ConvolutionTensors& tensors) const;
 
  private:
-  // Which parts of the pass cuDNN computes.
+  // A Form tells which parts of the pass cuDNN computes.
   struct Form {
     bool ends = false;   // with bias and activation; false: other kernels apply them
     bool folds = false;  // on folded copies of src and weights, see folded_tensors.hpp
   };
-  // One way to compute the pass.
+  // A Way is one way to compute the pass.
   struct Way {
     Form form;
     EngineConfig config;
     ExecutionPlan plan;
   };
 
-  // A way as the ChoiceTable keeps it: the numbers of its form and of its engine.
+  // Numbers are a way as the ChoiceTable keeps it: the numbers of its form and of its engine.
   using Numbers = std::vector<std::uint64_t>;
 
   std::string description() const;
@@ -75,14 +75,14 @@ class ConvolutionPlan {
   bool may_fold() const;
   std::vector<Form> forms() const;  // those to be tried
   ConvolutionGraph graph(Form form, const Target& target) const;
-  // nullopt: cuDNN cannot, or not as the task demands.
+  // Returns nullopt if cuDNN cannot compute the pass in this way, or not as the task demands.
   std::optional<Way> way(const Target& target, Form form, EngineConfig config) const;
-  // Visits the ways that need at most so much memory, the most promising first, until visit()
+  // Visits the ways that need at most most_memory bytes, the most promising first, until visit()
   // returns false.
   void for_each_way(const Target& target, Form form, std::size_t most_memory,
                     const std::function<bool(Way)>& visit) const;
 
-  // May write to the result among the tensors.
+  // choose() may write to the result among the tensors.
   void choose(CudaWorker& worker, ConvolutionTensors tensors);
   bool succeeds(cudnnStatus_t status) const;
   bool works(CudaWorker& worker, const Way& way, ConvolutionTensors tensors,

@@ -1,6 +1,6 @@
-// The engines that cuDNN has for a pass of a convolution. The pass is described as a graph,
-// channels last; cuDNN lists engines that can compute the graph on a device; an execution plan runs
-// one.
+// This header has the engines that cuDNN has for a pass of a convolution. The pass is described as
+// a graph, channels last. cuDNN lists engines that can compute the graph on a device; an execution
+// plan runs one.
 #pragma once
 
 #include <array>
@@ -14,19 +14,19 @@
 
 namespace omni::cudnn {
 
-// The numbers by which a graph names its tensors. Backward, those that are not read as values are
+// A graph names its tensors by these numbers. In backward, tensors that are not read as values are
 // the gradients of src, weights or dst.
 enum class TensorName : std::int64_t { src = 1, weights, dst, bias };
 
-// The GPU for which is planned: that of a handle, or one that is only described, where nothing can
-// run. The header of cuDNN 9.8 calls handles deprecated here, but other programs plan with them,
-// too.
+// A Target is the GPU for which is planned: the GPU of a handle, or one that is only described,
+// where nothing can run. The header of cuDNN 9.8 calls handles deprecated here, but other programs
+// plan with them, too.
 struct Target {
   cudnnHandle_t handle = nullptr;
   const Backend* description = nullptr;
 };
 
-// A pass. Sums, and values between operations, are floats.
+// A ConvolutionWork describes a pass. Sums, and values between operations, are floats.
 struct ConvolutionWork {
   Pass pass;
   ConvShape shape;
@@ -64,15 +64,15 @@ struct Demands {
   bool deterministic = false;
 };
 
-// An engine of cuDNN and the values of its knobs.
+// An EngineConfig is an engine of cuDNN and the values of its knobs.
 struct EngineConfig {
   Backend config;  // its status also has errors in reading the other members
   std::vector<cudnnBackendNumericalNote_t> notes{};  // how the engine rounds and adds
   bool is_compiled = false;                          // true: its code is compiled for each plan
   std::vector<std::uint64_t> numbers{};  // cuDNN's: engine, knob, value, knob, value, ...
 
-  // An engine that is compiled never meets the demands. That takes up to a second for every worker
-  // in every run, and needs NVRTC; cuDNN has other engines for all passes here.
+  // An engine that is compiled never meets the demands. Compiling takes up to a second for every
+  // worker in every run, and needs NVRTC. cuDNN has other engines for all passes here.
   bool meets(const Demands& demands) const;
 };
 

@@ -1,5 +1,6 @@
-// Folding of a convolution's tensors on a GPU (codelets/convolution/folding.hpp), which keeps the
-// number of filters. It is for images, whose three channels leave most of a matrix unit idle.
+// These functions fold a convolution's tensors on a GPU (codelets/convolution/folding.hpp), and
+// keep the number of filters. They are for images, whose three channels leave most of a matrix unit
+// idle.
 #pragma once
 
 #include "codelets/convolution/convolution_shape.hpp"
@@ -8,7 +9,7 @@
 
 namespace omni::gpu {
 
-// Whether there are so few channels that folding pays.
+// Returns whether there are so few channels that folding pays.
 bool is_worth_folding(const ConvShape& shape);
 ConvShape folded(const ConvShape& shape);
 

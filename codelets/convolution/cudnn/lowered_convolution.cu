@@ -1,4 +1,4 @@
-// Convolutions that cuDNN refuses, on a GPU: they are lowered to matrix products of cuBLAS.
+// This file lowers convolutions that cuDNN refuses to matrix products of cuBLAS on a GPU.
 #include "codelets/convolution/convolution.hpp"
 
 #include "codelets/cuda/lowering.cuh"
@@ -8,7 +8,8 @@
 namespace omni {
 namespace {
 
-// The lowered matrix of some images, or of a part of one, and the offset of their pixels in dst.
+// A Piece is the lowered matrix of some images, or of a part of one. It has the offset of their
+// pixels in dst.
 struct Piece {
   gpu::Patches patches;
   float* columns;

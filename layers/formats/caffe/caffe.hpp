@@ -13,20 +13,20 @@
 
 namespace omni {
 
-// A file, and what it is called in messages.
+// A CaffeFile is the text of a file, with its name for messages.
 struct CaffeFile {
   std::string_view text, name;
 };
 
-// `solver`: "" for none; then the training has the usual options.
+// An empty `solver` means that there is none; then the training has the usual options.
 Result<TrainableNet> read_caffe_net(const std::filesystem::path& net,
                                     const std::filesystem::path& solver,
                                     const ReadOptions& how = {});
 Result<TrainableNet> parse_caffe_net(CaffeFile net, CaffeFile solver = {},
                                      const ReadOptions& how = {});
 
-// The file that the solver names as its net. Like Caffe's, its path is relative to the working
-// directory; where nothing is there, to the solver's folder.
+// Returns the file that the solver names as its net. As in Caffe, its path is relative to the
+// working directory. If nothing is there, it is relative to the solver's folder.
 Result<std::filesystem::path> net_of_caffe_solver(const std::filesystem::path& solver);
 
 // What is read of every type of layer, and why the others are not.

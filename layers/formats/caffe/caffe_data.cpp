@@ -1,5 +1,5 @@
-// Caffe's layers of data. The images are those of --data; what the layers say of the mini-batch,
-// the input's size and the values of pixels is taken from them.
+// This file reads Caffe's layers of data. The images are those of --data. The layers only say the
+// size of the mini-batch and of the input, and how pixels become values.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kLongestSide = 1 << 16, kMostChannels = 1 << 12, kMostVectorValues = 1 << 24;
 
-// transform_param has what old files have in the parameter of the data.
+// Returns the message that has the field: transform_param, or in old files the parameter of the
+// data.
 CaffeFields holder_of(const CaffeLayer& layer, std::string_view field) {
   CaffeFields transform = layer.fields.nested("transform_param");
   return !transform.has(field) && layer.own.has(field) ? layer.own : transform;
@@ -116,7 +117,7 @@ Status take_means(CaffeNet& to) {
   return {};
 }
 
-// A field that every image or every blob has.
+// Reads a field that every image or every blob has. The first value counts.
 int of_first(CaffeFields& fields, std::string_view name, int high) {
   const bool repeated = fields.is_repeated(name);
   if (!fields.has(name)) {

@@ -34,7 +34,7 @@ std::string_view between_quotes(std::string_view text) {
   return rest.substr(0, rest.find('"'));
 }
 
-// Every message of the text's file that has this name, with its fields.
+// Returns the names of the fields of a message type, which the file of `message` declares.
 std::vector<std::string_view> fields_of(const pb::Message& message, std::string_view full_name) {
   std::vector<std::string_view> names;
   const pb::Descriptor* type =
@@ -118,7 +118,8 @@ bool is_number(const pb::FieldDescriptor& field) {
   return field.cpp_type() == pb::FieldDescriptor::CPPTYPE_FLOAT;
 }
 
-// The value as text, without the name of the field; of a repeated field the first ones.
+// Returns the value as text, without the name of the field. `index` selects a value of a repeated
+// field.
 std::string value_of(const pb::Message& message, const pb::FieldDescriptor& field, int index) {
   std::string value;
   pb::TextFormat::PrintFieldValueToString(message, &field, index, &value);

@@ -1,5 +1,5 @@
-// Texts of protobuf messages, and their fields with the places where they are written. All is by
-// name, so that the old and the new form of a layer are read alike.
+// This header reads texts of protobuf messages, and their fields with the places where they are
+// written. Fields are found by name, so the old and the new form of a layer are read alike.
 #pragma once
 
 #include <google/protobuf/text_format.h>
@@ -17,7 +17,8 @@ namespace omni {
 
 inline constexpr std::uint64_t kMostTextBytes = 1 << 20;
 
-// A text that was parsed: a message, and what happened on the way.
+// A CaffeText is a text that was parsed. It has the message, and the problems that the parser
+// found.
 struct CaffeText {
   std::string file;
   std::unique_ptr<google::protobuf::Message> message{};
@@ -34,7 +35,8 @@ struct CaffeText {
 Result<CaffeText> parse_caffe_text(std::string_view text, std::string_view file,
                                    std::unique_ptr<google::protobuf::Message> message);
 
-// The fields of a message. The first refusal is kept; after it, values are the defaults.
+// CaffeFields are the fields of a message. The first refusal is kept; after it, values are the
+// defaults.
 class CaffeFields {
  public:
   explicit CaffeFields(CaffeText& text, Status& status);
@@ -45,7 +47,7 @@ class CaffeFields {
   bool is_old_layer() const;         // one of V1
   std::string text_of_type() const;  // of a layer; in the old form in capitals
   int count(std::string_view name) const;
-  // Of repeated fields these read one value.
+  // From a repeated field, these read the value number `index`.
   int whole(std::string_view name, std::int64_t low, std::int64_t high, int index = -1);
   float real(std::string_view name, float low = std::numeric_limits<float>::lowest(),
              float high = std::numeric_limits<float>::max(), int index = -1);
@@ -54,17 +56,19 @@ class CaffeFields {
   std::string word(std::string_view name) const;  // of an enum
   CaffeFields nested(std::string_view name, int index = -1) const;
 
-  // "lenet.prototxt:12: layer 'conv1'", of the field if it is there, else of the message.
+  // Returns "lenet.prototxt:12: layer 'conv1'": the place of the field if it is there, otherwise
+  // that of the message.
   std::string where(std::string_view name = "", int index = -1) const;
   bool is_commanded(std::string_view name) const;  // the command line sets it
   void refuse(std::string_view name, std::string what, std::string hint, int index = -1);
   bool failed() const { return !*status_; }
   // Refuses fields that are not supported, and numbers that are none; notes those without effect.
   void check();
-  // The name of a set field that ends so, but for these; "": none.
+  // Returns the name of a set field with this ending, except `known` ones; "": there is none.
   std::string other_field(std::string_view ending,
                           const std::vector<std::string_view>& known) const;
-  // On one line, the same for equal messages; without these fields.
+  // Returns the message on one line, except the fields `without`. Equal messages give the same
+  // text.
   std::string normalised(const std::vector<std::string_view>& without = {}) const;
 
  private:

@@ -16,7 +16,7 @@
 namespace omni {
 namespace {
 
-// Caffe's other layers, and why they are refused.
+// These other layers of Caffe are refused, for these reasons.
 struct MissingType {
   std::string_view name, old_name, why;
 };

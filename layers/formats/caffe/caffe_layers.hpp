@@ -1,4 +1,4 @@
-// The types of Caffe's layers, and how a layer becomes a description.
+// This header has the types of Caffe's layers, and makes a description of a layer.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace omni {
 
-// How a layer of data makes values of pixels.
+// A CaffeTransform says how a layer of data makes values of pixels.
 struct CaffeTransform {
   int crop = 0;  // 0: none
   bool mirror = false, grey = false, colour = false;
@@ -26,7 +26,7 @@ struct CaffeTransform {
   std::string mean_file{}, place_of_file{};
 };
 
-// What is known of a net while its layers are read, in the order of the file.
+// A CaffeNet holds what is known of a net while its layers are read, in the order of the file.
 struct CaffeNet {
   TrainableNet& net;
   std::string image{};          // the blob of the images; "": none yet
@@ -48,7 +48,7 @@ struct CaffeNet {
   std::vector<std::string> remarks{};                           // for who trains the net
 };
 
-// A layer being read. What it becomes is added to the net by emit().
+// A CaffeLayer is a layer that is being read. emit() adds its description to the net.
 struct CaffeLayer {
   CaffeFields fields;  // of the whole layer
   CaffeFields own;     // of its parameter, as convolution_param; without one, of the whole layer
@@ -72,10 +72,10 @@ struct CaffeType {
 };
 
 const std::vector<CaffeType>& caffe_types();
-// The type of a layer; an error with "did you mean", or "not supported" and why.
+// Returns the type of a layer. Otherwise the error says "did you mean", or "not supported" and why.
 Result<const CaffeType*> find_caffe_type(const CaffeFields& layer);
 
-// The parts of the list.
+// caffe_types() joins these lists.
 std::vector<CaffeType> caffe_weighted_types();
 std::vector<CaffeType> caffe_channel_types();  // what is by channel: BatchNorm, Scale, Bias
 std::vector<CaffeType> caffe_other_types();
@@ -91,14 +91,15 @@ void check_caffe_multipliers(CaffeLayer& layer, int most, const char* hint);
 void read_caffe_data(CaffeLayer& layer);
 // Refuses a layer of data of the TEST phase that makes other values of pixels than training does.
 void check_caffe_test_data(const CaffeLayer& layer);
-// The input from its first dimensions: images, channels, height and width; or images and values.
+// Sets the input by its first `count` dimensions: images, channels, height and width; or images and
+// values.
 void set_caffe_input(CaffeNet& to, CaffeFields& shape, std::string_view field, int count);
 // Checks what is known of the input when all layers are read. Takes height=28 and the like out of
 // the settings of the command line.
 Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings);
 
-// Two sides, as kernel_size or as kernel_h and kernel_w. A value that is not given is `fallback`;
-// below 0 it has to be given.
+// Sides are a height and a width, given as kernel_size or as kernel_h and kernel_w. A side that is
+// not given is `fallback`. If `fallback` is below 0, the sides have to be given.
 struct Sides {
   int h = 1, w = 1;
 };
@@ -106,13 +107,13 @@ struct SideNames {
   std::string_view both, h, w;
 };
 Sides read_sides(CaffeFields& fields, const SideNames& names, int fallback, int low, int high);
-// The same where only squares are known.
+// Does what read_sides() does, where only squares are supported.
 int read_square(CaffeFields& fields, const SideNames& names, int fallback, int low, int high);
 
-// The solver's options and its length, and how many mini-batches an update has. The options of the
-// net are those of one mini-batch before. `fields`: null for no file.
+// Reads the solver's options, its length, and the number of mini-batches of an update. Before the
+// call, the options of the net are those of one mini-batch. If `fields` is null, there is no file.
 Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableNet& net);
-// max_iter of the file.
+// Returns max_iter of the file.
 std::uint64_t length_of_caffe_solver(CaffeText& solver);
 // Sets fields of a solver as the command line says: base_lr=0.1, stepvalue=100,200.
 Status set_caffe_solver(CaffeText& solver, const std::vector<std::string>& settings);

@@ -1,5 +1,5 @@
-// From the messages of a net and a solver to descriptions: which layers are in which phase, and
-// what they read.
+// This file makes descriptions of the messages of a net and a solver. It finds which layers are in
+// which phase, and what they read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct FoundLayer {
   bool trains = true, tests = true;  // is in the phase
 };
 
-// Whether a rule of include or exclude speaks of the phase.
+// Returns whether the `list` (include or exclude) has a rule that applies to the phase.
 bool speaks_of(const CaffeFields& layer, std::string_view list, std::string_view phase) {
   for (int i = 0; i < layer.count(list); ++i) {
     const CaffeFields rule = layer.nested(list, i);
@@ -62,7 +62,8 @@ Result<std::vector<FoundLayer>> find_layers(CaffeFields& net) {
   return layers;
 }
 
-// Both phases have to be the same net but for data, losses and what does nothing in tests.
+// Refuses layers that only one phase has. Both phases have to be the same net, except layers of
+// data, losses, and Dropout, which does nothing in tests.
 void check_phases(FoundLayer& layer) {
   if (layer.fields.has("include") && layer.fields.has("exclude"))
     layer.fields.refuse("exclude", "include and exclude", "give one of them", 0);
@@ -73,7 +74,8 @@ void check_phases(FoundLayer& layer) {
                       "a net is the same in training and in tests but for data and losses", 0);
 }
 
-// `input`, with `input_dim` or `input_shape`: the images, then the labels.
+// Reads `input` of the net, with `input_dim` or `input_shape`: the first blob has the images,
+// others have labels.
 void read_inputs(CaffeFields& net, CaffeNet& to) {
   const int inputs = net.count("input");
   if (inputs == 0) return;
@@ -203,7 +205,8 @@ void note_blobs(const FoundLayer& found, CaffeNet& to) {
   }
 }
 
-// What is right is counted of the net's output.
+// Adds a remark for each layer of the file that measures another blob than the net's output. Here
+// right answers are counted of the net's output only.
 void check_measures(CaffeNet& to) {
   const LayerDescription& last = to.net.layers.back();
   const bool has_loss = to.loss || to.probabilities;
@@ -216,8 +219,8 @@ void check_measures(CaffeNet& to) {
                       shown_name(blob), shown_name(output)));
 }
 
-// The loss is the last layer, wherever the file has it; without one the net ends with Softmax, or
-// with a layer.
+// Makes the loss the last layer, wherever the file has it. Without a loss the net ends with
+// Softmax, or with another layer.
 Status end_net(CaffeFields& fields, CaffeNet& to) {
   auto& layers = to.net.layers;
   if (to.probabilities && to.loss && to.probabilities->inputs.front() != to.loss_input)
@@ -237,7 +240,7 @@ Status end_net(CaffeFields& fields, CaffeNet& to) {
   return {};
 }
 
-// Another number of classes: the outputs of the InnerProduct that the loss reads.
+// Sets another number of classes: the outputs of the InnerProduct that the loss reads.
 Status set_caffe_classes(TrainableNet& net, int classes) {
   LayerDescription& last = net.layers.back();
   const auto scores = std::ranges::find_if(net.layers, [&](const LayerDescription& each) {

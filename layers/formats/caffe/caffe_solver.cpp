@@ -1,4 +1,4 @@
-// Caffe's solver. Its iterations count from 0.
+// This file reads Caffe's solver, whose iterations count from 0.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
@@ -31,7 +31,7 @@ constexpr std::array kPolicies{
     PolicyName{"sigmoid", RatePolicy::sigmoid}};
 constexpr int kAnyWhole = std::numeric_limits<int>::max();
 
-// Options of the training, and the fields that hold them.
+// The fields of a solver hold these options of the training.
 constexpr std::array<std::array<std::string_view, 2>, 8> kFieldsOfOptions{
     {{"policy", "lr_policy"},
      {"max_batches", "max_iter"},
@@ -42,7 +42,7 @@ constexpr std::array<std::array<std::string_view, 2>, 8> kFieldsOfOptions{
      {"steps", "stepvalue"},
      {"subdivisions", "iter_size"}}};
 
-// A hint: the nearest of the words, else all of them.
+// Returns a hint: the nearest of the words, or else all of them.
 std::string one_of(std::string_view word, std::span<const std::string_view> words) {
   const std::string_view near = nearest(word, words);
   return near.empty() ? fmt::format("known: {}", fmt::join(words, " "))

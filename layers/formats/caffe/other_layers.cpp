@@ -1,4 +1,4 @@
-// Caffe's layers without weights, and its losses.
+// This file reads Caffe's layers without weights, and its losses.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +44,8 @@ void read_pooling(CaffeLayer& layer) {
   layer.emit(method == "AVE" ? "avgpool" : "maxpool", window);
 }
 
-// An activation in place, right behind a layer that has one of its own, is that layer's.
+// Adds an activation. If it works in place right behind a layer that can apply an activation
+// itself, that layer gets it.
 void add_activation(CaffeLayer& layer, Activation activation) {
   auto& layers = layer.to.net.layers;
   if (!layers.empty() && layers.back().outputs.front() == layer.bottom() &&
@@ -78,7 +79,7 @@ void read_dropout(CaffeLayer& layer) {
   layer.emit("dropout", DropoutOptions{layer.own.real("dropout_ratio", 0, 0.999f)});
 }
 
-// Caffe's alpha is of the whole window.
+// Caffe divides alpha by the number of values in the window.
 void read_lrn(CaffeLayer& layer) {
   const int size = layer.own.whole("local_size", 1, 1023);
   if (size % 2 == 0)
@@ -157,7 +158,7 @@ void read_softmax_loss(CaffeLayer& layer) {
   layer.to.loss = layer.description;
 }
 
-// The engine always counts what is right.
+// The engine counts right answers in any case, so an Accuracy layer is only noted.
 void read_accuracy(CaffeLayer& layer) {
   if (const int most = layer.own.whole("top_k", 1, 1 << 24); most != 1 && most != 5)
     layer.own.refuse("top_k", fmt::format("top_k: {} is not supported", most), "known: 1 and 5");

@@ -1,4 +1,4 @@
-// Caffe's layers with weights: convolutions and inner products.
+// This file reads Caffe's layers with weights: convolutions and inner products.
 #include <fmt/format.h>
 
 #include <array>

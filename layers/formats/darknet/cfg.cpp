@@ -1,6 +1,6 @@
-// The Darknet cfg grammar. Blanks mean nothing anywhere in a line, so `hue = .1` and `[ net ]`
-// work. Beyond Darknet: CRLF, a byte order mark and inline comments are accepted, and nothing wrong
-// passes in silence.
+// This file reads the grammar of Darknet's cfgs. Blanks mean nothing anywhere in a line, so `hue =
+// .1` and `[ net ]` work. Beyond Darknet, it accepts CRLF, a byte order mark and inline comments,
+// and it reports everything that is wrong.
 #include "layers/formats/darknet/darknet.hpp"
 
 #include <fmt/core.h>
@@ -18,8 +18,8 @@
 namespace omni {
 namespace {
 
-// These limits are far beyond any published net. They bound what time and memory a wrong file
-// costs.
+// These limits are far beyond any published net. They bound the time and the memory that a wrong
+// file costs.
 constexpr std::size_t kMaxBytes = 1 << 20;
 constexpr std::size_t kMaxLineBytes = 4096;
 constexpr std::size_t kMaxLayers = 10'000;
@@ -27,9 +27,9 @@ constexpr std::size_t kMaxOptions = 256;
 
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// The line without its blanks and its comment. `#` always opens a comment, `;` only after a blank
-// (or first in the line): it may be meant as a bad separator, which must not cut a value short
-// silently.
+// Returns the line without its blanks and its comment. `#` always opens a comment, but `;` only
+// after a blank or first in the line. Elsewhere `;` may be meant as a separator, and must not cut a
+// value short silently.
 std::string strip(std::string_view line) {
   std::string text;
   char before = ' ';

@@ -1,5 +1,5 @@
-// Another number of classes for a net that is described: the option that decides how many outputs
-// its last layer with weights has.
+// Sets another number of classes in a net that is described. It changes the option that decides how
+// many outputs the last layer with weights has.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The files of Darknet: descriptions of nets and weights.
+// This header reads and writes Darknet's files: descriptions of nets, and weights.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,23 @@ Result<TrainableNet> read_darknet_cfg(const std::filesystem::path& path,
 Result<TrainableNet> parse_darknet_cfg(std::string_view text, std::string_view file_name,
                                        const ReadOptions& how = {});
 
-// The cfg grammar: sections, key=value, comments; nothing about what the words mean.
+// A DarknetCfg is a cfg as its grammar has it: sections, key=value, comments. It says nothing about
+// what the words mean.
 struct DarknetCfg {
   std::string name;  // of the file, without folder and extension
   Section net;       // [net] / [network]
   std::vector<Section> layers;
 };
 Result<DarknetCfg> parse_darknet_sections(std::string_view text, std::string_view file_name);
-// And what they mean.
+// Describes the net that a cfg means.
 Result<TrainableNet> describe_darknet_net(DarknetCfg cfg, const ReadOptions& how);
 
 std::span<const Key> net_keys();
-// The option with the name of one of [net]'s keys, as if [net] said so.
+// Sets the option with the name of one of [net]'s keys, as if [net] said so.
 Status set_named(NamedOptions& named, std::string_view key, std::string_view value);
 
-// Parameters to and from .weights: the order of Darknet's layers, and its channels-first matrices.
+// These read and write the parameters of a net, in the order of Darknet's layers. Darknet's
+// matrices are channels-first.
 Status load_darknet_weights(Net& net, const std::filesystem::path& path);
 Status save_darknet_weights(Net& net, const std::filesystem::path& path, std::uint64_t images_seen);
 
@@ -51,7 +53,7 @@ struct DarknetWeightsHeader {
   bool wide_seen() const {  // `seen` takes 8 bytes, 4 in old files
     return std::int64_t{major} * 10 + minor >= 2 && major < 1000 && minor < 1000;
   }
-  // Connected matrices are stored (inputs, outputs).
+  // True: matrices of connected layers are stored as (inputs, outputs).
   bool transposed() const { return major > 1000 || minor > 1000; }
 };
 
@@ -61,13 +63,14 @@ class DarknetWeightsReader {
 
   const DarknetWeightsHeader& header() const { return header_; }
   std::uint64_t remaining() const { return remaining_; }  // bytes
-  // Whether today's programs write such. Old versions may be the first numbers of any other file.
+  // Returns whether today's programs write such a header. A header of an old version may be the
+  // first numbers of any other file.
   bool is_of_today() const {
     return header_.major == 0 && header_.minor > 0 && header_.minor < 10 && remaining_ % 4 == 0;
   }
 
-  // To be called before anything is loaded: refuses a file with fewer floats left, or with more
-  // unless more may follow.
+  // expect() has to be called before anything is loaded. It refuses a file with fewer floats left,
+  // or with more unless more may follow.
   Status expect(std::uint64_t float_count, bool more_may_follow) const;
   // `what` names the block in errors: "layer 3 biases".
   Status read(std::span<float> block, std::string_view what);
@@ -82,7 +85,7 @@ class DarknetWeightsReader {
   std::uint64_t remaining_ = 0;
 };
 
-// A file that begins with the header; the blocks are to follow as they are.
+// Creates a file that begins with the header. The caller then writes the blocks as they are.
 Result<AtomicFile> create_darknet_weights(const std::filesystem::path& path,
                                           const DarknetWeightsHeader& header);
 

@@ -15,7 +15,7 @@
 namespace omni {
 namespace {
 
-// Keys of every Darknet layer. The ignored ones have no meaning when classifying.
+// Every Darknet layer has these keys. The ignored ones have no meaning in classification.
 constexpr std::array<Key, 6> kCommonKeys{{
     {"learning_rate", "1", "multiplies the net's learning rate for this layer"},
     {"stopbackward", "0", "1: this layer and all before it stay as they are"},
@@ -58,7 +58,7 @@ bool is_spare_cost(const Section* before, const Section& section) {
   return noloss == nullptr || noloss->value != "1";
 }
 
-// What all layers have in common.
+// Reads the options that all layers have in common.
 void read_common(DarknetLayerReader& reader) {
   LayerDescription& layer = reader.layer;
   const float rate = reader.options.real("learning_rate", 1, 0);

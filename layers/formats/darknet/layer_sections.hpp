@@ -1,5 +1,6 @@
-// The sections of a cfg that are layers: the keys that each understands, as data, and how a section
-// becomes a description. The declaration drives reading, "did you mean" and `omni-run layers`.
+// This header has the sections of a cfg that are layers. For each it has the keys, as data, and a
+// function that makes a description of a section. The declared keys drive reading, "did you mean"
+// and `omni-run layers`.
 #pragma once
 
 #include <span>
@@ -12,20 +13,22 @@
 
 namespace omni {
 
-// A section being read.
+// A DarknetLayerReader reads one section.
 struct DarknetLayerReader {
   OptionReader& options;
   LayerDescription& layer;
   int index;        // of the layer
   float smoothing;  // of the targets, as [net] says
 
-  // The activation key; only element-wise ones are known.
+  // Reads the key `activation`; only element-wise activations are known.
   Activation activation(std::string_view fallback);
   // Tells the layer that its `option` is this key. `note` follows a warning about it.
   void name(std::string_view option, std::string_view key, const char* note = "");
-  // The layer's output that a reference (negative: relative) means, refused when out of range.
+  // Returns the output of the layer that a reference means; a negative one is relative. Refuses a
+  // reference that is out of range.
   std::string earlier(std::string_view key, int reference);
-  // Said when the net is to be trained; about the section, when the key is "".
+  // Notes a remark that is printed when the net is to be trained. If `key` is "", it is about the
+  // section.
   void remark(std::string_view key, std::string_view text);
 };
 
@@ -40,19 +43,21 @@ struct DarknetType {
 
 const std::vector<DarknetType>& darknet_types();  // sorted by name
 std::span<const Key> common_layer_keys();
-// The type of a section by name or alias; an error with "did you mean", or "not supported".
+// Returns the type of a section by name or alias. Otherwise the error says "did you mean", or "not
+// supported".
 Result<const DarknetType*> find_darknet_type(const Section& section);
 
-// The parts of the list.
+// darknet_types() joins these lists.
 std::vector<DarknetType> darknet_weighted_types();
 std::vector<DarknetType> darknet_other_types();
 
-// The layers that the sections describe. `smoothing`: of the targets of [softmax].
+// Returns the layers that the sections describe. `smoothing` is that of the targets of [softmax].
 Result<std::vector<LayerDescription>> describe_layers(const std::vector<Section>& sections,
                                                       float smoothing, bool strict);
 
-// Another number of classes: the option that decides how many outputs the last layer with weights
-// has. Refuses a net in which no single layer decides it, naming the section.
+// set_classes() sets another number of classes. A ClassesKey is the option that decides how many
+// outputs the last layer with weights has. If no single layer decides it, the net is refused, and
+// the error names the section.
 struct ClassesKey {
   std::string where;
   std::string_view key;

@@ -1,5 +1,5 @@
-// [net]: the input, how a mini-batch is formed, augmentation and the solver; and what the command
-// line sets in place of that.
+// This file reads [net]: the input, how a mini-batch is formed, augmentation and the solver. It
+// also applies what the command line sets instead.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ constexpr std::array kNetKeys{
     Key{"time_steps", "1", "it is for recurrent nets", Effect::refused},
 };
 
-// Most are AlexeyAB's: data augmentation, noise and bad labels, memory, progress.
+// Most of these keys are AlexeyAB's: data augmentation, noise and bad labels, memory, progress.
 constexpr std::string_view kKeysInVain =
     "clip=0 random=0 min_ratio= max_ratio= notruth=0 sequential_subdivisions=1 "
     "augment_speed=2 try_fix_nan=0 letter_box=0 blur=0 gaussian_noise=0 mixup=0 cutmix=0 "
@@ -156,7 +156,8 @@ void read_augment(OptionReader& options, AugmentOptions& augment) {
   augment.center = options.flag("center", false);
 }
 
-// A flat input is vectors of so many values: neither cut nor turned nor coloured.
+// Reads the size of the input. A flat input consists of vectors with `inputs` values, which are
+// neither cut nor turned nor coloured.
 void read_input(OptionReader& options, NetOptions& read, AugmentOptions& augment) {
   augment.flat = options.has("inputs") && !options.has("height") && !options.has("width");
   if (augment.flat) {
@@ -184,9 +185,10 @@ void read_input(OptionReader& options, NetOptions& read, AugmentOptions& augment
                    "leave out inputs=, or the others");
 }
 
-// Where a net has subdivisions, they say how many images fit in memory at once. A command line that
-// changes the batch alone keeps that as the most, with as few subdivisions as it can. If that
-// computed less than half as many at once, as for a prime number of images, nothing is changed.
+// If a net has subdivisions, they say how many images fit in memory at once. If a command line
+// changes only the batch, that number stays the most, with as few subdivisions as possible. If then
+// less than half as many images were computed at once, as for a prime number of images, nothing is
+// changed.
 void keep_images_at_once(const NamedOptions& file, NetOptions& net) {
   const int before = file.subdivisions.value_or(1), most = file.batch.value_or(1) / before;
   if (before == 1) return;
@@ -210,7 +212,8 @@ Status add_settings(Section& net, const std::vector<std::string>& settings) {
   return {};
 }
 
-// The same for equal statements; checkpoints have a hash of the layers'.
+// Returns a text that is the same for equal sections. Checkpoints have a hash of the texts of all
+// layers.
 std::string normalised(const Section& section) {
   std::string text = "[" + section.type + "]";
   for (const Option& option : section.options) text += option.key + "=" + option.value + ";";

@@ -1,4 +1,4 @@
-// The sections of layers without weights, but for [batchnorm].
+// This file reads the sections of layers without weights, and [batchnorm].
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ void read_window(DarknetLayerReader& reader) {
   reader.layer.options = window;
 }
 
-// Darknet's is global. Here [avgpool] with a size pools locally.
+// Darknet's [avgpool] pools the whole image. Here [avgpool] with a size pools windows.
 void read_avgpool(DarknetLayerReader& reader) {
   if (reader.options.has("size")) return read_window(reader);
   reader.layer.options = WindowOptions{.whole_image = true};

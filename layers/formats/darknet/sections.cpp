@@ -1,4 +1,5 @@
-// Typed reading of options: every refusal names the line, the value and what was expected instead.
+// This file reads options as numbers and words. Every refusal names the line, the value and what
+// was expected instead.
 #include "layers/formats/darknet/sections.hpp"
 
 #include <fmt/core.h>
@@ -24,7 +25,8 @@ const Key* declared(std::span<const Key> keys, std::string_view name) {
   return it == keys.end() ? nullptr : &*it;
 }
 
-// The whole text as a number; nothing for "", "3x", "nan", "inf" and what does not fit.
+// Returns the whole text as a number; nothing for "", "3x", "nan", "inf" and numbers that do not
+// fit.
 template <class T>
 std::optional<T> number(std::string_view text) {
   const auto value = number_in<T>(text);
@@ -33,7 +35,7 @@ std::optional<T> number(std::string_view text) {
   return value;
 }
 
-// Numbers are read wider than they are kept: 2147483648 is "out of range" rather than "not a
+// Numbers are read wider than they are kept. So 2147483648 is "out of range" rather than "not a
 // number", and 1e-50 becomes a zero instead of an error.
 template <class T>
 using Wide = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;

@@ -1,6 +1,6 @@
-// A net's description as statements with their lines, and the typed, range-checked reading of a
-// section's options. The keys a section understands are declared once, as data; the declaration
-// drives reading, "did you mean" and the printed support matrix.
+// This header has the description of a net as statements with their lines, and reads and checks the
+// options of a section. The keys that a section understands are declared once, as data. The
+// declaration drives reading, "did you mean" and `omni-run layers`.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ struct Option {
   int line = kCommandLine;
 };
 
-// One [section]: a layer, or the [net] header.
+// A Section is one [section] of the file: a layer, or the [net] header.
 struct Section {
   std::string type;  // as written, lower case: "convolutional", "conv", ...
   std::string file;
@@ -42,8 +42,9 @@ struct Section {
   }
 };
 
-// What a key does here. none: accepted because Darknet files carry it; another value than the
-// default causes a warning. refused: another value than the default is an error; help says why.
+// An Effect says what a key does here. none: the key is accepted because Darknet files carry it;
+// another value than the default causes a warning. refused: another value than the default is an
+// error; help says why.
 enum class Effect { full, none, refused };
 
 struct Key {
@@ -53,7 +54,7 @@ struct Key {
   Effect effect = Effect::full;
 };
 
-// `keys`, and keys without effect, which are written "name=default name=default".
+// Returns `keys`, and the keys without effect, which are written "name=default name=default".
 std::vector<Key> with_keys_in_vain(std::span<const Key> keys, std::string_view in_vain);
 
 // Reads one section. The first problem is kept (error()); later reads return their defaults, so a
@@ -83,9 +84,10 @@ class OptionReader {
   void refuse_values(std::string_view key, std::initializer_list<std::string_view> values,
                      std::string why);
 
-  // A complaint of the caller's own about one key (or the section, when it is absent).
+  // Refuses a key for a reason of the caller's own. If the key is absent, the error names the
+  // section.
   void refuse(std::string_view key, std::string what, std::string hint = "");
-  // A remark about a key, when it is there; about the section, when the key is "".
+  // Prints a remark about a key, if it is there. If `key` is "", the remark is about the section.
   void warn(std::string_view key, std::string_view remark) const;
   // Warns of each key that is set to another value than its default.
   void warn_no_effect(std::initializer_list<std::string_view> keys, std::string_view where) const;
@@ -101,8 +103,8 @@ class OptionReader {
   bool failed_ = false;
 };
 
-// Unknown keys of a section: warnings, or the first one as an error when strict. Those that are
-// refused: an error.
+// Warns of each unknown key of a section; if `strict`, the first one is an error. A refused key is
+// an error.
 Status check_keys(const Section& section, std::span<const Key> keys, bool strict);
 
 }  // namespace omni

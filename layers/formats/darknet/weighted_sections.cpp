@@ -1,4 +1,5 @@
-// The sections of layers with weights: filters over the image, and connected layers.
+// This file reads the sections of layers with weights: filters over the image, and connected
+// layers.
 #include <fmt/format.h>
 
 #include "layers/formats/darknet/layer_sections.hpp"
@@ -6,7 +7,7 @@
 namespace omni {
 namespace {
 
-// Keys of several of these layers.
+// Several of these layers have these keys.
 constexpr Key kFilters{"filters", "1", "output channels"};
 constexpr Key kSize{"size", "1", "filter height and width"};
 constexpr Key kStride{"stride", "1", "step of the window"};
@@ -58,8 +59,8 @@ void read_deconvolutional(DarknetLayerReader& reader) {
   reader.layer.options = filters;
 }
 
-// As in [convolutional]. Darknet pads by 1 whatever the size, but counts (h - 1) / stride + 1
-// outputs: the two agree for a size of 3 only, which is then also what we do.
+// The padding is that of [convolutional]. Darknet pads by 1 whatever the size, but counts (h - 1) /
+// stride + 1 outputs. The two agree only for a size of 3, for which our padding is the same.
 void read_local(DarknetLayerReader& reader) {
   FilterOptions filters = read_filters(reader);
   filters.padding = reader.options.flag("pad", false) ? filters.size / 2 : 0;

@@ -77,8 +77,8 @@ std::span<const std::byte> bytes_of(const auto& value) {
 Status load_darknet_weights(Net& net, const std::filesystem::path& path) {
   OMNI_TRY(DarknetWeightsReader reader, DarknetWeightsReader::open(path));
   std::vector<Stored> params = stored(net);
-  // Behind the last layer that loads, the file may go on as it likes: weights of a net with other
-  // classes, say, or none.
+  // Behind the last layer that loads, the file may have anything: weights of a net with other
+  // classes, for example, or nothing.
   const std::size_t all = params.size();
   while (!params.empty() && !params.back().param->load) params.pop_back();
   std::uint64_t count = 0;
@@ -158,7 +158,7 @@ Status DarknetWeightsReader::expect(std::uint64_t float_count, bool more_may_fol
                  fmt::format("the network needs {} bytes of weights, the file has only {}", needed,
                              remaining_),
                  "the file is truncated, or belongs to another network"};
-  // The format has no names: too many values are the only sign of another network's.
+  // The format has no names, so only too many values show that the file is another network's.
   if (needed < remaining_ && !more_may_follow)
     return Error{
         ErrorKind::data, path_.string(),

@@ -1,6 +1,7 @@
-// The neurons of a connected layer, divided among the ranks that share a mini-batch. Each rank
-// computes some neurons for the images of all ranks. Inputs, outputs and their gradients are sent;
-// weights and their gradients are not. If there are too many ranks, only the first ones compute.
+// DividedNeurons are the neurons of a connected layer, divided among the ranks that share a
+// mini-batch. Each rank computes some neurons for the images of all ranks. Inputs, outputs and
+// their gradients are sent; weights and their gradients are not. If there are too many ranks, only
+// the first ones compute.
 #pragma once
 
 #include <span>
@@ -16,7 +17,8 @@ class DividedNeurons {
   DividedNeurons(LayerBuilder& builder, int inputs, int outputs, const ConnectedBlocks& blocks,
                  bool wants_gradient);
 
-  // The blocks of neurons that this rank computes, and their images, which are those of all ranks.
+  // These return the blocks of neurons that this rank computes, and their images, which are those
+  // of all ranks.
   std::size_t first_block() const { return static_cast<std::size_t>(rank_ * per_rank_); }
   int blocks() const { return computes_ ? by_block(0).parts() : 0; }
   int images() const { return slices_.images_of_all(); }
@@ -36,8 +38,9 @@ class DividedNeurons {
   void sum_shares(int slice, const Tensor& diff_src, TaskTag tag) const;
 
  private:
-  // Tensors by slice of the mini-batch. A slice of this rank has what each rank computes of it, by
-  // rank. A slice of another rank has what this rank computes of it, if anything.
+  // Matrices are tensors by slice of the mini-batch. A slice of this rank has what each rank
+  // computes of it, by rank. A slice of another rank has what this rank computes of it, if
+  // anything.
   using Matrices = std::vector<std::vector<Tensor*>>;
   enum class Message { inputs, outputs, gradients, shares };
   // `columns` 0 means as many as the rank has neurons.
@@ -55,7 +58,7 @@ class DividedNeurons {
     return *of[at][is_own(at) ? rank_ : 0];
   }
   int columns_of(int rank) const { return by_rank({}).width_of(rank); }
-  // How the neurons of all ranks, or the blocks of this rank, lie in the rows of a slice.
+  // Return how the neurons of all ranks, or the blocks of this rank, lie in the rows of a slice.
   ColumnPartsArgs by_rank(std::size_t at) const;
   ColumnPartsArgs by_block(std::size_t at) const;
   // Transfers with the same tensor `turn` begin in the order of submission.

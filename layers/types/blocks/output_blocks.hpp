@@ -1,4 +1,4 @@
-// The ends of layers: an activation, or batch normalisation with an activation.
+// These blocks end a layer: with an activation, or with batch normalisation and an activation.
 #pragma once
 
 #include <functional>
@@ -14,9 +14,9 @@ namespace omni {
 
 std::string fused_name(Activation activation);  // for example " relu"; "" for linear
 
-// The activation at the end of a layer, as its description says. Usually the layer's own task
-// applies it in place. If the activation's gradient needs its input, another task applies it, and
-// the layer keeps its input.
+// An ActivationBlock is the activation at the end of a layer, as its description says. Usually the
+// layer's own task applies it in place. If the activation's gradient needs its input, another task
+// applies it, and the layer keeps its input.
 class ActivationBlock {
  public:
   ActivationBlock() = default;
@@ -38,8 +38,8 @@ class ActivationBlock {
   void forward(std::int64_t count, const Blob& output, int slice, TaskTag tag) const;
   // Turns the gradient of the output into that of the activation's input, in place.
   void backward(std::int64_t count, const Blob& output, int slice, TaskTag tag) const;
-  // Also adds to the bias's gradient, in the same pass. Only for a diff_bias that no other slice
-  // adds to.
+  // This backward() also adds to the bias's gradient, in the same pass. It is only for a diff_bias
+  // to which no other slice adds.
   void backward(std::int64_t count, const Blob& output, int slice, const Tensor& diff_bias,
                 TaskTag tag) const;
 
@@ -48,30 +48,31 @@ class ActivationBlock {
   std::vector<Tensor*> before_;  // by slice; empty if the gradient needs only the output
 };
 
-// Batch normalisation and the activation after it, as a part of a layer. It has the statistics,
-// scale and shift. It submits the tasks that make them exact over all slices; for a single slice it
-// submits one task. Batchnorm layers use it, and convolutional and connected layers that normalise.
+// A BatchnormBlock is batch normalisation and the activation after it, as a part of a layer. It has
+// the statistics, scale and shift. It submits the tasks that make them exact over all slices; for a
+// single slice it submits one task. Batchnorm layers use it, and convolutional and connected layers
+// that normalise.
 class BatchnormBlock {
  public:
   BatchnormBlock(LayerBuilder& builder, Extent extent, const BatchnormOptions& options);
 
-  // To be called slice by slice. The call for the last slice submits the normalisation of all
-  // slices from src to dst.
+  // forward() has to be called slice by slice. The call for the last slice submits the
+  // normalisation of all slices from src to dst.
   void forward(const Step& step, int slice, const std::vector<Tensor*>& src,
                const std::vector<Tensor*>& dst, TaskTag tag);
 
-  // To be called slice by slice. The call for the last slice submits diff_src of all slices, and
-  // calls then(slice) for each in order. diff_src may be dst.diff. If it is empty, only the
-  // parameters get gradients.
+  // backward() has to be called slice by slice. The call for the last slice submits diff_src of all
+  // slices, and calls then(slice) for each in order. diff_src may be dst.diff. If it is empty, only
+  // the parameters get gradients.
   void backward(int slice, const std::vector<Tensor*>& src, const Blob& dst,
                 const std::vector<Tensor*>& diff_src, TaskTag tag,
                 const std::function<void(int)>& then);
 
-  // Does what Layer's function does. From then on dst.diff includes the gradient of the relu.
-  // False: there is no relu.
+  // Does what Layer::leave_relu_gradient() does. From then on dst.diff includes the gradient of the
+  // relu. False: there is no relu.
   bool leave_relu_gradient();
-  // Does what Layer's function does. From then on dst = activation(normalised + addend). False: the
-  // block has an activation.
+  // Does what Layer::absorb_sum() does. From then on dst = activation(normalised + addend). False:
+  // the block has an activation.
   bool absorb_sum(const Input& addend, Activation activation);
 
   std::string in_one_task() const;  // as Layer's
@@ -94,7 +95,7 @@ class BatchnormBlock {
   // merges the totals of all ranks into total_. Returns the number of rows in the whole mini-batch.
   std::int64_t merge_partials(int slice, bool backward, TaskTag tag) const;
 
-  // Sums that ranks exchange. A Level merges its shares into `total` in their order.
+  // Ranks exchange Shares, which are sums. A Level merges its shares into `total` in their order.
   struct Share {
     Tensor* sums;
     int owner, images;

@@ -7,7 +7,8 @@ import shutil
 from store import DIVERGED, NEVER, summary
 
 RATES, MOMENTA, LATER = (0.0001, 0.001, 0.01, 0.1), (0.0, 0.3, 0.6, 0.9), 0.6
-# What more groups must bring; losses at the end of a trial whose mean is its score; least updates of each group in a trial.
+# More groups must be this many times faster; the mean of this many last losses is a trial's score; each group makes at
+# least this many updates in a trial.
 FASTER, SCORED, EACH = 1.1, 10, 5
 
 

@@ -1,5 +1,5 @@
-// The transport over MPI. MPI_Finalize is never called: over TCP it hangs in UCX 1.13
-// (openucx/ucx#8738). Processes leave together instead (see ranks::leave).
+// This library is the transport over MPI. MPI_Finalize is never called: over TCP it hangs in UCX
+// 1.13 (openucx/ucx#8738). Processes leave together instead (see ranks::leave).
 #include <mpi.h>
 
 #include <cstdio>
@@ -12,7 +12,7 @@
 namespace omni {
 namespace {
 
-// Whether hydra or Slurm started all ranks on one host.
+// Returns whether hydra or Slurm started all ranks on one host.
 bool on_one_host() {
   const auto value = [](const char* name) {
     const char* text = std::getenv(name);

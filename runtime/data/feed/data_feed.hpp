@@ -49,8 +49,8 @@ class DataFeed {
   // Frees the slot of a mini-batch whose metrics were read. Compute groups may do so in any order.
   void release(std::uint64_t first_sample);
 
-  // With a shared stream: other trainings wait from now on for this one, whose next mini-batch is
-  // this; or no longer.
+  // These are for a shared stream. After join_stream() other trainings wait for this one, whose
+  // next mini-batch begins with first_sample. After leave_stream() they no longer wait.
   Status join_stream(std::uint64_t first_sample);
   void leave_stream();
 

@@ -33,7 +33,7 @@ Cost decode_cost(const DecodeArgs& args) {
 constexpr std::uint64_t (*decode_footprint)(const DecodeArgs&) =
     footprint_by<&DecodeArgs::values_per_sample, &DecodeArgs::count>;
 
-// `bytes`: of a value.
+// `bytes` is the size of a value.
 template <class T, int bytes>
 CodeletDefinition<DecodeArgs> definition_apart(const char* name) {
   return {.name = name,
@@ -43,7 +43,7 @@ CodeletDefinition<DecodeArgs> definition_apart(const char* name) {
           .footprint = decode_footprint};
 }
 
-// They do the same work, but need models of their own.
+// These codelets do the same work, but need performance models of their own.
 Codelet<DecodeArgs> read_image_files(definition_apart<std::uint8_t, 1>("read_image_files"));
 Codelet<DecodeArgs> copy_image_pixels(definition_apart<std::uint8_t, 1>("copy_image_pixels"));
 Codelet<DecodeArgs> read_image_values(definition_apart<float, 4>("read_image_values"));

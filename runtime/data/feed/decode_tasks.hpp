@@ -1,4 +1,4 @@
-// The tasks that prepare samples, on any core that has time. Images from files, and images that are
+// These tasks prepare samples, on any core that has time. Images from files, and images that are
 // unpacked apart, become pixels or values of the net's size in tasks of a few images each.
 #pragma once
 
@@ -39,7 +39,7 @@ inline constexpr int kDecodePriority = -(1 << 20), kUnpackPriority = kDecodePrio
 // this many, copying in memory one.
 int samples_per_task(const SampleReader& reader);
 
-// Whether a codelet with this name prepares samples.
+// Returns whether a codelet with this name prepares samples.
 bool is_decoding(std::string_view codelet);
 
 }  // namespace omni

@@ -50,14 +50,14 @@ class SampleReader {
            keeps_bytes(options_.augment, dataset_.extent(), options_.training, options_.net_input);
   }
 
-  // The type of samples that are prepared apart: u8 for pixels, which image files become, too, or
-  // f32 for the values that nets read.
+  // Returns the type of samples that are prepared apart: u8 for pixels, which image files become,
+  // too, or f32 for the values that nets read.
   DataType type_apart() const {
     const bool pixels = dataset_.has_all_sizes() && !options_.augment.byte_values;
     return pixels || is_exact_in_bytes() ? DataType::u8 : DataType::f32;
   }
 
-  // The functions that tasks run. T is as in fill_batch(); errors become the task's.
+  // Tasks run these functions. T is as in fill_batch(); errors become the task's.
   template <class T>
   void fill(std::uint64_t first_sample, int count, T* samples) const;
   void read_labels(std::uint64_t first_sample, int count, std::int32_t* labels) const;

@@ -32,7 +32,7 @@ class SharedStream {
   // Whether so many bytes hold all samples of a test set.
   static bool fits(const Dataset& dataset, const SampleOptions& options, std::size_t bytes);
 
-  // A slice of samples, in parts of blocks. The first `skipped` samples of the first part are not
+  // A Slice has samples in parts of blocks. The first `skipped` samples of the first part are not
   // of the slice.
   struct Slice {
     std::vector<const Tensor*> parts;
@@ -43,13 +43,13 @@ class SharedStream {
   // must be made before the first one joins.
   class Reader {
    public:
-    // `slice`: the most samples of one read(); `batch`: samples of a mini-batch.
+    // `slice` is the most samples of one read(), `batch` the samples of a mini-batch.
     Reader(SharedStream& stream, int slice, int batch);
     ~Reader() { leave(); }
     Reader(const Reader&) = delete;
     Reader& operator=(const Reader&) = delete;
 
-    // From now on other readers wait for this one, which will read this sample next.
+    // From now on other readers wait for this one, which will read first_sample next.
     Status join(std::uint64_t first_sample);
     // Submits the tasks that prepare these samples, unless they are submitted. It waits while
     // another reader is too far behind. The caller submits the tasks that use the slice before it

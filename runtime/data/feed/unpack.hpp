@@ -1,5 +1,5 @@
-// Operations that make a slice of images from parts: of pixels, which have 8 bits per value, on
-// their way to a GPU, too; or of floats. The values that the net reads are f32 or bf16.
+// These operations make a slice of images from parts. Parts are pixels with 8 bits per value, also
+// on their way to a GPU, or floats. The values that the net reads are f32 or bf16.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// A data set of image files, of any sizes. An image is read and decoded whenever it is asked for.
+// A FileDataset is a data set of image files, of any sizes. An image is read and decoded whenever
+// it is asked for.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// An image in memory with 8 bits per value, and the decoding of image files. The first bytes of a
-// file tell its kind.
+// An Image lies in memory with 8 bits per value. This header also decodes image files; the first
+// bytes of a file tell its kind.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Image {
   std::vector<float> values = {};    // of a vector, which has no pixels
 };
 
-// Bounds that are checked before memory is allocated for the sizes in a header. kMostFileBytes is
+// These bounds are checked before memory is allocated for the sizes in a header. kMostFileBytes is
 // for files that need a codec.
 inline constexpr std::uint64_t kMaxPixels = 1u << 26, kMostFileBytes = 64 << 20;
 

@@ -1,4 +1,4 @@
-// Image files of any kind, and the formats that need no codec.
+// This file reads image files of any kind, and decodes the formats that need no codec.
 #include "runtime/data/images/image.hpp"
 
 #include <fmt/format.h>
@@ -66,7 +66,8 @@ Result<Image> parse_netpbm(std::string_view bytes, const std::string& where) {
 
 constexpr std::uint64_t kMostPixelBytes = 3 * kMaxPixels + 4096;
 
-// How files of a kind that cannot be read begin, after some other bytes.
+// Files of a kind that cannot be read have these bytes at offset `at`. Of several kinds that match,
+// the first in the list counts.
 struct OtherKind {
   std::size_t at;
   std::string_view bytes, name;
@@ -121,7 +122,7 @@ Result<std::string> read_start(InputFile& file) {
   return bytes;
 }
 
-// The image, whether it has the needed size or not.
+// Returns the image, whether it has the needed size or not.
 Result<Image> parse_upright(std::string_view bytes, const std::string& where, LeastSize least) {
   if (is_netpbm(bytes)) return parse_netpbm(bytes, where);
   const bool jpeg = is_jpeg(bytes);

@@ -17,7 +17,8 @@
 
 namespace omni {
 
-// Paths in one buffer. A list of millions takes hardly more memory than its file.
+// A Paths object keeps many paths in one buffer. A list of millions takes hardly more memory than
+// its file.
 class Paths {
  public:
   void push_back(std::string_view path) {
@@ -35,7 +36,7 @@ class Paths {
   std::vector<std::size_t> ends_;
 };
 
-// Darknet's rule: the class of an image is the label that its path contains.
+// A LabelFinder follows Darknet's rule: the class of an image is the label that its path contains.
 class LabelFinder {
  public:
   // `labels` are different from each other, and not empty.

@@ -26,17 +26,17 @@ namespace fs = std::filesystem;
 
 // The first existing folder is the test set. ImageNet's `test` has no classes, so it comes last.
 constexpr std::array<std::string_view, 3> kTestFolders{"val", "valid", "test"};
-// The names of sets, in lower case. A folder of class folders with such a name is no class.
+// Sets have these names, in lower case. A folder of class folders with such a name is no class.
 constexpr std::array<std::string_view, 7> kSets{"train", "training",   "val",    "valid",
                                                 "test",  "validation", "testing"};
 constexpr std::array<std::string_view, 7> kRead{".jpg", ".jpeg", ".jpe", ".jfif",
                                                 ".png", ".ppm",  ".pgm"};
-// Image files that cannot be read. They are refused, as they would be missed; other files are
-// ignored.
+// Image files with these extensions cannot be read. They are refused, as they would be missed;
+// other files are ignored.
 constexpr std::array<std::string_view, 10> kNotRead{".bmp",  ".gif",  ".webp", ".tif", ".tiff",
                                                     ".heic", ".heif", ".avif", ".jp2", ".jxl"};
 
-// Whether a file or folder is hidden, or is the folder that archives made on a Mac contain.
+// Returns whether a file or folder is hidden, or is the folder that archives made on a Mac contain.
 bool hidden(const fs::path& path) {
   const std::string name = path.filename();
   return name.starts_with('.') || name == "__MACOSX";
@@ -74,7 +74,7 @@ Status for_each_image(const fs::path& folder, const std::function<bool(const fs:
   return {};
 }
 
-// Whether there are folders in `folder` with image files in or below them.
+// Returns whether there are folders in `folder` with image files in or below them.
 bool has_class_folders(const fs::path& folder) {
   bool found = false;
   for (const std::string& name : class_folders(folder))
@@ -125,8 +125,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostLines = 1000;
 
-// Darknet's keys. `top` is how many of the likeliest classes count; it is ignored, since 1 and 5
-// are always reported.
+// These are Darknet's keys. `top` is how many of the likeliest classes count; it is ignored, since
+// 1 and 5 are always reported.
 constexpr std::array<std::string_view, 6> kKeys{"train", "valid",   "labels",
                                                 "names", "classes", "top"};
 

@@ -1,5 +1,5 @@
-// Data sets of image files: in folders, as train/CLASS/*.jpg and val/CLASS/*.jpg, or in the lists
-// of a Darknet .data file.
+// This header opens data sets of image files: in folders, as train/CLASS/*.jpg and val/CLASS/*.jpg,
+// or in the lists of a Darknet .data file.
 #pragma once
 
 #include <filesystem>
@@ -10,18 +10,18 @@
 
 namespace omni {
 
-// All image files below a folder at any depth, sorted. Files of unsupported kinds are included, so
-// that they cause an error instead of being skipped.
+// Returns all image files below a folder at any depth, sorted. Files of unsupported kinds are
+// included, so that they cause an error instead of being skipped.
 Result<std::vector<std::string>> images_below(const std::filesystem::path& folder,
                                               bool may_be_empty = false);
 
-// train/CLASS and val/CLASS; or CLASS alone, which has no test set.
+// Returns whether the folder has train/CLASS and val/CLASS; or CLASS alone, which has no test set.
 bool is_image_folder(const std::filesystem::path& folder);
 bool holds_image_files(const std::filesystem::path& folder);  // beside its folders, not in them
 Result<DatasetPair> open_image_folder(const std::filesystem::path& folder, bool with_test = true,
                                       bool for_check = false);
 
-// A .data file: key=value lines that name the lists of images and of labels.
+// Opens a .data file, whose lines key=value name the lists of images and of labels.
 Result<DatasetPair> open_darknet_data(const std::filesystem::path& file, bool with_test = true);
 
 }  // namespace omni

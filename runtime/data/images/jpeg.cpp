@@ -1,4 +1,4 @@
-// JPEG images by libjpeg-turbo.
+// This file decodes JPEG images by libjpeg-turbo.
 #include "runtime/data/images/image.hpp"
 
 #include <fmt/format.h>
@@ -12,11 +12,11 @@
 namespace omni {
 namespace {
 
-// The most scans that a progressive file may have; usually there are about ten. Each takes a pass
-// over all pixels, however few bytes it has.
+// A progressive file may have at most this many scans; usually there are about ten. Each takes a
+// pass over all pixels, however few bytes it has.
 constexpr int kMaxScans = 100;
 
-// The most memory in bytes that libjpeg may take for a file with several scans: enough for 15
+// libjpeg may take at most this many bytes for a file with several scans. That is enough for 15
 // million pixels, or 30 million with halved colours.
 constexpr std::uint64_t kMostCoefficients = 90 << 20;
 

@@ -1,5 +1,6 @@
-// The orientation of a stored picture: how it is to be turned or mirrored for display. Cameras note
-// it in EXIF instead of moving the pixels. EXIF's numbers are 1 (as it is stored) to 8.
+// The orientation of a stored picture tells how the picture is to be turned or mirrored for
+// display. Cameras note it in EXIF instead of moving the pixels. EXIF's numbers are 1 (as it is
+// stored) to 8.
 #pragma once
 
 #include <string_view>
@@ -14,7 +15,7 @@ std::string_view exif_of_png(std::string_view bytes);
 
 int orientation_of(std::string_view exif);  // 1 also if EXIF notes none, or is damaged
 
-// Whether height and width are exchanged.
+// Returns whether the orientation exchanges height and width.
 constexpr bool swaps_sides(int orientation) { return orientation >= 5; }
 
 Image upright(Image stored, int orientation);

@@ -1,4 +1,4 @@
-// PNG images by libpng.
+// This file decodes PNG images by libpng.
 #include "runtime/data/images/image.hpp"
 
 #include <fmt/format.h>
@@ -15,11 +15,11 @@ namespace {
 
 constexpr png_uint_32 kMostSide = 1'000'000;
 
-// The most bytes that deflate unpacks from one. A header that announces more is wrong.
+// deflate unpacks at most this many bytes from one byte. A header that announces more is wrong.
 constexpr std::uint64_t kMostUnpacked = 1032;
 
-// The most bytes for an interlaced file: its rows come in seven passes, so all are kept until the
-// last.
+// An interlaced file may take at most this many bytes: its rows come in seven passes, so all are
+// kept until the last.
 constexpr std::uint64_t kMostInterlaced = 90 << 20;
 
 // libpng reports an error by a call that must not return, so the call leaves by longjmp. Between it

@@ -24,7 +24,7 @@ constexpr std::size_t kMostLabels = 1 << 16;
 constexpr double kLargestLabel = 1e15;  // doubles hold all integers up to it
 constexpr const char* kLibsvmLine = "a line is: label index:value index:value ...";
 
-// The vectors of a file, one after another.
+// Vectors has the vectors of a file, one after another.
 struct Vectors {
   std::vector<std::int32_t> labels = {};
   std::vector<std::size_t> ends = {};       // end of each vector in the two below
@@ -37,7 +37,7 @@ struct Vectors {
   }
 };
 
-// The space of features, which the training file decides for the test file, too.
+// The training file decides on the FeatureSpace, also for the test file.
 struct FeatureSpace {
   int features = 0;
   std::vector<std::string> class_names = {};

@@ -1,4 +1,5 @@
-// The reader of LIBSVM's text files: a line per vector, "label index:value index:value ...".
+// This header reads LIBSVM's text files, which have a line per vector: "label index:value
+// index:value ...".
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ struct LibsvmRequest {
   std::uint64_t limit = physical_memory() / 4;  // bytes that the vectors of a file may take
 };
 
-// Decides by the name, *.svm or *.libsvm (maybe .gz), or by the first line: its last word begins
-// with a number and a colon.
+// Returns whether a file is one of LIBSVM's. The name decides, *.svm or *.libsvm (maybe .gz), or
+// the first line: its last word begins with a number and a colon.
 bool is_libsvm(const std::filesystem::path& file);
 
 // Labels are integers. The sorted labels of `train` are the classes.

@@ -1,5 +1,5 @@
-// A submitted call: a codelet with arguments and accesses. A StarPU task carries one call, or
-// several (TaskChain).
+// A CodeletCall is a submitted call: a codelet with arguments and accesses. A StarPU task carries
+// one call, or several (TaskChain).
 #pragma once
 
 #include <starpu.h>
@@ -42,7 +42,7 @@ struct alignas(std::max_align_t) CodeletCall {
   // Runs an entry of the codelet on the buffers. Returns false if it failed, which is reported, or
   // if another task failed before.
   bool run(std::size_t entry, std::span<void*> memory) const noexcept;
-  // To be called on the host when the work is done.
+  // done() has to be called on the host when the work is done.
   void done() const noexcept;
   bool tells_when_done() const { return codelet->when_done_ != nullptr; }
   void record_time(std::size_t entry, double seconds) const;

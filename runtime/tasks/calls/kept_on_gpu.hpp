@@ -1,7 +1,7 @@
-// Tensors that stay acquired in a GPU's memory while chains of whole iterations follow each other.
-// StarPU would release and acquire each tensor between two iterations, and the GPU would wait for
-// up to a millisecond. For StarPU the program itself uses the tensors, so it neither moves nor
-// evicts them.
+// KeptOnGpu keeps tensors acquired in a GPU's memory while chains of whole iterations follow each
+// other. StarPU would release and acquire each tensor between two iterations, and the GPU would
+// wait for up to a millisecond. For StarPU the program itself uses the tensors, so it neither moves
+// nor evicts them.
 //
 // A tensor is kept if two chains in a row used it, and nobody else between them. Any other use
 // gives all tensors back when the last chain is done (Tensor::handle). The chains are launched in
@@ -37,7 +37,7 @@ class KeptOnGpu {
     AccessMode mode;
   };
 
-  // What a chain needs to use kept tensors.
+  // A Kept is what one chain needs to use kept tensors.
   struct Kept {
     std::vector<const Datum*>
         data{};                 // by use; null: not kept, so the chain's task must declare it
@@ -46,7 +46,8 @@ class KeptOnGpu {
     // launched". The chain's task has the tag launched + 1.
     std::uint64_t after = 0, launched = 0;
   };
-  // To be called before a chain of a whole iteration is submitted. The worker has one stream.
+  // keep() has to be called before a chain of a whole iteration is submitted. The worker has one
+  // stream.
   static Kept keep(std::span<const Use> uses, unsigned worker);
   static void give_back();
   static std::size_t count();  // number of kept tensors

@@ -23,7 +23,7 @@
 
 namespace omni {
 
-// Marks between a chain's calls in the GPU's stream. They tell how long each call took.
+// ChainMarks lie between a chain's calls in the GPU's stream. They tell how long each call took.
 #ifdef OMNI_CUDA
 constexpr bool kHasStreams = true;
 class ChainMarks {
@@ -90,7 +90,7 @@ AccessMode joined(AccessMode first, AccessMode second) {
 
 }  // namespace
 
-// The argument of StarPU's task, and the functions that StarPU calls with it.
+// A Task is the argument of StarPU's task, with the functions that StarPU calls with it.
 struct TaskChain::Task {
   std::vector<Link> links;
   std::vector<const CodeletCall*> tells_when_done;
@@ -244,7 +244,7 @@ void TaskChain::submit() {
     KeptOnGpu::give_back();  // an evaluation may need the memory
     chain->kept.data.resize(uses_.size());
   }
-  // Freed by StarPU.
+  // StarPU frees this memory.
   task->dyn_handles =
       static_cast<DataHandle*>(std::malloc((uses_.size() + 1) * sizeof(DataHandle)));
   task->dyn_modes = static_cast<starpu_data_access_mode*>(

@@ -1,10 +1,10 @@
-// A chain: calls that only one GPU worker can run, submitted to StarPU as one task. The task
-// enqueues the kernels of all calls in order. As separate tasks, a call that needs another's result
-// would reach the GPU only after the host has seen that result. A mini-batch has hundreds of such
-// calls.
+// A TaskChain submits several calls to StarPU as one task. Only one GPU worker can run these calls.
+// The task enqueues the kernels of all calls in order. As separate tasks, a call that needs
+// another's result would reach the GPU only after the host has seen that result. A mini-batch has
+// hundreds of such calls.
 //
-// Where other tasks need the GPU or the data, a chain is limited to some milliseconds. Otherwise it
-// is a whole iteration, because the GPU waits for the host between two chains.
+// If other tasks need the GPU or the data, a chain is limited to some milliseconds. Otherwise it is
+// a whole iteration, because the GPU waits for the host between two chains.
 #pragma once
 
 #include <cstdint>

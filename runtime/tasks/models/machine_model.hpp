@@ -1,5 +1,5 @@
-// StarPU's model of the machine: its workers, the links between their memories, and how long each
-// kind of worker would take for a task.
+// A MachineModel is StarPU's model of the machine: its workers and the links between their
+// memories. It says how long each kind of worker would take for a task.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ struct starpu_task;
 namespace omni {
 
 struct MachineModel {
-  // Workers of one type with the same memory.
+  // A Kind has the workers of one type with the same memory.
   struct Kind {
     unsigned type = 0, memory = 0;
     bool gpu = false;

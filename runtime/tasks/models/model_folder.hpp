@@ -1,5 +1,6 @@
-// A session's own copy of the performance models. StarPU reads and writes only this copy, so it
-// never reads a damaged file. A killed run or a full disk leaves the shared files whole.
+// A ModelFolder is a session's own copy of the performance models. StarPU reads and writes only
+// this copy, so it never reads a damaged file. A killed run or a full disk leaves the shared files
+// whole.
 #pragma once
 
 #include <filesystem>
@@ -24,11 +25,12 @@ class ModelFolder {
   ~ModelFolder();
 
   const std::filesystem::path& path() const { return path_; }
-  // Call before StarPU writes its models at shutdown. Recreates folders that a cleaner of temporary
-  // files has removed, since StarPU ends the process if it cannot write.
+  // Call prepare_last_write() before StarPU writes its models at shutdown. It recreates folders
+  // that a cleaner of temporary files has removed, since StarPU ends the process if it cannot
+  // write.
   void prepare_last_write() const;
-  // Call after StarPU has written. Each changed file replaces the shared one as a whole; of two
-  // runs the last one wins. Warns if that fails.
+  // Call publish() after StarPU has written. Each changed file replaces the shared one as a whole;
+  // of two runs the last one wins. A failure causes a warning.
   void publish() const;
 
  private:

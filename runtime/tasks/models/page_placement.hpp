@@ -1,6 +1,6 @@
-// The placement of tensors' pages on machines with several NUMA nodes. Any worker may compute any
-// slice, so pages are interleaved over the nodes. By default all would lie on the node of the
-// thread that first touches them, and that node would feed all cores.
+// This header places the pages of tensors on machines with several NUMA nodes. Any worker may
+// compute any slice, so pages are interleaved over the nodes. By default all would lie on the node
+// of the thread that first touches them, and that node would feed all cores.
 #pragma once
 
 #include <hwloc.h>

@@ -1,6 +1,6 @@
-// FLEET (Guan, Mokadam, Shen, Lim, Patton 2020): which members of an ensemble train together, each
-// on how many devices. The members of a flotilla advance in step on one stream of samples. When a
-// member ends, the devices are shared out anew among all members that are left.
+// FLEET (Guan, Mokadam, Shen, Lim, Patton 2020) plans which members of an ensemble train together,
+// each on how many devices. The members of a flotilla advance in step on one stream of samples.
+// When a member ends, the devices are shared out anew among all members that are left.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,8 @@
 namespace omni {
 
 struct FleetMember {
-  // rates[m - 1]: samples per second on m devices. 0: it cannot train on so many. More devices than
-  // there are rates do not help.
+  // rates[m - 1] is the number of samples per second on m devices; 0: the member cannot train on m
+  // devices. More devices than there are rates do not help.
   std::vector<double> rates{};
   std::uint64_t samples = 0;   // left to train
   std::uint64_t position = 0;  // of the next sample in the stream: the samples trained before
@@ -34,7 +34,7 @@ struct FleetShare {
 
 using FleetShares = std::vector<FleetShare>;
 
-// Members that train until the first of them ends.
+// The members of a Flotilla train until the first of them ends.
 struct Flotilla {
   FleetShares shares;
   int streams = 1;  // different positions of members; each sample is prepared once for each
@@ -58,13 +58,15 @@ struct FleetPlan {
 Result<FleetPlan> plan_fleet(const Fleet& fleet);
 
 // Computes what a plan leads to from its shares alone. Returns an error if a flotilla uses more
-// devices than there are, a member that has ended, or if a member is not trained to its end.
+// devices than there are, or a member that has ended. A member that is not trained to its end is an
+// error, too.
 Result<FleetPlan> simulate_fleet(const Fleet& fleet, std::span<const FleetShares> shares);
 Result<double> makespan(const Fleet& fleet, const FleetPlan& plan);
 
-// The makespans of the two usual ways. All at once: equal shares of the devices, or equal shares of
-// time on them if there are more members than devices, and all at the pace of the slowest. When a
-// member ends, shares grow. One after another: each on the number of devices that is the best.
+// These are the makespans of the two usual ways. All at once: members get equal shares of the
+// devices, or equal shares of time on them if there are more members than devices. All train at the
+// pace of the slowest. When a member ends, shares grow. One by one: each trains on the number of
+// devices that is the best for it.
 Result<double> makespan_all_at_once(const Fleet& fleet);
 Result<double> makespan_one_by_one(const Fleet& fleet);
 

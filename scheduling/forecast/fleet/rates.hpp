@@ -1,4 +1,4 @@
-// The rates at which the cost model says that nets train on some devices of a machine.
+// The cost model predicts at which rates nets train on some devices of a machine.
 #pragma once
 
 #include <vector>

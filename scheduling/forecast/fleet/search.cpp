@@ -10,7 +10,7 @@
 namespace omni {
 namespace {
 
-// The work of a search, in steps of the inner loop of a knapsack.
+// A search takes this many steps of the inner loop of a knapsack.
 constexpr double kSearchWork = 1e8;
 constexpr double kLeastSchedules = 4, kMostSchedules = 100;
 constexpr std::size_t kPaces = 24;    // that are tried for a flotilla
@@ -98,7 +98,7 @@ class FleetSearch {
     return static_cast<double>(all_.size() * all_.size() * devices_ * kPaces) / 2;
   }
 
-  // A flotilla with the rate of its slowest member.
+  // A Choice is a flotilla with the rate of its slowest member.
   struct Choice {
     FleetShares shares{};
     double rate = 0, worth = 0;
@@ -133,14 +133,14 @@ class FleetSearch {
     return plan;
   }
 
-  // FleetShares out the devices, and sets rate and worth.
+  // Shares out the devices, and sets rate and worth.
   void judge(Choice& choice, const FleetState& state) const {
     choice.rate = speed_up(choice.shares);
     choice.worth = std::min(choice.rate, fleet_.pipeline / state.streams(choice.shares)) *
                    worth_of(choice.shares);
   }
 
-  // Of members that are worth the same, those that train already go on.
+  // Fills running_. Of members that are worth the same, those that train already go on.
   void choose_running(const FleetState& state, const FleetShares& before) {
     running_.clear();
     for (const FleetShare& share : before)
@@ -170,7 +170,8 @@ class FleetSearch {
     return some;
   }
 
-  // The fewest devices with which a member reaches the pace; one more than there are: it cannot.
+  // Returns the fewest devices with which a member reaches the pace. If it cannot, returns one more
+  // than there are.
   int devices_for(int member, double pace) const {
     const std::vector<double>& rates = rates_[member];
     return static_cast<int>(std::ranges::lower_bound(rates, pace) - rates.begin());
@@ -182,7 +183,7 @@ class FleetSearch {
     });
   }
 
-  // Finds the largest sum of prices of members that reach the pace together: row k of `worth_` has
+  // Finds the largest sum of prices of members that reach the pace together. Row k of `worth_` has
   // it for the first k members, by number of devices.
   void fill_knapsacks(double pace) {
     const std::size_t row = devices_ + 1;
@@ -231,8 +232,9 @@ class FleetSearch {
     return rate;
   }
 
-  // A member's price rises by the root of what a second of the plan is worth in the mean, by what
-  // a second is worth in which this member trains.
+  // Returns higher prices for members that train in seconds of little worth. A price is multiplied
+  // by a root. Its argument is the mean worth of a second of the plan, divided by that of the
+  // seconds in which this member trains.
   std::vector<double> raised_prices(const FleetPlan& plan) const {
     std::vector<double> worth(prices_.size()), seconds(prices_.size()), raised = prices_;
     double all = 0;
@@ -263,7 +265,7 @@ class FleetSearch {
   std::vector<std::vector<double>> rates_;              // by member and devices
   std::vector<std::pair<double, int>> rates_in_order_;  // with the member
   std::vector<double> prices_;                          // of a sample, by member
-  // Of the flotilla that is formed: members that may train, and their knapsacks.
+  // These belong to the flotilla that is being formed: members that may train, and their knapsacks.
   std::vector<int> running_;
   std::vector<double> worth_;
 };

@@ -9,13 +9,13 @@
 
 namespace omni {
 
-// Returns the rate on so many devices; if the rate on fewer is better, that.
+// Returns the rate on `devices` devices. If the rate on fewer devices is better, returns that rate.
 inline double fleet_rate(const FleetMember& member, int devices) {
   const std::size_t known = std::min<std::size_t>(devices, member.rates.size());
   return known == 0 ? 0 : *std::max_element(&member.rates[0], &member.rates[0] + known);
 }
 
-// What is left to train, while flotillas train one after another.
+// A FleetState holds what is left to train, while flotillas train one after another.
 class FleetState {
  public:
   explicit FleetState(const Fleet& fleet) : fleet_(fleet) {
@@ -35,7 +35,7 @@ class FleetState {
     return static_cast<int>(positions.size());
   }
 
-  // Trains until the first member ends. `rate`: of the slowest member.
+  // Trains until the first member ends. `rate` is that of the slowest member.
   Flotilla train(FleetShares shares, double rate) {
     Flotilla flotilla{.shares = std::move(shares), .samples = UINT64_MAX};
     flotilla.streams = streams(flotilla.shares);
@@ -54,7 +54,7 @@ class FleetState {
   const Fleet& fleet_;
 };
 
-// True: it is faster, or as fast and prepares fewer samples.
+// True: `plan` is faster than `than`, or it is as fast and prepares fewer samples.
 bool is_better(const FleetPlan& plan, const FleetPlan& than);
 
 struct FoundPlan {

@@ -7,7 +7,7 @@ namespace {
 
 using Devices = std::span<const std::size_t>;
 
-// Returns how many samples a device can compute in that time, at most `most`.
+// Returns how many samples a device can compute in `seconds`, at most `most`.
 std::uint64_t samples_in(const Machine& machine, std::size_t device, double seconds,
                          std::uint64_t most, double flops_per_sample) {
   std::uint64_t done = 0;

@@ -17,11 +17,12 @@ struct GroupDevices {
 };
 
 // Places groups on all devices. A group gets neighbouring devices, of one kind if there are as many
-// groups as kinds. More groups than devices share devices evenly, in order. Merged layers are on
-// the device with `serves_merged`, which computes nothing else; without one, on the first device.
+// groups as kinds. If there are more groups than devices, they share devices evenly, in order.
+// Merged layers are on the device with `serves_merged`, which computes nothing else. Without such a
+// device they are on the first one.
 GroupDevices place_on(const Machine& machine, int groups, bool merges);
 
-// A division of a mini-batch among devices, so that all take the same time.
+// A Division divides a mini-batch among devices, so that all take the same time.
 struct Division {
   double seconds = 0;
   std::vector<std::uint64_t> samples{};  // by device

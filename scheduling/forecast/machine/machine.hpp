@@ -1,4 +1,5 @@
-// A machine as the cost model sees it: devices, how long each takes for a mini-batch, and links.
+// A Machine is a machine as the cost model sees it: devices, how long each takes for a mini-batch,
+// and links.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +17,15 @@ namespace omni {
 
 struct Machine {
   enum class Kind { gpu, cpu, node };
-  // How the time of a mini-batch varies around its mean.
+  // The time of a mini-batch varies around its mean by one of these laws.
   enum class Law { constant, exponential, lognormal };
 
-  // The highest rates of a GPU, from which the times of single tasks are forecast.
+  // A Roofline has the highest rates of a GPU, from which the times of single tasks are forecast.
   struct Roofline {
     std::array<double, 3> products{};  // flops per second of matrix products, by Precision
     double bytes_per_second = 0, seconds_per_task = 0;
     // Returns the seconds of a task: those of its flops or of its memory traffic, the longer ones,
-    // and what every task costs. `precision`: an index of `products`.
+    // and what every task costs. `precision` is an index of `products`.
     double seconds_of(double flops, double bytes, std::size_t precision) const {
       return std::max(flops / products[precision], bytes / bytes_per_second) + seconds_per_task;
     }
@@ -42,7 +43,7 @@ struct Machine {
     double sigma = 0;   // standard deviation of the logarithm
     double memory = 0;  // bytes; 0: not known
     std::optional<Roofline> roofline{};
-    // The throughput of several groups on the device, relative to one group, by their number.
+    // gain[n] is the throughput of n groups on the device, relative to one group.
     std::map<std::uint64_t, double> gain{};
     bool serves_merged = false;  // true: computes only merged layers, if there are any
     int cores = 1;               // cores of a node
@@ -65,11 +66,11 @@ struct Machine {
   Link link{};
 
   // Returns the mean time for a mini-batch of at least one sample, which is above 0.
-  // `flops_per_sample`: forward and backward. A table is interpolated linearly. Outside the table
-  // the outermost slope continues. But the time falls at most in proportion to the size, and never
-  // as the size grows.
+  // `flops_per_sample` includes forward and backward. A table is interpolated linearly. Outside the
+  // table the outermost slope continues. But the time falls at most in proportion to the size, and
+  // never as the size grows.
   double seconds(std::size_t device, std::uint64_t samples, double flops_per_sample) const;
-  // Returns how many times as long a group takes if so many groups, itself included, share the
+  // Returns how many times as long a group takes if `groups` groups, itself included, share the
   // device.
   double slowdown(std::size_t device, std::size_t groups) const;
 };

@@ -50,7 +50,8 @@ struct LineCounter {
   ReadSoFar* so_far;
 };
 
-// "[...] parse error at line 3, column 7: syntax error while parsing object - unexpected ..."
+// Returns the reason in a message of the JSON library. Such a message is "[...] parse error at line
+// 3, column 7: syntax error while parsing object - unexpected ...".
 std::string reason_in(std::string_view text) {
   for (const std::string_view mark : {"] ", " - "})
     if (const auto start = text.find(mark); start != text.npos)
@@ -58,8 +59,8 @@ std::string reason_in(std::string_view text) {
   return one_line(text.substr(0, std::min(text.find("; last read"), kMostReason)));
 }
 
-// A JSON document with the line of each value, which the library does not keep. A value with a key
-// has the key's line.
+// A LinedJson is a JSON document with the line of each value, which the library does not keep. A
+// value with a key has the key's line.
 struct LinedJson {
   Json root{};
   std::map<const Json*, int> lines{};

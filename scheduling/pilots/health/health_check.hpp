@@ -35,7 +35,7 @@ struct Finding {
   Error error() const { return {ErrorKind::diverged, where, what, remedy}; }
 };
 
-// How far the solver moves the parameters for a gradient.
+// A Learning says how far the solver moves the parameters for a gradient.
 struct Learning {
   double rate = 0, momentum = 0;
   bool adam = false;
@@ -43,7 +43,7 @@ struct Learning {
   std::uint64_t iterations = 10000;  // in which a layer should change
 };
 
-// The height of the loss.
+// LossIs tells the height of the loss.
 enum class LossIs {
   at_chance,  // at the level of chance, or risen to where little is left of what was learned
   lower,      // below chance
@@ -62,9 +62,10 @@ struct HealthOptions {
   bool strict = false;         // a training that does not learn ends with an error
   std::uint64_t first = 200;   // iteration of the first inspection for a loss at chance
   std::uint64_t usual = 1024;  // iteration of the first routine inspection
-  // A net is stuck after so many losses at chance, and at least two epochs.
+  // A net is stuck after this many losses at chance, and at least two epochs.
   std::uint64_t stuck = 1000;
-  // The user is warned after so many losses at chance, so many samples, and at least six epochs.
+  // The user is warned after `early` losses at chance, early_samples samples, and at least six
+  // epochs.
   std::uint64_t early = 100, early_samples = 3200;
 };
 
@@ -96,7 +97,7 @@ class HealthCheck : public Pilot {
   // With only one class the loss at chance is 0, and every net comes near it.
   bool is_at_chance() const { return !one_class_ && level_->at_chance() > 0; }
   LossIs loss() const;
-  // For how long the loss has been at chance.
+  // Stuck tells for how long the loss has been at chance.
   enum Stuck {
     not_long,
     long_enough_to_warn,  // see HealthOptions::early
@@ -123,7 +124,8 @@ class HealthCheck : public Pilot {
   std::uint64_t epoch_ = 1;  // mini-batches
   std::optional<LossLevel> level_;
   std::uint64_t stuck_ = 0, early_ = 0;  // losses at chance: net is stuck; user is warned
-  // Iterations of the next inspection for a loss at chance, and of the next routine inspection.
+  // These are the iterations of the next inspection for a loss at chance, and of the next routine
+  // inspection.
   std::uint64_t next_ = 0, next_usual_ = 0;
   Stuck seen_stuck_ = not_long;  // at the last inspection
   std::optional<Finding> one_class_, current_, failure_;

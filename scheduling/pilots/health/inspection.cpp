@@ -14,7 +14,8 @@ namespace omni {
 namespace {
 
 constexpr std::size_t kLookedAt = 32;  // samples of a mini-batch whose outputs are compared
-// After so many samples a problem counts as sure; no more passes are made, however small they are.
+// After this many samples a problem counts as sure; no more passes are made, however small they
+// are.
 constexpr std::uint64_t kSurely = 256;
 
 // Saves a net's running statistics and restores them at the end of its life. Forward passes that
@@ -125,7 +126,8 @@ class Inspector {
     }
   }
 
-  // Returns the sum of a gradient's squares. `clears`: sets the gradient to 0, as an update does.
+  // Returns the sum of a gradient's squares. With `clears`, sets the gradient to 0, as an update
+  // does.
   static double take(const Tensor& diff, bool clears) {
     const double sum = squares(diff);
     if (clears && sum != 0)
@@ -142,8 +144,8 @@ class Inspector {
       if (param->trainable && param->rate != 0) sum += length * length;
     }
     const auto samples = static_cast<double>(net_.slices().images());
-    // There the gradient is not stored. It is a sum over samples of products of the output's
-    // gradient and the input, so its length is bounded by theirs.
+    // If the layer is updated in backward, its gradient is not stored. It is a sum over samples of
+    // products of the output's gradient and the input, so its length is bounded by theirs.
     if (is_updated_in_backward(layer))
       sum += squares(layer.output().diff) * (inputs_[layer.index()] + samples);
     InspectedLayer& found = found_.layers[layer.index()];

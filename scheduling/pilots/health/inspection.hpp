@@ -17,8 +17,8 @@ struct InspectedLayer {
   double difference = 0;  // the largest distance from `first`; infinite: an output is not finite
   bool learns = false;    // the layer has parameters that are trained
   double parameters = 0;  // norm of the trained parameters
-  // Norm of their mean gradient over a mini-batch; the largest of all mini-batches counts. For
-  // parameters that are updated in backward this is an upper bound.
+  // This is the norm of the parameters' mean gradient over a mini-batch; the largest of all
+  // mini-batches counts. For parameters that are updated in backward this is an upper bound.
   double gradient = 0;
   double values = 0;  // number of trained parameters
 

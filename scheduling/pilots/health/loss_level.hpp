@@ -1,5 +1,5 @@
 // LossLevel judges the losses of mini-batches. It finds whether a net does better than one with the
-// same output for every sample, and whether its loss has risen far above the lowest.
+// same output for every sample. It also finds whether the loss has risen far above the lowest.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace omni {
 
 // Returns the lowest training loss that a net with the same output for every sample can have.
-// `shares`: of the classes among the samples; empty: equal shares. Nothing: not known for this kind
-// of loss.
+// `shares` are those of the classes among the samples; empty: equal shares. Returns nothing if it
+// is not known for this kind of loss.
 std::optional<double> chance_loss(const Net& net, std::span<const double> shares);
 
 // False: the mean of the losses is below `chance` by three standard errors and half a per cent.
@@ -32,10 +32,10 @@ class LossLevel {
       : chance_(chance), chance_block_(std::clamp(epoch, kLeastBlock, kBlock)) {}
 
   void note(double loss);
-  // Number of losses since the net was last better than chance, or clearly improved.
+  // Returns the number of losses since the net was last better than chance, or clearly improved.
   std::uint64_t at_chance() const { return chance_ ? static_cast<std::uint64_t>(since_.count) : 0; }
   double mean_at_chance() const { return since_.mean; }  // mean of these losses
-  // Number of losses since the net forgot most of what it had learned; 0: it has not.
+  // Returns the number of losses since the net forgot most of what it had learned; 0: it has not.
   std::uint64_t risen() const { return risen_; }
   double recent() const { return recent_; }  // the median of the last block
   double lowest() const { return lowest_; }  // the lowest median of a block

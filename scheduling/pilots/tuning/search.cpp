@@ -132,7 +132,7 @@ class Race {
                                         step_of(setting) > slack * failed.second;
                                }) ||
            !runner_.can_afford(plan_.length) ||
-           // In the sweep the loss was rising again.
+           // Beyond this step the loss of the sweep was rising again.
            (plan_.cold && range_.best && step_of(setting) > *range_.best) ||
            // Larger steps are stable only with fewer groups or more momentum.
            std::ranges::any_of(diverged_,
@@ -241,7 +241,7 @@ class Race {
   }
 
   // Nothing was learned in the sweep, so trials of this length only show which steps are too large.
-  // A step of a usual size is kept; otherwise the training goes on with the suggested one, or with
+  // A step of a usual size is kept. Otherwise the training goes on with the suggested step, or with
   // the largest below it that does no harm.
   Status leave_chance(double fails) {
     const double step = step_of(champion_);

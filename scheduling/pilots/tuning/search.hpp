@@ -29,10 +29,10 @@ double step_of(const Setting& setting);
 // Returns the setting with this step and the same momentum.
 Setting with_step(Setting setting, double step);
 
-// Momentum of sweeps. It is low, so that the loss follows the step at once.
+// Sweeps have this momentum. It is low, so that the loss follows the step at once.
 inline constexpr double kSweepMomentum = 0.5;
 
-// How a trial ended, the worst first.
+// A trial ends in one of these ways; the worst comes first.
 enum class TrialEnd {
   diverged,
   dead,          // the outputs are the same for all images
@@ -71,7 +71,7 @@ struct Comparison {
   double gain = 0, error = 0;  // mean difference of the loss, and its standard error
   std::string text() const;    // gain, error, and the rule that gave the verdict
 };
-// `worth`: share of the loss by which the challenger must be better.
+// `worth` is the share of the loss by which the challenger must be better.
 Comparison compare(const TrialResult& challenger, const TrialResult& champion,
                    double chance = INFINITY, double worth = kWorth);
 
@@ -79,24 +79,24 @@ class TrialRunner {
  public:
   virtual ~TrialRunner() = default;
   // Trains from the start of the search with momentum kSweepMomentum and a step that grows by
-  // `factor` with every iteration, until the training diverges or for `most` iterations.
+  // `factor` with every iteration. It ends when the training diverges, or after `most` iterations.
   virtual Result<StepSweep> sweep(double first_step, double factor, std::size_t most) = 0;
   virtual void swept(const StepSweep& /*sweep*/, const StepRange& /*range*/) {}
-  // Trains a challenger from the start of the search for so many iterations. If the last challenger
-  // had the same setting, its trial continues up to that number. Errors other than divergence end
-  // the search.
+  // Trains a challenger from the start of the search for `iterations` iterations. If the last
+  // challenger had the same setting, its trial continues up to that number. Errors other than
+  // divergence end the search.
   virtual Result<TrialResult> challenge(const Setting& setting, std::uint64_t iterations) = 0;
-  // Continues the champion's trial up to so many iterations.
+  // Continues the champion's trial up to `iterations` iterations.
   virtual Result<TrialResult> defend(std::uint64_t iterations) = 0;
   virtual void promote() = 0;  // makes the last challenger the champion
-  // True: the budget allows one more trial of so many iterations.
+  // True: the budget allows one more trial of `iterations` iterations.
   virtual bool can_afford(std::uint64_t iterations) const = 0;
-  // Called with the reason why the last challenger was chosen, or not.
+  // The search calls decided() with the reason why the last challenger was chosen, or not.
   virtual void decided(const std::string& reason) = 0;
 };
 
-// Larger steps than 1 / this of the failing one are near it. In a trial they often seem better than
-// they are in the long run.
+// A step larger than 1 / kEdge of the failing one is near it. In a trial such steps often seem
+// better than they are in the long run.
 inline constexpr double kEdge = 8;
 
 struct SearchPlan {
@@ -105,7 +105,7 @@ struct SearchPlan {
   double chance = INFINITY;        // loss at chance; infinite: not known
   std::map<int, double> failed{};  // by groups: this and larger steps have failed before
   double failing_step = INFINITY;  // at which the sweep diverged
-  // Share of the loss by which a smaller step must be better: early in a training its advantage
+  // A smaller step must be better by this share of the loss: early in a training its advantage
   // often does not last.
   double worth_smaller = kWorth;
   std::vector<int> more_groups{};  // numbers of groups that are worth a trial, the largest first
@@ -117,7 +117,7 @@ struct Found {
   TrialEnd end = TrialEnd::learns;  // of the champion
   bool learns = true;               // the champion's loss is clearly below chance
   std::vector<Setting> diverged{};  // of all trials
-  // Of a cold search: the step at which the sweep diverged, or its last one.
+  // A cold search sets this: the step at which the sweep diverged, or its last one.
   std::optional<double> fails{};
 };
 

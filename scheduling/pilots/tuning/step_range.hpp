@@ -25,7 +25,7 @@ struct StepRange {
 // too large.
 bool surely_above_chance(const LossMean& loss, double chance);
 
-// `chance`: loss of a net that has learned nothing about samples; infinite: not known.
+// `chance` is the loss of a net that has learned nothing about samples; infinite: not known.
 StepRange step_range(const StepSweep& sweep, double chance);
 
 }  // namespace omni

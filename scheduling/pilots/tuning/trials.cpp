@@ -331,7 +331,7 @@ Trials::Piece Trials::train_piece(const TrainingState& from, std::span<double> l
   return piece;
 }
 
-// Times increasing numbers of groups for as long as each is clearly faster than the one before.
+// Times increasing numbers of groups, as long as each is clearly faster than the one before.
 Status Trials::time_groups() {
   ComputeGroups& groups = training_.groups();
   OMNI_TRY(timed_, smallest_saturating(groups.most(),
@@ -356,7 +356,7 @@ Status Trials::time_groups() {
   return {};
 }
 
-// Seconds per iteration; 1 for a number of groups that was not timed.
+// Returns the seconds per iteration; 1 for a number of groups that was not timed.
 double Trials::seconds_of(int groups) const {
   const auto timed = std::ranges::find(timed_.timings, groups, &Saturation::Timing::groups);
   return timed != timed_.timings.end() ? timed->seconds : 1;

@@ -23,7 +23,7 @@ bool may_be_behind(double step, double champion, double failing_step);
 // and the champion's are clearly below chance.
 bool is_behind(std::span<const double> losses, std::span<const double> champion, double chance);
 
-// A setting in a search, with the state of its training.
+// A TrialRun is a setting in a search, with the state of its training.
 struct TrialRun {
   Setting setting{};
   TrainingSnapshot at;           // state after `iterations`
@@ -41,7 +41,7 @@ class Trials : private TrialRunner {
     std::uint64_t length = 0;   // iterations of a trial at first
     std::uint64_t allowed = 0;  // largest number of discarded iterations in all searches
   };
-  // `chance`: the loss of a net that has only learned the share of each class.
+  // `chance` is the loss of a net that has only learned the share of each class.
   Trials(Trainer& training, Asynchrony asynchrony, double chance)
       : training_(training), asynchrony_(asynchrony), chance_(chance) {}
 
@@ -49,7 +49,7 @@ class Trials : private TrialRunner {
   std::uint64_t cost(std::uint64_t iterations) const {
     return iterations + cooldown_of(iterations) + probes() / kProbesPerIteration;
   }
-  // True: the budget allows one more trial of so many iterations.
+  // True: the budget allows one more trial of `iterations` iterations.
   bool can_afford(std::uint64_t iterations, const Budget& budget) const {
     return lost + cost(iterations) <= budget.allowed;
   }
@@ -59,7 +59,7 @@ class Trials : private TrialRunner {
   const std::vector<Trial>& all() const { return trials_; }  // of the last search
   const TrialRun& champion() const { return champion_; }
   int count() const { return trial_count_; }  // trials so far, in this process
-  // Work of trials and measurements that was discarded: iterations, of all processes, and seconds
+  // This work of trials and measurements was discarded: iterations, of all processes, and seconds
   // of this process.
   std::uint64_t lost = 0;
   double lost_seconds = 0;
@@ -113,7 +113,7 @@ class Trials : private TrialRunner {
   }
   void decided(const std::string& reason) override;
 
-  // Continues the training of `run` up to so many iterations and evaluates it.
+  // Continues the training of `run` up to `iterations` iterations and evaluates it.
   Result<TrialResult> advance(TrialRun& run, std::uint64_t iterations);
   Result<TrialResult> evaluate(const TrialRun& run, TrainingState state, std::uint64_t iterations,
                                std::uint64_t& spent);
@@ -137,8 +137,8 @@ class Trials : private TrialRunner {
   double chance_;
   Budget budget_{};
   Saturation timed_;  // seconds by number of groups, of which one is that of the first search
-  // The start of a search, and the two settings that are compared. Between searches: the older good
-  // state, and the newer one as the champion's.
+  // During a search, these are its start and the two settings that are compared. Between searches,
+  // they are the older good state, and the newer one as the champion's.
   TrainingSnapshot start_;
   TrialRun champion_, challenger_;
   TrainingSnapshot before_search_;

@@ -101,7 +101,7 @@ Status Tuned::begin(Trainer& training, std::span<const double> saved) {
     say_layout();
   }
   if (!tuning_.warm) training.use_groups(1);
-  // A rest that is due at this iteration follows.
+  // A rest that is due at this iteration follows, if the numbers were saved by this version.
   return saved.empty() || Tuning::is_older(saved) ? go_on() : Status();
 }
 
@@ -272,7 +272,7 @@ std::string Tuned::next_search_text() const {
 }
 
 // While nothing learns, the next search comes earlier. Otherwise it comes when the training has
-// twice as many iterations. There is none if its trials would exceed their share.
+// twice as many iterations. There is no search if its trials would exceed their share.
 std::uint64_t Tuned::next_search(std::uint64_t searched) const {
   const std::uint64_t now = iteration();
   std::uint64_t next = tuning_.warm ? std::max(2 * now, horizon() / kFirstSearch)

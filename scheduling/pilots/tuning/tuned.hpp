@@ -43,7 +43,7 @@ class Tuned : public Pilot {
   const Tuning& tuning() const { return tuning_; }
   std::uint64_t lost() const { return trials_->lost; }  // iterations of trials that were not kept
 
-  // Iterations below which there are no trials.
+  // Trainings with fewer iterations have no trials.
   static constexpr std::uint64_t kFewest = 400;
 
  private:
@@ -84,7 +84,7 @@ class Tuned : public Pilot {
   double seconds_before_ = 0;  // of the training in earlier processes
   double chance_ = 0;          // loss of a net that has only learned the share of each class
   std::optional<Trials> trials_{};
-  // The current one, and those of the saved states.
+  // watch_ follows the current losses; the others belong to the saved states.
   std::optional<LossWatch> watch_{}, watch_older_{}, watch_newer_{}, watch_before_search_{};
   bool dead_at_start_ = false;  // a layer's outputs were the same for all samples from the start on
   int announced_groups_ = 0;    // the number in the last message of say_layout()

@@ -11,7 +11,7 @@
 namespace omni {
 namespace {
 
-// The first number in checkpoints; older ones begin with the momentum.
+// This is the first number in checkpoints; older ones begin with the momentum.
 constexpr double kLayout = 2;
 
 // The step is raised to 1 / kSmall of the failing one after kPart of the iterations without

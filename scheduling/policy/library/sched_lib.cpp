@@ -1,4 +1,4 @@
-// The functions that StarPU calls in a library of scheduling policies. With them any StarPU program
+// StarPU calls these functions in a library of scheduling policies. With them any StarPU program
 // can use our policy: STARPU_SCHED_LIB=.../libomni_sched.so STARPU_SCHED=omni.
 #include <starpu_scheduler.h>
 

@@ -45,7 +45,8 @@ class ClockAndPlan : public testing::TestWithParam<const char*> {
     return 0;
   }
 
-  // Of nodes as the plan measured this one; `server`: and one that serves merged layers.
+  // Writes a machine of nodes that are as the plan measured this one. With `server`, one more node
+  // serves the merged layers.
   void put_machine(const nlohmann::json& planned, bool server) const {
     const nlohmann::json& node = planned["node"];
     nlohmann::json device{{"kind", "node"},
@@ -66,7 +67,7 @@ class ClockAndPlan : public testing::TestWithParam<const char*> {
                       .dump());
   }
 
-  // Seconds of an update behind the first meeting.
+  // Returns the seconds of an update behind the first meeting.
   double trained(const Way& way, int mini_batches) const {
     const std::string metrics = folder_ / "metrics.jsonl";
     std::filesystem::remove(metrics);

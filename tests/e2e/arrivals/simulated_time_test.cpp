@@ -1,5 +1,5 @@
-// Where a user sees the time of a virtual clock: while a training trains, at its end, in its
-// metrics. Without such a clock nothing is called simulated.
+// These tests check where a user sees the time of a virtual clock: while a training trains, at its
+// end, and in its metrics. Without such a clock nothing is called simulated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pty.h>

@@ -41,7 +41,7 @@ class SomeDamaged : public testing::Test {
     for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++count;
     return count;
   }
-  // By the metrics, in their order.
+  // Returns the images that the metrics name, in their order.
   static Words named(const std::string& metrics, const char* key = "damaged_image") {
     Words paths;
     for (const auto& line : read_metrics(metrics))

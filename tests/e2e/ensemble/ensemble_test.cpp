@@ -61,7 +61,7 @@ TEST_F(EnsembleRuns, MembersLearnWhatTheyLearnAlone) {
   expect_equal(file("together"), file("off"));
   EXPECT_NE(weights(folder_ / "together/small-1"), weights(folder_ / "together/small-2"));
 
-  // 600 samples for the one with mini-batches of 10, 360 of them also for the others.
+  // The member with mini-batches of 10 needs 600 samples; 360 of them also serve the others.
   const int prepared = number_after(together.errors, "shared samples: ");
   EXPECT_GE(prepared, 600) << together.errors;
   EXPECT_LE(prepared, 700) << together.errors;

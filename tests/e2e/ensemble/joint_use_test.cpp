@@ -96,7 +96,8 @@ class Ensemble : public testing::Test {
     return json::parse(finished.output, nullptr, false);
   }
 
-  // What predict says of all test images; `labels` are in their names.
+  // Returns the probabilities that predict gives for all test images; the names of the images have
+  // their labels.
   static Rows probabilities(Words words) {
     words.insert(words.begin(), {"predict", "--json", "--top", "4"});
     for (std::size_t i = 0; i < kImages; ++i)

@@ -90,7 +90,8 @@ TEST_F(Auto, EveryTrialIsRecorded) {
   EXPECT_EQ(omni_run({"explain", folder_ / "none"}).exit_code, 2);
 }
 
-// From this rate the layers of this net die within two hundred iterations, all of their outputs 0.
+// From this rate the layers of this net die within two hundred iterations: all of their outputs are
+// 0.
 TEST_F(Auto, ANetThatDiesGoesBackToWhereItLived) {
   std::string net = "[net]\nbatch=32\nheight=28\nwidth=28\nchannels=1\n";
   for (const char* filters : {"16", "16", "32"})
@@ -155,7 +156,7 @@ TEST_F(Auto, ItsTraceCanBeRead) {
   }
 }
 
-// Known defect (g), to the exit code.
+// This is defect (g) of the published optimizer, tested up to the exit code.
 TEST_F(Auto, WhenEveryTrialDivergesTheErrorSaysSo) {
   const Finished run = train({"--learning-rate", "1e30", "--max-batches", "1900"});
   EXPECT_EQ(run.exit_code, 6);
@@ -189,7 +190,7 @@ TEST_F(Auto, ResumeGoesOnWithWhatWasFound) {
   EXPECT_THAT(longer.errors, Not(HasSubstr("auto: trial")));
   const auto last = read_metrics(metrics).back();
   EXPECT_EQ(last["iteration"], 1950);
-  // In the cooldown.
+  // The cooldown lowers the rate.
   EXPECT_LT(last["learning_rate"].get<double>(), 0.1 * chosen["learning_rate"].get<double>());
 
   std::vector<std::string> plain = with("1960");
@@ -230,7 +231,7 @@ TEST_F(Auto, AStopDuringASearchLosesOnlyTheTrials) {
   const auto said = [&](const std::string& text) {
     return get(log).find(text) != std::string::npos;
   };
-  // The search after an eighth of the training.
+  // The loop waits for the search after an eighth of the training.
   for (int i = 0; i < 6000 && !said("auto: per iteration"); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until another process has written
   kill(child, SIGTERM);

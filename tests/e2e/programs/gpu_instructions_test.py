@@ -11,7 +11,7 @@ from gpu_code_test import KINDS, fat_binaries, section, sections
 # An H100 SXM: 132 multiprocessors start 4 instructions of 32 threads a clock, at 1.755 GHz; its memory moves 3.35 TB/s.
 BUDGET = 132 * 4 * 32 * 1.755e9 / 3.35e12  # 8.9 instructions of a thread for every byte that it moves
 
-# What is not memory's to limit, or takes no time worth the trouble.
+# Memory does not limit these kernels, or they take no time worth the trouble.
 EXEMPT = {
     "AnyActivation": "the loop holds a dozen formulas and runs one",
     "4Draw": "draws random numbers",

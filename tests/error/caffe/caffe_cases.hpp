@@ -1,4 +1,4 @@
-// What the tests of refused prototxts share.
+// The tests of refused prototxts share these functions.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ struct CaffeCase {
   std::string what;  // what follows the line's number
 };
 
-// The lines before a case, and after it.
+// These are the lines before a case, and after it.
 inline constexpr const char* kCaffeData =
     "layer { name: 'data' type: 'Input' top: 'data' top: 'label'\n"
     "  input_param { shape { dim: 2 dim: 3 dim: 16 dim: 16 } } }\n";

@@ -1,5 +1,5 @@
-// Every way we know to get a prototxt wrong, or to ask for what is not read: omni-run ends with
-// exit code 2 and names the file, the line and the layer.
+// These cases are all ways we know to get a prototxt wrong, or to ask for what is not read.
+// omni-run ends with exit code 2 and names the file, the line and the layer.
 #include "tests/error/caffe/caffe_cases.hpp"
 
 namespace omni::test {

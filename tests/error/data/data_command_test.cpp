@@ -102,7 +102,7 @@ TEST_F(DataCommand, NamesAllFaultsAtOnce) {
             ", of another class there\n"})
     expect_has(text, part);
 
-  // What cannot be read is gone; a training would refuse the folders all the same.
+  // Without the files that cannot be read, a training would still refuse the folders.
   for (const char* name : {"train/red/1.jpg", "val/green/empty.jpg", "train/blue/photo.webp"})
     fs::remove(at("set") + "/" + name);
   const Finished folders = check(at("set"));
@@ -220,7 +220,7 @@ TEST_F(DataCommand, WithANet) {
   EXPECT_EQ(check(at("set"), {"--net", at("net.cfg"), "--classes", "4"}).exit_code, 0);
 }
 
-// Not that the net be given an output for it.
+// The hint does not ask for a net with an output for the empty folder.
 TEST_F(DataCommand, AnEmptyFolderIsToBeLeftOutWhateverTheNetSays) {
   put(at("net.cfg"), kImageNet);
   fs::create_directories(at("set/train/violet"));

@@ -1,5 +1,5 @@
-// A training with --hold-out, stopped and gone on; what valid and predict then test on; and what is
-// said of classes that lack samples, before anything is trained.
+// These tests stop a training with --hold-out, and go on. They check on which samples valid and
+// predict then test, and the warnings of classes that lack samples before anything is trained.
 #include <gtest/gtest.h>
 
 #include "runtime/data/dataset.hpp"
@@ -56,7 +56,7 @@ TEST_F(HeldOut, IsTheSameAfterAStopAndForOtherCommands) {
   EXPECT_NE(other.errors.find("#hold-out=0.3,seed=7"), std::string::npos) << other.errors;
   Words resumed = saved;
   resumed.insert(resumed.end(), {"--save-weights", at("resumed")});
-  // The checkpoint's seed draws, as it shuffles.
+  // The checkpoint's seed draws the samples, as it shuffles.
   const Finished gone_on = train("60", resumed, "0.2", "8");
   ASSERT_EQ(gone_on.exit_code, 0) << gone_on.errors;
   EXPECT_TRUE(get(at("straight")) == get(at("resumed")));

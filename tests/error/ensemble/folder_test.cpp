@@ -1,4 +1,4 @@
-// What valid and predict refuse of an ensemble's folder, with text and exit code.
+// These tests check what valid and predict refuse of an ensemble's folder, with text and exit code.
 #include <gmock/gmock.h>
 
 #include "tests/support/net_text.hpp"

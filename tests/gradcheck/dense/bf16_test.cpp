@@ -1,5 +1,5 @@
-// What --precision bf16 computes: products of rounded numbers; and on GPUs tf32. (That the products
-// are right is checked with numbers that rounding leaves alone.)
+// These tests check that --precision bf16 computes products of rounded numbers; and on GPUs tf32.
+// (Other tests check the products themselves, with numbers that rounding leaves alone.)
 #include "codelets/dense/gemm.hpp"
 
 #include <limits>
@@ -167,7 +167,7 @@ TEST(Bf16, connected_layers_multiply_rounded_numbers) {
       });
 }
 
-// What is not multiplied is not rounded.
+// Values that are not multiplied are not rounded.
 template <class Args, class Shape>
 void check_bias_gradient(const Codelet<Args>& codelet, const Shape& shape, std::int64_t biases) {
   const Args args{.shape = shape, .has_bias = true};

@@ -1,4 +1,4 @@
-// What every implementation of convolution is checked on, and how.
+// Every implementation of convolution is checked on these cases.
 #pragma once
 
 #include "codelets/convolution/convolution.hpp"

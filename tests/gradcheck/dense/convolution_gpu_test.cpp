@@ -1,5 +1,6 @@
-// Convolution on a GPU by the ways that the checks of all implementations do not take: with cuDNN's
-// algorithms measured instead of fixed, and lowered to matrix products without cuDNN.
+// These tests convolve on a GPU in ways that the checks of all implementations do not take. cuDNN's
+// algorithms are measured instead of fixed, or the convolution is lowered to matrix products
+// without cuDNN.
 #ifdef OMNI_CUDA
 
 #include <gmock/gmock.h>
@@ -67,8 +68,9 @@ TEST_F(ConvolutionOnGpu, measured) {
   EXPECT_EQ(test::entries_in(models.path()), 1);  // the table
 }
 
-// A file of choices may have been written by anybody: an engine that rounds is not taken for fp32,
-// one that is not there is none, and what has no bias, or another activation, does not end in them.
+// Anybody may have written a file of choices. An engine that rounds is not taken for fp32, and one
+// that is not there counts as none. A task without a bias, or with another activation, does not end
+// in them.
 TEST_F(ConvolutionOnGpu, what_the_table_says_is_checked) {
   using Choice = nlohmann::ordered_json;
   const test::TemporaryDirectory models;
@@ -101,8 +103,8 @@ std::vector<Case<Args>> worth_folding(std::vector<Case<Args>> cases) {
   return cases;
 }
 
-// Images with few channels, folded: the table asks for it. Where it was not done, the way is
-// measured anew and the table overwritten.
+// Images with few channels are folded if the table says so. A way that does not fold is measured
+// anew, and the table is overwritten.
 TEST_F(ConvolutionOnGpu, folded) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     const Deterministic restores(precision);
@@ -142,7 +144,8 @@ TEST_F(ConvolutionOnGpu, folded) {
   }
 }
 
-// What a small convolution gives whose tensors begin where a float may be.
+// Returns the result of a small convolution whose tensors begin at addresses that are aligned for
+// floats only.
 std::vector<float> computed_anywhere() {
   std::vector<float> values{0, 1, 2, 3, 4, 0, -2, 0, 0, 7, 7, 7, 7};
   gpu::Copy copy(std::as_writable_bytes(std::span(values)));

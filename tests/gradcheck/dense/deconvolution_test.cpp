@@ -1,5 +1,5 @@
-// A transposed convolution is a convolution's codelets the other way round: in these roles, too,
-// they are each other's gradients, and they add up to what the textbook says. That all
+// A transposed convolution uses a convolution's codelets the other way round. In these roles, too,
+// they are each other's gradients, and they compute what the textbook says. That all
 // implementations agree is convolution_test's business.
 #include "codelets/convolution/convolution.hpp"
 #include "codelets/elementwise/channel_bias.hpp"

@@ -1,4 +1,4 @@
-// What implementations declare of the scratch memory that they take: the memory plan believes it.
+// Implementations take no more scratch memory than they declare: the memory plan believes them.
 #include <array>
 #include <thread>
 

@@ -1,5 +1,5 @@
-// What neighbouring layers do for each other: the same gradients as without, and only where nobody
-// else reads what lies between.
+// Layers that do work for their neighbours give the same gradients as without. They do so only
+// where nobody else reads what lies between.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,8 +56,8 @@ std::string shortcut(int from, const char* activation) {
                      "from=" + std::to_string(from) + "\nactivation=" + activation + "\n");
 }
 
-// The sum of a residual block as part of the normalisation before it, and, with `between` them, as
-// a task of its own.
+// Returns a net with the sum of a residual block. The sum is part of the normalisation before it,
+// or, with `between` them, a task of its own.
 std::string residual_net(const std::string& between, int from) {
   return test::net(5, {7, 6, 2}) + normalised("tanh") + normalised("linear") + between +
          shortcut(from, "relu") + test::connected(4) + test::layer("softmax");
@@ -125,7 +125,7 @@ TEST_F(NetFusion, OnlyAPlainSumIsLeftToTheNormalisation) {
   EXPECT_EQ(with(text, "activation=relu", "activation=linear"), "in layer 1");
 }
 
-// What a branch point hands on is no copy.
+// A branch point hands on its input without a copy.
 TEST_F(NetFusion, ABranchPointCostsNothing) {
   const auto net = [](const std::string& between) {
     return "[net]\nbatch=5\nheight=7\nwidth=6\nchannels=2\n"
@@ -145,8 +145,8 @@ TEST_F(NetFusion, ABranchPointCostsNothing) {
   EXPECT_EQ(cut.trainable().size(), 2u);  // of the connected layer
 }
 
-// Dropout on the output of the layer before and, behind a branch point, on one of its own. Its mask
-// depends on its number, which is the same in both.
+// Returns a net with dropout on the output of the layer before, or, behind a branch point, on an
+// output of its own. Its mask depends on its number, which is the same in both.
 std::string dropout_net(const std::string& layer, bool in_place) {
   const std::string branch = "[route]\nlayers=-1\n";
   return "[net]\nbatch=6\nheight=9\nwidth=8\nchannels=2\n" +
@@ -173,7 +173,7 @@ TEST_F(NetFusion, DropoutInPlace) {
     EXPECT_EQ(in_place.evaluation_loss(), apart.evaluation_loss());
     EXPECT_EQ(in_place.gradients(), apart.gradients());
   }
-  // Their gradients look at what they made.
+  // The gradients of these layers read their outputs, so dropout may not change the outputs.
   for (const std::string& layer : {filter + "logistic\n", filter + "relu\nbatch_normalize=1\n",
                                    std::string("[normalization]\n")})
     EXPECT_EQ(WholeNet(dropout_net(layer, true), 4).in_one_task(2), "") << layer;

@@ -1,6 +1,6 @@
-// The gradients of a whole net, as its tasks compute them, against differences of its loss: what
-// routes gradients between layers (several consumers, slices, batch statistics) has no test of its
-// own.
+// The gradients of a whole net, as its tasks compute them, are compared with differences of its
+// loss. The routing of gradients between layers (several consumers, slices, batch statistics) has
+// no test of its own.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace omni {
 namespace {
 
-// Smooth activations; every blob-sharing construct: route, shortcut, two consumers, and a joining
-// layer between them. (stopbackward cuts one path.)
+// The net has smooth activations and every construct that shares blobs: route, shortcut, two
+// consumers, and a joining layer between them. (stopbackward cuts one path.)
 const std::string kNet =
     test::net(5, {7, 6, 2}) + test::convolutional(6, "tanh") +
     test::convolutional(6, "logistic", "pad=1\nbatch_normalize=1\n") +
@@ -64,8 +64,8 @@ TEST_P(WholeNetOf, GradientsAreThoseOfTheLoss) {
   const auto gradients = net.gradients();
   const std::vector<Param*> params = net.trainable();
   for (std::size_t p = 0; p < params.size(); ++p) {
-    // Along the gradient itself, where float noise is smallest; and along it with half of the signs
-    // turned at random, which notices parts that are missing.
+    // One direction is the gradient itself, where float noise is smallest. The other is the
+    // gradient with half of the signs turned at random, which notices parts that are missing.
     for (const bool turned : {false, true}) {
       Draws draws(Philox(13, RandomStream::init), p);
       std::vector<double> direction;
@@ -109,7 +109,7 @@ TEST_P(WholeNetOf, SlicesChangeNothing) {
   }
 }
 
-// The codelets of batch normalisation, by layer, in the order of their submission.
+// Returns the codelets of batch normalisation, by layer, in the order of their submission.
 std::map<int, std::vector<std::string>> batchnorm_tasks(const std::vector<CapturedTask>& tasks) {
   std::map<int, std::vector<std::string>> by_layer;
   for (const CapturedTask& task : tasks)
@@ -118,7 +118,7 @@ std::map<int, std::vector<std::string>> batchnorm_tasks(const std::vector<Captur
   return by_layer;
 }
 
-// In a convolutional layer, as a layer of its own, and in a connected layer.
+// Batch normalisation is in a convolutional layer, a layer of its own, and in a connected layer.
 TEST(WholeNet, NormalisesOneSliceInOneTaskEachWay) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);
@@ -139,7 +139,7 @@ TEST(WholeNet, NormalisesOneSliceInOneTaskEachWay) {
   }
 }
 
-// Of a layer with a bias and an activation, and without the latter; in one slice and in two.
+// The layers have a bias, and an activation or none; the mini-batch has one slice or two.
 TEST(WholeNet, TakesAnActivationsGradientTogetherWithTheBiass) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);
@@ -170,8 +170,8 @@ TEST(WholeNet, NormalisesImages) {
       EXPECT_NEAR(whole[p][i], sliced[p][i], 1e-5f * (1 + std::fabs(whole[p][i]))) << p;
 }
 
-// Connected layers large enough to be split by neurons: one that reads images, one whose last block
-// is narrow, and one that sends its gradient on and keeps the values before its activation.
+// These connected layers are large enough to be split by neurons. One reads images, one has a
+// narrow last block, and one sends its gradient on and keeps the values before its activation.
 const std::string kSplitNet = test::net(5, {16, 16, 4}) + test::connected(1030, "tanh") +
                               test::connected(1024, "swish") + test::connected(4) +
                               test::layer("softmax");
@@ -203,8 +203,8 @@ const std::string kFrozen =
     test::layer("convolutional", "filters=2\nsize=1\nactivation=tanh\n") +
     test::layer("route", "layers=-2\n") + test::connected(4) + test::layer("softmax");
 
-// In the layer with stopbackward, in all before it and in a branch that ends nowhere nothing
-// learns, as in Darknet; in front everything does, whatever it reads.
+// As in Darknet, the layer with stopbackward, all layers before it and a branch that ends nowhere
+// learn nothing. All layers behind it learn, whatever they read.
 TEST(WholeNet, StopbackwardFreezesWhatLiesBehind) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);

@@ -212,7 +212,8 @@ TEST(Exchange, hand_computed_sequence) {
   }
 }
 
-// value 2, gradients 4 and -4 of a batch of two, rate 1/8, B1 1/2, B2 3/4, decay 1/2.
+// The value is 2, the gradients 4 and -4 of a batch of two, the rate 1/8, B1 1/2, B2 3/4, the decay
+// 1/2.
 TEST(Exchange, hand_computed_sequence_of_adam) {
   for (const auto& implementation : implementations_here(exchange)) {
     std::vector<float> value{2}, diff{4}, velocity{0}, mean_square{0};
@@ -244,7 +245,7 @@ TEST(Exchange, epsilon_of_adam_is_darknet_s) {
   }
 }
 
-// Caffe: velocity = momentum * velocity + rate * g; value -= velocity.
+// Caffe computes velocity = momentum * velocity + rate * g; value -= velocity.
 TEST(Exchange, is_caffe_s_while_the_rate_is_constant) {
   const ExchangeArgs args{1, 0.01f, 0.9f, 0.0005f, 0.125f};
   const double rate = static_cast<double>(args.learning_rate);

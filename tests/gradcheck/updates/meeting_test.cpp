@@ -1,5 +1,6 @@
-// What groups do at a meeting: all implementations against double precision, and synchronous model
-// averaging as a whole against what is known of it (S1 to S11 of its checks), on quadratics.
+// Checks the meeting of groups: all implementations against double precision, and synchronous model
+// averaging as a whole, on quadratics. The latter is checked against what is known of it (S1 to S11
+// of its checks).
 #include "codelets/elementwise/meeting.hpp"
 
 #include "codelets/elementwise/exchange.hpp"
@@ -64,7 +65,8 @@ TEST(Publish, implementations_agree) {
            }});
 }
 
-// PyTorch's SGD with nesterov=True on the gradient -change: buf = m buf + g; p -= lr (g + m buf).
+// PyTorch's SGD with nesterov=True computes on the gradient -change: buf = m buf + g; p -= lr (g +
+// m buf).
 TEST(MoveCentre, is_nesterov_s_step_by_hand) {
   const CentreStep<double> step({.rate = 0.5f, .momentum = 0.5f, .nesterov = true});
   double centre = 1, change = 2, velocity = 4;
@@ -87,7 +89,7 @@ struct Learners {
     z_before = z;
     CentreStep<double>({.momentum = momentum})(z, change, centre_velocity);
   }
-  // A learner's step and its pull towards z, which `into` sums up.
+  // Takes a learner's step and its pull towards z, which `into` sums up.
   void take_step(std::size_t j, float rate, float alpha, double& into) {
     double gradient = curvature * (w[j] - target[j]);
     reference::exchange<double>(

@@ -1,4 +1,4 @@
-// What cuBLAS and cuBLASLt have in common: handles, and how they round.
+// The played cuBLAS and cuBLASLt share handles, and the way in which they round.
 #pragma once
 
 #include <cublas_api.h>
@@ -12,10 +12,11 @@ struct Blas {
   cudaStream_t stream = nullptr;
 };
 
-// Null: no such handle.
+// Returns null if there is no such handle.
 std::shared_ptr<Blas> find_blas(cublasHandle_t handle);
 
-// What is played of a way to compute: the bits that it leaves of a float's mantissa.
+// Returns how many bits of a float's mantissa a way to compute leaves; none: this way is not
+// played.
 std::optional<int> mantissa(cublasComputeType_t compute);
 
 cublasStatus_t status_of(cudaError_t error);

@@ -134,8 +134,8 @@ using namespace omni::played;
 
 std::size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
 
-// The fastest first. The mask of reductions is stricter than a real one, which keeps to it: here it
-// decides nothing, so that who must have the same results every time has to look.
+// Lists the fastest first. The mask of reductions is stricter than a real one, which keeps to it.
+// Here it decides nothing, so a caller that must have the same results every time has to look.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,

@@ -1,4 +1,4 @@
-// What tests ask and tell the played cuBLASLt.
+// Through these functions tests ask the played cuBLASLt what it did, and tell it what to do.
 #pragma once
 
 namespace omni::played {

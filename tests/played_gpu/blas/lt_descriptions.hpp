@@ -1,5 +1,6 @@
-// What lies in cuBLASLt's descriptors and algorithms, which are opaque bytes, and a product made of
-// them once they are found to belong together. What is not played ends the program.
+// Descriptors and algorithms of cuBLASLt are opaque bytes. These functions read them, and make a
+// product of them once they are found to belong together. A description that is not played ends the
+// program.
 #pragma once
 
 #include <cublasLt.h>
@@ -77,7 +78,7 @@ void lt_store(T contents, Opaque* opaque) {
   std::memcpy(opaque, &contents, sizeof contents);
 }
 
-// D = alpha * op(A) * op(B) + beta * D, column by column.
+// An LtProduct computes D = alpha * op(A) * op(B) + beta * D, column by column.
 struct LtProduct {
   int m = 0, n = 0, k = 0;
   bool transposed_a = false, transposed_b = false;

@@ -51,7 +51,7 @@ struct Descriptor {
     const auto at = attributes.find(name);
     return at == attributes.end() ? none : at->second.parts;
   }
-  // Null: none, or several.
+  // Returns null if there is no such part, or several.
   std::shared_ptr<const Descriptor> part(cudnnBackendAttributeName_t name) const {
     return parts(name).size() == 1 ? parts(name)[0] : nullptr;
   }
@@ -73,10 +73,10 @@ struct Descriptor {
   std::map<cudnnBackendAttributeName_t, Attribute> attributes;
 };
 
-// What finalizing means for its type; may add attributes that can then be asked for.
+// Finalizes a descriptor as its type demands; may add attributes that can then be asked for.
 cudnnStatus_t complete(Descriptor& descriptor);
 
-// Null: no such handle.
+// Returns null if there is no such handle.
 std::shared_ptr<Descriptor> find_descriptor(cudnnBackendDescriptor_t handle);
 
 }  // namespace omni::played

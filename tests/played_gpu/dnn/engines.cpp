@@ -17,10 +17,10 @@ namespace {
 
 using Notes = std::vector<cudnnBackendNumericalNote_t>;
 
-// By number: kHalves would halve the precision of what it multiplies, kTensorCores rounds floats to
-// TF32, the sums of kAnyOrder come backward in another order every time, kCompiled gives zeros
-// forward. Those with a workspace write all over it. Only kTensorCores, kSlow and kCompiled can go
-// on after the convolution.
+// These are the engines' numbers. kHalves would halve the precision of what it multiplies, and
+// kTensorCores rounds floats to TF32. The backward sums of kAnyOrder come in another order every
+// time. kCompiled gives zeros forward. Those with a workspace write all over it. Only kTensorCores,
+// kSlow and kCompiled can go on after the convolution.
 enum Engine : std::int64_t {
   kHalves,
   kRefusesToRun,
@@ -34,7 +34,7 @@ enum Engine : std::int64_t {
 constexpr cudnnBackendKnobType_t kKnob = CUDNN_KNOB_TYPE_TILE_SIZE;
 constexpr std::int64_t kMostTurned = 3;  // then relu makes 0 of NaN
 
-// Best first.
+// The best offer comes first.
 struct Offer {
   std::int64_t engine, turned = 0;
 };
@@ -219,7 +219,7 @@ void add_in_another_order(float* sums, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) sums[i] = std::nextafter(sums[i], 0.0f);
 }
 
-// How an engine computes.
+// A Manner says how an engine deviates from the exact sum.
 struct Manner {
   bool any_order, loses_nan, zeros;
 };

@@ -56,7 +56,7 @@ struct Names {
   cudnnBackendAttributeName_t geometry, x, filter, y, alpha, beta;
 };
 
-// Nothing: no convolution.
+// Returns nothing if the operation is no convolution.
 std::optional<Names> names_of(cudnnBackendDescriptorType_t operation) {
   switch (operation) {
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
@@ -85,7 +85,8 @@ std::optional<Names> names_of(cudnnBackendDescriptorType_t operation) {
   }
 }
 
-// What a convolution makes of `size` pixels; zero: the filter is larger.
+// Returns the size of a convolution's output for `size` pixels of input; zero: the filter is
+// larger.
 std::int64_t output(std::int64_t size, std::int64_t filter, std::int64_t pad, std::int64_t stride,
                     std::int64_t dilation) {
   const std::int64_t steps = size + 2 * pad - ((filter - 1) * dilation + 1);
@@ -120,7 +121,7 @@ cudnnStatus_t read_convolution(const Descriptor& operation, Graph& graph, Tensor
     if (y.size[2 + i] !=
         output(x.size[2 + i], filter.size[2 + i], its.pad[i], its.stride[i], its.dilation[i]))
       return CUDNN_STATUS_BAD_PARAM;
-  // What is passed on to another operation is in floats.
+  // A tensor that is passed on to another operation is in floats.
   if (!playable(x, x.type) || !playable(filter, x.type) ||
       !playable(y, y.passed_on ? CUDNN_DATA_FLOAT : x.type) ||
       operation.value<float>(names->alpha) != 1)

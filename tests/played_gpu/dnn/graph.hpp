@@ -11,7 +11,7 @@
 namespace omni::played {
 
 struct Graph {
-  // What is added is the bias.
+  // A Step follows the convolution. A tensor that it adds is the bias.
   struct Step {
     cudnnPointwiseMode_t mode{};
     bool keeps_nan = false;

@@ -44,7 +44,7 @@ void for_each_filter_element(const Convolution& shape, Call call) {
     for (int s = 0; s < shape.filter_w; ++s) call(r, s);
 }
 
-// sum += scale * values
+// Computes sum += scale * values.
 void add_scaled(double* sum, double scale, const float* values, Index count) {
   for (Index i = 0; i < count; ++i) sum[i] += scale * values[i];
 }

@@ -41,7 +41,7 @@ struct Blas {
   cublasHandle_t handle;
 };
 
-// alpha op(a) op(b) + beta c, column by column.
+// Computes alpha op(a) op(b) + beta c, column by column.
 std::vector<double> product(bool flip_a, bool flip_b, int m, int n, int k, double alpha,
                             const float* a, int lda, const float* b, int ldb, double beta,
                             const float* c, int ldc) {

@@ -1,5 +1,5 @@
-// What the tests of a device need of it: memory there, pinned memory, a stream, and a way to stop
-// one.
+// The tests of a device need this of it: memory there, pinned memory, a stream, and a way to stop a
+// stream.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,5 @@
-// cuDNN's graphs of convolutions against plain loops in double precision, and what they refuse.
+// These tests compare cuDNN's graphs of convolutions with plain loops in double precision, and
+// check what the graphs refuse.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -132,7 +133,7 @@ class CuDnn : public testing::Test {
     return (values.result == 0 ? src : values.result == 1 ? weights : dst).values(stream_);
   }
 
-  // Of all engines that heuristics offer, those that ran.
+  // Returns how many of the engines that heuristics offer ran.
   int expect_right(const ConvolutionWork& work) {
     const ConvolutionGraph graph(work, target_);
     EXPECT_EQ(graph.operations().status(), CUDNN_STATUS_SUCCESS);

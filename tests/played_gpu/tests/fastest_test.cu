@@ -20,7 +20,7 @@ struct Sleeper {
 
 class Fastest : public testing::Test {
  protected:
-  // Its number; -1: none.
+  // Returns the number of the fastest; -1: there is none.
   int of(std::vector<Sleeper> sleepers) {
     std::vector<int> numbers;
     for (int i = 0; i < static_cast<int>(sleepers.size()); ++i) numbers.push_back(i);

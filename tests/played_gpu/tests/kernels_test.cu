@@ -1,4 +1,5 @@
-// What kernels may count on: threads of a block that meet, shuffles, shared memory, atomic sums.
+// Kernels may count on these: threads of a block that meet, shuffles, shared memory, and atomic
+// sums.
 #include <cuda_bf16.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +23,8 @@ std::vector<float> counted(std::size_t count) {
   return values;
 }
 
-// Every block the sum of its part: in warps by shuffles, then of the warps by one thread.
+// Every block computes the sum of its part: in warps by shuffles, then over the warps by one
+// thread.
 __global__ void sum_kernel(int count, const float* src, float* dst) {
   __shared__ float warps[32];
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -44,7 +46,7 @@ TEST(Kernels, blocks_sum_by_shuffles_and_shared_memory) {
   EXPECT_EQ(dst.values(stream), (std::vector<float>{32896, 98432, 163968, 205204}));
 }
 
-// A tree in shared memory, which meets once per level.
+// Adds up by a tree in shared memory, whose threads meet once per level.
 __global__ void tree_kernel(const float* src, float* dst) {
   __shared__ float values[1024];
   values[threadIdx.x] = src[blockIdx.x * blockDim.x + threadIdx.x];

@@ -1,5 +1,5 @@
-// Connected layers on cuBLASLt: what is part of the product, which algorithm is chosen and what is
-// remembered of it, and what is done where cuBLASLt can do nothing.
+// These tests check connected layers on cuBLASLt: what is part of the product, and which algorithm
+// is chosen and remembered. They also check what is done where cuBLASLt can do nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +74,8 @@ class Moved {
   int by_;
 };
 
-// What the layer gives, after it has been checked; kernels: how many a second run takes.
+// A Ran has the results of the layer, after they have been checked. `kernels` is the number that a
+// second run takes.
 struct Ran {
   std::vector<float> values;
   long kernels = 0;

@@ -26,7 +26,7 @@ std::vector<float> drawn(std::int64_t count, unsigned seed) {
   return values;
 }
 
-// What the GPU's implementation launches, on as many arrays as it may have.
+// Returns how many kernels the GPU's implementation launches, on as many arrays as it may have.
 template <class Args>
 long launches(const Codelet<Args>& codelet, const Args& args, std::int64_t values) {
   std::deque<DeviceArray> arrays;

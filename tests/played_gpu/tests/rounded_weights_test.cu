@@ -144,7 +144,7 @@ std::vector<double> in_double(const std::vector<float>& values) {
   return {values.begin(), values.end()};
 }
 
-// With and without cuBLASLt.
+// The products are computed with and without cuBLASLt.
 TEST_F(RoundedWeights, of_connected_layers_are_multiplied_as_they_are) {
   constexpr ConnectedShape kShape{.n = 6, .inputs = 40, .outputs = 24};
   const auto src = drawn(kShape.src_count(), 1), weights = drawn(kShape.weights_count(), 2),

@@ -21,7 +21,7 @@ __global__ void scale_kernel(int count, float factor, float* values) {
   if (i < count) values[i] *= factor;
 }
 
-// The sum of all values, added to *sum: one block, in warps and then over them.
+// Adds the sum of all values to *sum. One block adds up in warps, and then over them.
 __global__ void sum_kernel(int count, const float* values, float* sum) {
   __shared__ float warps[32];
   float own = 0;
@@ -92,7 +92,8 @@ class StarPU : public testing::Test {
     starpu_shutdown();
   }
 
-  // On the CPU or on the GPU; `where` 0: wherever StarPU likes. Or on one worker.
+  // Submits a task for the CPU or for the GPU. If `where` is 0, it runs wherever StarPU likes, or
+  // on one `worker`.
   void submit(starpu_codelet& what, unsigned where, const float* factor,
               std::initializer_list<starpu_data_handle_t> handles, int worker = -1) {
     starpu_task* task = starpu_task_create();
@@ -143,7 +144,7 @@ TEST_F(StarPU, tasks_on_both_see_what_the_other_wrote) {
   EXPECT_EQ(values, std::vector<float>(1000, 1));
 }
 
-// What our own GPU implementations use; it outlives the streams of StarPU.
+// Our own GPU implementations use a CudaWorker; it outlives the streams of StarPU.
 TEST_F(StarPU, a_worker_has_a_workspace_and_blas) {
   std::vector<float> values(1000, 2), total(1);
   {
@@ -191,8 +192,8 @@ TEST_F(StarPU, many_tasks_wherever_there_is_room) {
   for (const auto& one : values) EXPECT_EQ(one, std::vector<float>(5000, 1));
 }
 
-// 40 MB through the first and the last device: in one of the runs of this test there are two, of
-// which neither holds that much.
+// 40 MB go through the first and the last device. In one of the runs of this test there are two
+// devices, of which neither holds that much.
 TEST_F(StarPU, data_travel_between_devices_and_make_room) {
   const float two = 2;
   int workers[STARPU_NMAXWORKERS];

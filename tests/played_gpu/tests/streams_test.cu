@@ -1,5 +1,5 @@
-// What a program may count on when it gives a device work: order in a stream, copies, events,
-// errors.
+// A program that gives a device work may count on the order in a stream, on copies, on events and
+// on errors.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// What only the played device promises: mistakes that a real one would let pass, or answer with
-// whatever, end the program with a reason; and it breaks when it is told to.
+// Only the played device promises this: mistakes that a real device would let pass, or answer with
+// anything, end the program with a reason. It also breaks when it is told to.
 #include <gtest/gtest.h>
 
 #include <cmath>

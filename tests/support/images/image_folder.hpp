@@ -11,7 +11,7 @@
 
 namespace omni::test {
 
-// Noise with a tint of the class, of another size each time.
+// Makes an image of noise with a tint of the class, each time of another size.
 inline std::string make_tinted_jpeg(int label, std::uint64_t number) {
   Draws draws(Philox(5, RandomStream::synthetic), number * 3 + static_cast<std::uint64_t>(label));
   const int height = 18 + static_cast<int>(draws.below(30));
@@ -22,7 +22,7 @@ inline std::string make_tinted_jpeg(int label, std::uint64_t number) {
   return make_jpeg(height, width, pixels, {.quality = 90, .subsampled = number % 2 == 0});
 }
 
-// train/{blue,green,red}/N.jpg and val/...
+// Makes train/{blue,green,red}/N.jpg and val/...
 inline void make_image_folder(const std::filesystem::path& root, int train = 30, int test = 10) {
   const char* const classes[] = {"blue", "green", "red"};
   for (int label = 0; label < 3; ++label)
@@ -34,7 +34,7 @@ inline void make_image_folder(const std::filesystem::path& root, int train = 30,
     }
 }
 
-// Three outputs, every augmentation.
+// This net has three outputs and every augmentation.
 inline const std::string kImageNet =
     net(12, {16, 16, 3},
         "learning_rate=0.02\nmomentum=0.9\nmin_crop=16\nmax_crop=24\nflip=1\nangle=7\naspect=1."

@@ -63,7 +63,7 @@ inline std::string make_jpeg(int height, int width, const std::vector<std::uint8
   return text;
 }
 
-// One colour all over.
+// Makes an image of one colour all over.
 inline std::string make_plain_jpeg(int height, int width, std::uint8_t red, std::uint8_t green,
                                    std::uint8_t blue) {
   std::vector<std::uint8_t> pixels;

@@ -19,8 +19,8 @@ struct PngKind {
   int compression = 6;
 };
 
-// `rows` as the file has them: values of `depth` bits from the highest bit on, each row from a new
-// byte on, those of 16 bits big-endian.
+// `rows` are as the file has them. Values have `depth` bits, from the highest bit on, those of 16
+// bits big-endian. Each row begins with a new byte.
 inline std::string make_png(int height, int width, const std::vector<std::uint8_t>& rows,
                             const PngKind& kind = {}) {
   std::string bytes;
@@ -62,12 +62,12 @@ inline std::string png_chunk(const std::string& name, const std::string& data) {
          big_endian(static_cast<std::uint32_t>(sum));
 }
 
-// With one chunk more, before the pixels.
+// Returns the file with one chunk more, before the pixels.
 inline std::string with_chunk(std::string png, const std::string& name, const std::string& data) {
   return png.insert(png.find("IDAT") - 4, png_chunk(name, data));
 }
 
-// With other sizes in the first chunk.
+// Returns the file with other sizes in the first chunk.
 inline std::string with_sizes(std::string png, std::uint32_t width, std::uint32_t height) {
   constexpr std::size_t kChunk = 8, kData = 16, kRest = 24, kEnd = 33;
   return png.replace(kChunk, kEnd - kChunk,
@@ -77,7 +77,7 @@ inline std::string with_sizes(std::string png, std::uint32_t width, std::uint32_
 
 // ---- EXIF ----
 
-// The orientation, after an entry of something else.
+// Makes EXIF with the orientation, after an entry of something else.
 inline std::string make_exif(int orientation, bool is_big_endian = false) {
   using namespace std::string_view_literals;
   const auto value = static_cast<char>(orientation);

@@ -1,4 +1,4 @@
-// The old form of Caffe's layers, and the phases of a net.
+// These tests read the old form of Caffe's layers, and the phases of a net.
 #include <fmt/ranges.h>
 
 #include <map>
@@ -46,7 +46,7 @@ TEST(CaffeNet, how_shapes_of_shared_parameters_are_compared_has_no_effect) {
       "  inner_product_param { num_output: 4 } }\n");
 }
 
-// What a layer of each old type needs to be read. Data layers have their own nets.
+// A layer of each old type needs these fields to be read. Data layers have their own nets.
 TEST(CaffeNet, every_type_is_read_in_its_old_form) {
   const std::map<std::string_view, std::string> kNeeds{
       {"CONVOLUTION", "convolution_param { num_output: 2 kernel_size: 3 }"},

@@ -1,4 +1,5 @@
-// What Caffe's prototxts mean here. What is refused: tests/error/caffe/.
+// These tests check what Caffe's prototxts mean here. tests/error/caffe/ has those that are
+// refused.
 #include <algorithm>
 #include <cmath>
 
@@ -67,7 +68,7 @@ TEST(CaffeNet, pools_round_up_as_caffes_do) {
       for (int kernel = 2; kernel < 5; ++kernel)
         for (int stride = 1; stride <= kernel; ++stride)
           for (int pad = 0; pad < kernel; ++pad) {
-            // Caffe's pooling_layer.cpp.
+            // Caffe's pooling_layer.cpp computes this size.
             int wanted =
                 static_cast<int>(std::ceil(static_cast<double>(size + 2 * pad - kernel) / stride)) +
                 1;

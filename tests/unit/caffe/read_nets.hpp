@@ -31,7 +31,7 @@ inline std::unique_ptr<Net> built(const NetDescription& description) {
   return net ? std::move(*net) : nullptr;
 }
 
-// "conv 24x24x20": the output of every layer.
+// Returns the output of every layer, as "conv 24x24x20".
 inline std::vector<std::string> outputs(const Net& net) {
   std::vector<std::string> all;
   for (const auto& layer : net.layers()) {

@@ -1,4 +1,4 @@
-// Damaged checkpoints: never believed, never deleted, always named.
+// Damaged checkpoints are never believed, never deleted, and always named.
 #include "scheduling/checkpoint/checkpoint_store.hpp"
 
 #include <gtest/gtest.h>

@@ -153,7 +153,7 @@ TEST_F(CheckpointStoreTest, AGivenPathLoads) {
   EXPECT_EQ(step(folder_ / "alone.safetensors"), 1);
   EXPECT_NE(said_.text().find("no manifest beside it"), std::string::npos) << said_.text();
 
-  // What was asked for by name has no substitute.
+  // A checkpoint that was asked for by name has no substitute.
   damage(second / "arrays.safetensors");
   EXPECT_EQ(step(second), -1);
   EXPECT_EQ(step(second / "arrays.safetensors"), -1);

@@ -1,4 +1,4 @@
-// What trials and returns leave behind: snapshots bring back everything, whatever came between.
+// Trials and returns leave nothing behind: snapshots bring back everything, whatever came between.
 #include "tests/unit/pilots/auto_training.hpp"
 
 namespace omni {

@@ -106,7 +106,7 @@ bool all_take(const Codelet<Args>& codelet, BufferSet buffers) {
   return takes_on_gpu(codelet, buffers) && codelet.implementations().front().in_bf16 == buffers;
 }
 
-// What most of a net's time goes into would else be right, and slow.
+// With copies, the codelets that take most of a net's time would be right, but slow.
 TEST(Bf16Tensors, are_not_copied_where_it_matters) {
   EXPECT_TRUE(all_take(batchnorm_forward, {0, 8, 9}));
   EXPECT_TRUE(all_take(batchnorm_backward, {0, 1, 9, 10}));

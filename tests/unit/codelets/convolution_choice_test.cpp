@@ -1,4 +1,4 @@
-// Which implementations the models may choose from.
+// The models may choose from these implementations.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -17,8 +17,8 @@ bool offers_onednn(const Codelet<Args>& codelet, const ConvShape& shape) {
   return false;
 }
 
-// Bytes behind the scratchpad were changed with 1 to 7 channels on AVX2 and 1 to 15 on AVX-512,
-// never with 8 or 16 and more.
+// Bytes behind the scratchpad were changed with 1 to 7 channels on AVX2 and 1 to 15 on AVX-512.
+// With 8 or 16 channels and more they never were.
 TEST(ConvolutionChoice, onednn_is_not_offered_where_it_writes_beyond_its_scratchpad) {
 #ifndef OMNI_ONEDNN
   GTEST_SKIP() << "built without oneDNN";

@@ -1,4 +1,4 @@
-// What the real cuDNN says of our convolutions on GPUs that need not be here: it plans for a device
+// The real cuDNN answers for our convolutions on GPUs that need not be here: it plans for a device
 // from a description.
 #if defined(OMNI_CUDA) && !defined(OMNI_PLAYED_GPU)
 
@@ -22,7 +22,7 @@ struct Card {
   const char* name;
   int capability, multiprocessors, shared_bytes, blocks, threads;
 };
-// As the vendor publishes them.
+// The vendor publishes these numbers.
 const Card kH200{"NVIDIA H200", 900, 132, 232448, 32, 2048};
 const Card kOthers[]{{"NVIDIA A100", 800, 108, 166912, 32, 2048},
                      {"NVIDIA B200", 1000, 148, 232448, 32, 2048},
@@ -59,7 +59,7 @@ Backend described(const Card& card) {
   return device;
 }
 
-// Of AlexNet, CaffeNet, VGG-16, ResNet-50, LeNet, and awkward ones.
+// These shapes are of AlexNet, CaffeNet, VGG-16, ResNet-50, LeNet, and awkward ones.
 const ConvShape kShapes[]{
     {.n = 256,
      .h = 227,

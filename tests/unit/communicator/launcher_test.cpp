@@ -1,4 +1,5 @@
-// What the environment says of a launcher, and the cores of ranks that share a host.
+// These tests check what the environment says of a launcher, and the cores of ranks that share a
+// host.
 #include "runtime/communicator/ranks.hpp"
 
 #include <gmock/gmock.h>

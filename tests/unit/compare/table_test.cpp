@@ -1,4 +1,4 @@
-// The table of `omni-run compare`: rows, best strategy, certainty.
+// These tests check the table of `omni-run compare`: rows, best strategy, certainty.
 #include "apps/omni-run/compare/record.hpp"
 
 #include <gtest/gtest.h>

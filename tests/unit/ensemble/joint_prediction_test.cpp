@@ -40,8 +40,8 @@ TEST(OutputSums, average_image_by_image) {
   EXPECT_EQ(sums.average(1, 2), (Probabilities{0.75f, 0.25f}));
 }
 
-// Rows: images. Image 0: all say 0. Image 1: two votes for 1, but the average is for 2. Image 2: a
-// vote for each class, so the average decides. Image 3 is left out.
+// The rows are images. For image 0 all say 0. Image 1 has two votes for 1, but the average is for
+// 2. Image 2 has a vote for each class, so the average decides. Image 3 is left out.
 const std::vector<std::vector<Probabilities>> kMembers{
     {{0.8f, 0.1f, 0.1f}, {0.1f, 0.5f, 0.4f}, {0.7f, 0.2f, 0.1f}, {1, 0, 0}},
     {{0.6f, 0.3f, 0.1f}, {0.1f, 0.5f, 0.4f}, {0.3f, 0.4f, 0.3f}, {1, 0, 0}},
@@ -63,7 +63,7 @@ TEST(JointPrediction, of_three_members) {
   const JointPrediction joint = joint_of(3);
   const JointPrediction::Score score = joint.score();
   EXPECT_EQ(score.images, 3u);
-  // Averages: {.7 .2 .1} {.1 .3333 .5667} {.4 .3 .3}
+  // The averages are {.7 .2 .1} {.1 .3333 .5667} {.4 .3 .3}.
   EXPECT_NEAR(score.loss, -(std::log(0.7) + std::log(1.0 / 3) + std::log(0.4)) / 3, 1e-6);
   EXPECT_NEAR(score.accuracy, 2.0 / 3, 1e-12);
   EXPECT_NEAR(score.vote_accuracy, 1, 1e-12);
@@ -87,7 +87,7 @@ TEST(JointPrediction, of_one_member_is_that_members) {
   EXPECT_EQ(score.calibration_error, joint.calibration_error(0));
 }
 
-// Two votes each; 0.8 and 0.9 of class 2 outweigh 0.6 twice.
+// Both classes have two votes; 0.8 and 0.9 of class 2 outweigh 0.6 twice.
 TEST(JointPrediction, a_tie_of_votes_goes_to_the_larger_average) {
   JointPrediction joint(1, 3, 4);
   joint.add(0, 0, 2, Probabilities{0.6f, 0.1f, 0.3f});

@@ -1,4 +1,4 @@
-// What each part of the cost model costs, by hand: links, servers, meetings, shared devices.
+// Each part of the cost model is computed by hand: links, servers, meetings, shared devices.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace omni {
 namespace {
 
-// 400 bytes in a hundred pieces: the first arrives early.
+// 400 bytes travel in a hundred pieces: the first arrives early.
 NetCosts costs_of(double merged_share = 0) {
   return {.images = 64,
           .merged_share = merged_share,
@@ -117,7 +117,7 @@ TEST(CostModel, MeetingsTakeTime) {
                  .meetings = {kind, every}}
         .update(costs_of());
   };
-  // There and back, about, for every four mini-batches, or for every 32.
+  // A meeting takes the way there and back, about, for every four mini-batches, or for every 32.
   for (const Kind kind : {Kind::together, Kind::at_rest}) {
     EXPECT_NEAR(update(kind, 1), 2.0 / 4, 0.3) << static_cast<int>(kind);
     EXPECT_GE(update(kind, 1), 2.0 / 4) << static_cast<int>(kind);
@@ -207,8 +207,9 @@ TEST(CostModel, DevicesOfAGroupVaryApart) {
   EXPECT_NEAR(forecast_updates(clock, {}, 64).seconds, slowest * 8 / 16, 0.25);
 }
 
-// Measured by the authors of Omnivore: seconds per mini-batch with 18 machines that emulate
-// computing, one each, and a server of merged layers, which a mini-batch alone waits 0.205 s for.
+// The authors of Omnivore measured these seconds per mini-batch. They had 18 machines that emulate
+// computing, one each, and a server of merged layers. A mini-batch alone waits 0.205 s for the
+// server.
 TEST(CostModel, TimesOfTheAuthorsCluster) {
   constexpr double kAlone = 1.2095, kWait = 0.205, kActivations = 42.25 * 1024 * 1024;
   // The logs do not divide the wait: a third each for the way there, the server and the way back.

@@ -1,4 +1,4 @@
-// What a plan advises: the smallest predicted total, the fewest groups among equals.
+// A plan advises the smallest predicted total, and the fewest groups among equals.
 #include "scheduling/forecast/group_plan.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace omni {
 namespace {
 
-// Rows for 1, 2, 4 ... groups.
+// Makes a plan with rows for 1, 2, 4 ... groups.
 GroupPlan plan_of(
     const std::vector<std::pair<double, std::optional<double>>>& seconds_and_penalties) {
   GroupPlan plan;

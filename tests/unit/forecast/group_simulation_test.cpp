@@ -14,8 +14,8 @@ namespace {
 using Owner = IterationTask::Owner;
 using Stage = IterationTask::Stage;
 
-// A chain: forward (group), merged (all), backward (group), update of the master (all, any order).
-// Data: 0 activations, 1 replica, 2 merged parameters, 3 master.
+// Returns a chain: forward (group), merged (all), backward (group), update of the master (all, any
+// order). The data are 0 activations, 1 replica, 2 merged parameters, 3 master.
 std::vector<IterationTask> chain(double forward, double merged, double backward, double update) {
   return {{.seconds = {forward},
            .stage = Stage::begin,
@@ -60,7 +60,7 @@ TEST(GroupSimulation, groups_on_workers_of_their_own_divide_the_time) {
 }
 
 TEST(GroupSimulation, until_the_merged_phase_is_saturated) {
-  // max(t_fc, (t_conv + t_fc) / g)
+  // The period is max(t_fc, (t_conv + t_fc) / g).
   EXPECT_NEAR(period(chain(1, 1, 1, 0), 2, 8), 1.5, 0.05);
   EXPECT_NEAR(period(chain(1, 1, 1, 0), 8, 8), 1.0, 0.05);
 }

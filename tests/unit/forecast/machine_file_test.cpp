@@ -96,7 +96,7 @@ TEST_P(Refused, names_the_line) {
   EXPECT_EQ(said.substr(0, expected.size()), expected) << said;
 }
 
-// A device on line 3, with so many lines of its own.
+// Makes a machine whose devices begin on line 3.
 RefusedCase device(const std::string& text, const std::string& message) {
   return {"{\"name\": \"m\",\n \"devices\": [\n" + text + "]}", message};
 }

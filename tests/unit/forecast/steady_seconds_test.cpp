@@ -1,4 +1,4 @@
-// The time per iteration of groups, from when iterations ended.
+// These tests compute the time per iteration of groups from the moments when iterations ended.
 #include "scheduling/forecast/steady_seconds.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How many more updates groups need, from losses whose course is known.
+// Computes how many more updates groups need, from losses whose course is known.
 #include "scheduling/forecast/update_ratios.hpp"
 
 #include <gtest/gtest.h>

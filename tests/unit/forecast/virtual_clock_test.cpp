@@ -89,7 +89,7 @@ TEST(VirtualClock, the_mean_time_is_the_machines_under_any_law) {
   }
 }
 
-// Worked out apart from this program, in multiples of 2^-30 s.
+// The expected times were worked out apart from this program, in multiples of 2^-30 s.
 TEST(VirtualClock, draws_are_the_same_on_every_machine) {
   const std::map<Law, std::vector<double>> expected{
       {Law::exponential, {32186862, 43255725, 108537849}},
@@ -118,7 +118,7 @@ TEST(VirtualClock, groups_share_a_device) {
   EXPECT_FALSE(clock.under_way(1) || clock.under_way(2));
 }
 
-// Who finishes next, and when.
+// Returns who finishes next, and when.
 std::vector<std::pair<int, double>> events(VirtualClock& clock, int count) {
   std::vector<std::pair<int, double>> all;
   for (int i = 0; i < count; ++i) {

@@ -18,7 +18,7 @@ const std::string kAdamNet =
               "learning_rate=0.05\ndecay=0.01\nadam=1\nB1=0.8\nB2=0.95\neps=0.001\n") +
     test::connected(kClasses) + test::layer("softmax");
 
-// A softmax regression in double precision, and Darknet's adam_update_gpu for it.
+// ByHand is a softmax regression in double precision, with Darknet's adam_update_gpu for it.
 class ByHand {
  public:
   ByHand(std::vector<double> weights, std::vector<double> bias)
@@ -74,7 +74,7 @@ std::vector<double> doubles(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
-// The images of a mini-batch, and what they show.
+// Returns the images of a mini-batch, and what they show.
 std::pair<std::vector<std::vector<float>>, std::vector<int>> batch(DataFeed& feed,
                                                                    std::uint64_t number) {
   const std::uint64_t first = number * static_cast<std::uint64_t>(feed.batch());

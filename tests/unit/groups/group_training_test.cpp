@@ -1,5 +1,5 @@
-// Compute groups that really train: what they compute is what one group computes from parameters of
-// the same age, and what they report is what happened.
+// Compute groups really train here. They compute what one group computes from parameters of the
+// same age, and report what happened.
 #include <gtest/gtest.h>
 
 #include <cmath>

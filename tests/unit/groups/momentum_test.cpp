@@ -9,7 +9,7 @@ namespace omni {
 namespace {
 
 // Returns how far a quadratic of curvature 1 is from its minimum after many updates of this step
-// and momentum, each by a gradient that is `age` updates old.
+// and momentum. Each update uses a gradient that is `age` updates old.
 double distance_after(double step, double momentum, int age) {
   std::deque<double> points(age + 1, 1.0);  // the oldest first
   double velocity = 0;

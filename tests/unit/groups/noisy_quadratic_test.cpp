@@ -14,8 +14,8 @@
 namespace omni {
 namespace {
 
-// "Asynchrony begets momentum", figure 6, recomputed from its theorem 7: the best explicit momentum
-// for implicit momenta of 0, 0.1, ... 0.9.
+// Figure 6 of "Asynchrony begets momentum" is recomputed from its theorem 7: the best explicit
+// momentum for implicit momenta of 0, 0.1, ... 0.9.
 TEST(NoisyQuadratic, best_explicit_momentum_is_the_published_one) {
   const std::vector<double> of_5{.149,  .052,  -.062, -.171, -.187,
                                  -.214, -.236, -.257, -.279, -.290};

@@ -15,7 +15,7 @@ class OpenGroups : public testing::Test {
     spec_ = *read_net(net_);
   }
 
-  // Images per task.
+  // These return the images per task.
   int one_of(int groups) const { return *slice_of_groups(spec_, net_, groups); }
   int cut_for(const GroupArguments& arguments) const {
     return open_groups(spec_, net_, arguments)->net().slices().sizes.front();

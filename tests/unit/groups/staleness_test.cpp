@@ -19,7 +19,8 @@ namespace {
 
 using test::VirtualGroups;
 
-// One parameter, a replica per group, and exchanges in the order in which groups finish.
+// The test has one parameter, a replica per group, and exchanges in the order in which groups
+// finish.
 class StalenessTest : public test::WithSession {
  protected:
   // On fewer cores the workers are interrupted in the middle of tasks.
@@ -90,7 +91,7 @@ TEST_F(StalenessTest, of_exponential_service_times_is_geometric) {
       ++classes;
     }
     chi_square += (rest_seen - rest) * (rest_seen - rest) / rest;
-    // Wilson and Hilferty's cube root approximation: standard normal.
+    // By Wilson and Hilferty's cube root approximation this is standard normal.
     const double freedom = classes - 1, spread = 2 / (9 * freedom);
     const double z = (std::cbrt(chi_square / freedom) - (1 - spread)) / std::sqrt(spread);
     EXPECT_LT(z, 3.1) << groups << " groups: chi-square " << chi_square << " with " << freedom

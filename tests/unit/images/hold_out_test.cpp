@@ -1,5 +1,5 @@
-// --hold-out: a training set becomes one to train on and one to test on, by nothing but the seed,
-// whatever the source; and class folders, which have no test set of their own.
+// --hold-out makes of a training set one to train on and one to test on, whatever the source. Only
+// the seed decides. These tests also open class folders, which have no test set of their own.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -138,7 +138,8 @@ class HoldOutOf : public testing::Test {
                          .test = test,
                          .hold_out = share});
   }
-  // So many samples on each side; the same without a test; the same again.
+  // Expects `train` and `test` samples. Without a test the training samples are the same, and so
+  // are all samples if the data are opened again.
   void expect_parts(const std::string& source, std::size_t train, std::size_t test,
                     bool flat = false) const {
     SCOPED_TRACE(source);

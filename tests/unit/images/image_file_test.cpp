@@ -98,7 +98,7 @@ TEST_F(ImageFile, IsReducedAsFarAsAllowed) {
   EXPECT_EQ(extent({50, 82}), (Extent{100, 161, 3}));
   EXPECT_EQ(extent({25, 40}), (Extent{25, 41, 3}));
   EXPECT_EQ(extent({1, 1}), (Extent{13, 21, 3}));
-  // What is left is the mean of what was there.
+  // Each pixel of the reduced image is the mean of the pixels it replaces.
   const auto half = read(jpeg, {50, 81});
   const Bytes pixels = ramp(100, 161);
   for (std::size_t y = 0; y < 50; ++y)

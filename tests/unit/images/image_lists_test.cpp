@@ -346,7 +346,7 @@ TEST_F(ImageLists, FolderRefused) {
   fs::remove_all(at("set/val/bird"));
   image("set/val/cat/1.jpg");
   ASSERT_TRUE(open_at("set"));
-  // All at once.
+  // One refusal names all files that cannot be read.
   file("set/train/cat/2.WEBP", std::string("RIFF1234WEBPVP8 "));
   file("set/val/cat/3.gif", "GIF89a");
   const std::string refusal =

@@ -12,7 +12,7 @@ namespace {
 using test::make_exif;
 using Bytes = std::vector<std::uint8_t>;
 
-// How a picture of 2 rows of 3 is stored so that orientation 1 to 8 shows it upright:
+// A picture of 2 rows of 3 is stored in these ways, so that orientation 1 to 8 shows it upright:
 //   1 2 3
 //   4 5 6
 struct Stored {

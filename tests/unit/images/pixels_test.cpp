@@ -49,7 +49,7 @@ const std::vector<Preparation> kInexact{
 
 constexpr std::size_t kSamples = 40;
 
-// Whether floats and pixels / 255 are the same bits for some samples.
+// Returns whether floats and pixels / 255 are the same bits for some samples.
 bool both_ways_agree(const Preparation& each) {
   const SyntheticDataset images({.size = kSamples, .extent = each.image});
   std::vector<std::size_t> indices(kSamples);
@@ -124,8 +124,8 @@ std::vector<std::vector<float>> fed(const Dataset& images, FeedOptions options) 
   return slices;
 }
 
-// Windows, which keep bytes, and resized images, which do not; large ones, of which a slice is made
-// by several tasks; and a test set that ends within a mini-batch.
+// The cases are windows, which keep bytes, and resized images, which do not. There are also large
+// images, of which several tasks make a slice, and a test set that ends within a mini-batch.
 TEST(Pixels, ADataFeedGivesTheSameEitherWay) {
   SessionOptions machine;
   machine.cpu_workers = 2;

@@ -1,4 +1,4 @@
-// Which images a net can take, and how it sees them when it takes vectors.
+// These tests check which images a net can take, and how it sees them when it takes vectors.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a GPU is expected to hold.
+// These tests check the forecast of what a GPU holds.
 #include <gtest/gtest.h>
 
 #include "apps/omni-run/memory/demand.hpp"

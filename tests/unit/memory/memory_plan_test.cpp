@@ -23,7 +23,7 @@ bool meet(const Stays& a, const Stays& b) {
   });
 }
 
-// What the plan takes, if it is one.
+// Checks the plan, and returns the bytes that it takes.
 std::size_t planned(const std::vector<PlannedBuffer>& buffers, std::size_t most_times = 1000) {
   const std::vector<std::size_t> home = plan_memory(buffers, most_times);
   std::size_t bytes = 0;
@@ -77,7 +77,7 @@ TEST(MemoryPlan, SlicesDoNotShare) {
   EXPECT_EQ(planned(both), 400u);
 }
 
-// What a shortcut reads lifetimes while the layers beside it come and go.
+// The tensor that a shortcut reads stays while the layers beside it come and go.
 TEST(MemoryPlan, AShortcutNeedsAThird) {
   std::vector<PlannedBuffer> buffers = chain(20);
   for (std::size_t i = 0; i < buffers.size(); i += 4) buffers[i].lifetimes.front().last += 3;

@@ -84,7 +84,7 @@ std::unique_ptr<Net> training_net(const fs::path& cfg, int slice, bool replicas,
   return std::move(*built);
 }
 
-// To be built with either type of values.
+// Each net is to be built with either type of values.
 std::vector<std::pair<fs::path, DataType>> cfgs() {
   std::vector<std::pair<fs::path, DataType>> found;
   for (const char* folder : {"/apps/nets", "/tests/e2e/oracle_nets"})

@@ -1,4 +1,4 @@
-// Which gradients of weights an iteration writes instead of adding to them.
+// These tests check which gradients of weights an iteration writes instead of adding to them.
 #include <gtest/gtest.h>
 
 #include <set>

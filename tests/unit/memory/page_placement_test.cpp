@@ -1,4 +1,4 @@
-// Placement of pages on NUMA nodes.
+// These tests check the placement of pages on NUMA nodes.
 #include "runtime/tasks/models/page_placement.hpp"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(Numa, nodes_are_those_of_the_cores_that_compute) {
   EXPECT_EQ(nodes_of("pack:2 [numa] [numa] core:4 pu:1", {3, 4}), (std::vector{0, 2}));
 }
 
-// What the kernel then says of such pages, on whatever machine this is.
+// The kernel confirms the placement of such pages, on whatever machine this is.
 TEST(Numa, interleaved_pages_are_so_for_the_system) {
   const Topology topology(nullptr);
   const Bitmap nodes =

@@ -1,4 +1,5 @@
-// What a thread throws: it reaches whoever waits for it, or ends the process with an exit code.
+// An exception of a thread reaches whoever waits for the thread, or ends the process with an exit
+// code.
 #include "runtime/threads.hpp"
 
 #include <gmock/gmock.h>

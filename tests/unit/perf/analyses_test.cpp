@@ -221,7 +221,7 @@ TEST(Memory, CountersAndLargestData) {
     hand.add(trace::Data{.id = static_cast<std::uint32_t>(i),
                          .name = fmt::format("t{}", i),
                          .bytes = static_cast<std::uint64_t>(i)});
-  // Not in the order of time.
+  // The records are not in the order of time.
   hand.add(trace::Counter{.name = "memory.resident", .at = 20, .value = 150});
   hand.add(trace::Counter{.name = "memory.resident", .at = 10, .value = 100});
   hand.add(trace::Counter{.name = "memory.resident", .at = 15, .value = 200});
@@ -264,7 +264,7 @@ TEST(Iterations, FromOneHalfToTheNext) {
   const trace::Nanoseconds done[] = {5000, 6000, 7000, 8200, 9200};
   for (int i = 0; i < 5; ++i) {
     hand.task({.times = times(100, 100, done[i] - 500, done[i]), .iteration = 10 + i});
-    // What of each second one waits until the next one is over says nothing.
+    // The second task of every other iteration ends late, which does not change the times.
     const trace::Nanoseconds late = done[i] + (i % 2 == 0 ? 10 : 1900);
     hand.task({.worker = 1, .times = times(100, 100, late - 400, late), .iteration = 10 + i});
   }

@@ -109,8 +109,8 @@ TEST(Bounds, ThreeKinds) {
   for (int worker = 0; worker < 3; ++worker)
     hand.task({.worker = worker, .times = times(0, 0, 0, 3000)});
   EXPECT_DOUBLE_EQ(bounds_of(hand).area, 3000e-9);
-  // And one that only the CPU runs: 3 + 6 = 9 of work on three workers is 4.5 on the other two and
-  // 6 on the CPU.
+  // Another task runs only on the CPU. Then 3 + 6 = 9 of work on three workers is 4.5 on the other
+  // two and 6 on the CPU.
   hand.task({.codelet = "cpu only", .worker = 0, .times = times(0, 0, 3000, 9000)});
   EXPECT_NEAR(bounds_of(hand).area, 6000e-9, 1e-15);
 }

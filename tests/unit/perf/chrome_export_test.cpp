@@ -36,7 +36,7 @@ Trace synthetic(const test::SyntheticTrace& options) {
   return *std::move(trace);
 }
 
-// Two tasks on two workers, the second after the first.
+// Returns two tasks on two workers, the second after the first.
 Trace two_tasks(const std::string& codelet) {
   Trace trace;
   trace.headers = {{.rank = 0,
@@ -145,7 +145,7 @@ TEST(ChromeExport, ArrowsJoinTheTasksThatDependOnEachOther) {
   }
 }
 
-// What Perfetto makes of a trace that breaks these: it drops slices, or puts them elsewhere
+// Perfetto drops slices of a trace that breaks these rules, or puts them elsewhere
 // (tests/e2e/perfetto_test.py asks Perfetto itself).
 TEST(ChromeExport, KeepsTheRulesOfTheFormat) {
   const auto events = exported(

@@ -249,7 +249,8 @@ TEST_F(CommandLine, UsageErrors) {
   EXPECT_EQ(omni_perf({"--version"}).output.find("omni-perf "), 0u);
 }
 
-// What the command line names and is not there is 2; what is wrong in a file is 3.
+// If the command line names a file that is not there, the exit code is 2. If the contents of a file
+// are wrong, it is 3.
 TEST_F(CommandLine, FilesThatAreNotThereOrWrong) {
   put(folder_ / "wrong", "no trace\n");
   const std::string wrong = folder_ / "wrong", page = folder_ / "page";

@@ -20,7 +20,7 @@ struct Scenario {
   double extra = 0;      // ms of another codelet in each iteration
 };
 
-// 20 iterations of 10 conv tasks of some 1000 us and 10 pool tasks of 300 us, +- 10 %.
+// Makes 20 iterations of 10 conv tasks of some 1000 us and 10 pool tasks of 300 us, +- 10 %.
 perf::Trace run(const Scenario& scenario) {
   std::mt19937 random(scenario.seed);
   std::uniform_real_distribution<double> noise(0.9, 1.1), chance(0, 1);

@@ -50,7 +50,7 @@ TEST(FxtImport, BecomesATrace) {
   EXPECT_EQ(accesses[1].mode, trace::AccessMode::write) << "its end, which the third reads";
   EXPECT_EQ(accesses[2].mode, trace::AccessMode::add);
   EXPECT_EQ(trace->data[accesses[0].data].bytes, 20000u);
-  // By the data, and the third by its explicit dependency.
+  // The data order the second task, and an explicit dependency orders the third.
   const perf::Dependencies dependencies(*trace);
   EXPECT_EQ(dependencies.of(1)[0], 0u);
   ASSERT_EQ(dependencies.of(2).size(), 1u);

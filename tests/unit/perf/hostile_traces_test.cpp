@@ -1,4 +1,4 @@
-// What files omni-perf refuses, with which words and which exit code.
+// These tests check which files omni-perf refuses, with which words and which exit code.
 #include <gtest/gtest.h>
 
 #include "tests/support/hand_trace.hpp"
@@ -21,7 +21,7 @@ const std::string kHead = kHeader + kWorker + kCodelet + kData;  // four lines
 const std::string kTruncated =
     " (truncated? copy it again, or rename it to .jsonl.part to read what is there)";
 
-// A task as line 5, with one key replaced or added.
+// Returns a task as line 5, with one key replaced or added.
 std::string task(const std::string& from = "", const std::string& to = "") {
   std::string line =
       R"({"task":0,"codelet":0,"impl":0,"worker":0,"times":[0,0,0,0,0,0,0,9,9],"reads":[0]})";
@@ -220,7 +220,7 @@ TEST(HostileFolder, ManyWaitForMany) {
   }
 }
 
-// In 7 bits, and in 8 bits as UTF-8.
+// The control characters are in 7 bits, and in 8 bits as UTF-8.
 TEST(HostileFolder, NamesCannotReachTheTerminal) {
   const TemporaryDirectory folder;
   std::string contents = task("\"reads\"", "\"writes\"") + end(1);

@@ -1,4 +1,4 @@
-// The page, and the numbers in it.
+// These tests check the page, and the numbers in it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ std::string page_of(const test::SyntheticTrace& options) {
   return html_report(*trace, Dependencies(*trace), {});
 }
 
-// The text of the element with the data.
+// Returns the text of the element with the data.
 std::string data_of(const std::string& page) {
   const std::string open = "<script type=\"application/json\" id=\"data\">";
   const std::size_t from = page.find(open) + open.size();
@@ -35,7 +35,7 @@ std::string data_of(const std::string& page) {
 TEST(HtmlReport, ColumnsHoldEveryInteger) {
   PackedColumn column;
   for (const std::int64_t value : {0, 1, -1, 63, 64, -64, 300}) column.add(value);
-  // Zigzag: 0 2 1 126 128 127 600.
+  // In zigzag order the values are 0 2 1 126 128 127 600.
   EXPECT_EQ(column.text(), "AAIBfoABf9gE");
   PackedColumn deltas;
   for (const std::int64_t value : {5, 3, 3}) deltas.add_delta(value);

@@ -1,4 +1,4 @@
-// What workers did, and why they did nothing.
+// These tests check what workers did, and why they did nothing.
 #include "perf/analysis/summary.hpp"
 
 #include <gtest/gtest.h>

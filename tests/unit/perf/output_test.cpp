@@ -1,4 +1,4 @@
-// What omni-perf report and export write, and what they never write over.
+// These tests check what omni-perf report and export write, and what they never write over.
 #include <gtest/gtest.h>
 
 #include "tests/support/hand_trace.hpp"

@@ -146,7 +146,7 @@ class AutoTraining : public testing::Test {
     };
   }
 
-  // One group, with a mini-batch of 6 samples under way.
+  // Returns the state of one group, with a mini-batch of 6 samples under way.
   ArrivalState arrivals_at(double seconds) const {
     const auto clock = make_clock_(1);
     clock->begin(0, 6, Sends::update);

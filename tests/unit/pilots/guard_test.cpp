@@ -1,4 +1,5 @@
-// What a guarded training does when its parameters turn bad behind the losses that it sees.
+// These tests check what a guarded training does when its parameters turn bad behind the losses
+// that it sees.
 #include "scheduling/pilots/guard.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,7 @@ const std::string kGuardedNet = test::net(12, {8, 8, 1}, "learning_rate=0.02\nmo
                                 test::convolutional(4, "tanh", "batch_normalize=1\n") +
                                 test::connected(3) + test::layer("softmax");
 
-// Of 1024 images.
+// A window is this many losses, those of 1024 images.
 constexpr std::uint64_t kWindow = 85, kSnapshot = 2 * kWindow;
 
 class Guarded : public test::DeterministicSession {
@@ -266,8 +267,8 @@ TEST_F(GuardResumes, not_from_damaged_states) {
   EXPECT_FALSE(begins(numbers.substr(0, numbers.rfind(' ')), true));
   EXPECT_FALSE(begins("2 1 1 1 34 0 0 0 0 0 1e11", true)) << "a list that is not there";
   EXPECT_TRUE(begins("0.5 1 1 34 2 0 2 2", false)) << "of an older version";
-  // Later ones lack the failures of the share, of which there are four numbers, and the two means
-  // of losses; the first of them also what is before these.
+  // Later versions lack the failures of the share, of which there are four numbers, and the two
+  // means of losses. The first of them also lacks the numbers before these.
   const auto last = [](std::string text, int without) {
     for (; without > 0; --without) text.resize(text.rfind(' '));
     return text;

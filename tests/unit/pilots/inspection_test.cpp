@@ -50,7 +50,7 @@ class Inspecting : public test::DeterministicSession {
     return all;
   }
 
-  // With inspections after 1, 2, 4 ... iterations, or without.
+  // Trains with inspections after 1, 2, 4 ... iterations, and without, and expects the same bits.
   static void expect_equal_bits(const std::function<std::unique_ptr<Run>()>& make,
                                 const std::function<TrainerOptions()>& options) {
     const auto plain = make(), inspected = make();

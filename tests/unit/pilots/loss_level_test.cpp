@@ -1,4 +1,5 @@
-// What losses alone tell: at chance or better, risen or not, however noisy they are.
+// Losses alone tell whether a net is at chance or better, and whether they have risen, however
+// noisy they are.
 #include <gtest/gtest.h>
 
 #include <cmath>

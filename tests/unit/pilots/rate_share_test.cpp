@@ -1,4 +1,4 @@
-// How the guard's share of the learning rate grows, shrinks and is saved.
+// These tests check how the guard's share of the learning rate grows, shrinks and is saved.
 #include "scheduling/pilots/rate_share.hpp"
 
 #include <gtest/gtest.h>

@@ -119,7 +119,7 @@ class BowlRunner : public TrialRunner {
   Entrant champion_, challenger_;
 };
 
-// A training of so many iterations, the last quarter of them with a falling rate.
+// Trains for `iterations` iterations, the last quarter of them with a falling rate.
 double trained(const Bowl& bowl, const Setting& setting, int iterations = 1000) {
   Bowl::Point point = bowl.start();
   for (int i = 0; i < iterations; ++i) {
@@ -150,7 +150,7 @@ TEST(Search, finds_a_good_setting_from_any_start) {
           const auto found = search(given, {.length = 20, .cold = true}, runner);
           ASSERT_TRUE(found) << found.error().message();
           EXPECT_EQ(found->end, TrialEnd::learns);
-          // What a short trial cannot see is a matter for later searches.
+          // Later searches find what a short trial cannot see, so the bound is loose.
           EXPECT_LT(trained(bowl, found->setting), 0.25 * kLossAtChance)
               << "from " << describe(given) << " to " << describe(found->setting) << ", curvature "
               << scale << ", noise " << noise << ", best " << best;
@@ -359,7 +359,7 @@ TEST(Compare, a_difference_is_sure_beyond_errors_and_two_percent) {
   EXPECT_EQ(compare(shown(1.1, 0.1), shown(1, 0.1)).verdict, Verdict::worse);
   EXPECT_EQ(compare(shown(0.995, 0.1), shown(1, 0.1)).verdict, Verdict::tie);
   EXPECT_EQ(compare(shown(0.985, 0.1), shown(1, 0.1)).verdict, Verdict::unsure);
-  // The same gain, but not of the same mini-batches.
+  // The gain is the same, but not on the same mini-batches.
   EXPECT_EQ(compare(shown(0.9, 0.4), shown(1, 0.1)).verdict, Verdict::unsure);
 }
 

@@ -1,4 +1,4 @@
-// Which of two steps a search takes when their losses do not differ for sure.
+// These tests check which of two steps a search takes when their losses do not differ for sure.
 #include <gtest/gtest.h>
 
 #include <algorithm>

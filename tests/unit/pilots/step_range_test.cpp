@@ -1,4 +1,4 @@
-// What a sweep of growing steps tells: the step at the lowest loss, and the one that diverges.
+// A sweep of growing steps tells the step at the lowest loss, and the step that diverges.
 #include "scheduling/pilots/tuning/step_range.hpp"
 
 #include <gtest/gtest.h>

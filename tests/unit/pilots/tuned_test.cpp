@@ -106,7 +106,7 @@ TEST_F(AutoTraining, when_every_rate_diverges_the_error_says_so) {
   EXPECT_THAT(trained.error().message(), HasSubstr("lower --learning-rate"));
 }
 
-// A setting that loses the training between two searches.
+// This setting loses the training between two searches.
 TEST_F(AutoTraining, a_training_that_is_lost_goes_back_with_smaller_steps) {
   make(1, "learning_rate=0.05\nmomentum=0.9\n");
   TrainingState state =
@@ -140,7 +140,7 @@ TEST_F(AutoTraining, says_who_is_in_which_group) {
               Contains("auto: 2 compute groups on workers " + describe(spread_groups(2, 2))));
 }
 
-// Where the checkpoint has more groups than are worth it, trials of fewer take as much time.
+// If the checkpoint has more groups than are worth it, trials of fewer groups take as much time.
 TEST_F(AutoTraining, groups_beyond_saturation_are_timed_when_they_are_in_use) {
   simulate();
   make(3, "learning_rate=0.05\nmomentum=0.9\n");
@@ -158,7 +158,7 @@ TEST_F(AutoTraining, groups_beyond_saturation_are_timed_when_they_are_in_use) {
   EXPECT_LE(most.at(1), 6 * most.at(3));  // three times as fast; else 17
 }
 
-// What earlier searches found and lost is in the checkpoint.
+// The checkpoint has what earlier searches found and lost.
 TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
   make(2, "learning_rate=0.05\nmomentum=0.9\n");
   TrainingState state = tuned_state({.momentum = 0.9,
@@ -220,8 +220,8 @@ TEST_F(AutoTraining, from_every_checkpoint_a_training_ends_as_if_it_had_not_stop
   }
 }
 
-// The first return after a resume goes to the older of the good states in the checkpoint, the next
-// to the state from before the search.
+// The first return after a resume goes to the older of the good states in the checkpoint. The next
+// one goes to the state from before the search.
 TEST_F(AutoTraining, a_resumed_training_returns_twice_as_the_undisturbed_one) {
   const std::string solver = "learning_rate=0.05\nmomentum=0.9\n";
   checkpoint_every_ = 500;

@@ -1,5 +1,5 @@
-// The rules of --auto outside a search: when a net cannot learn any more, when the step is raised,
-// and when a trial is given up.
+// These tests check the rules of --auto outside a search: when a net cannot learn any more, when
+// the step is raised, and when a trial is given up.
 #include "scheduling/pilots/tuning/tuning.hpp"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,8 @@ TEST(TuningFailure, after_it_has_learned_the_loss_is_back_near_guessing) {
   EXPECT_FALSE(tuning.failure(level(2.24), 1, kGuessing)) << "97.4 % of it";
 }
 
-// To ten times, up to a hundredth of the failing one; after a tenth of the iterations.
+// A step is raised to ten times, up to a hundredth of the failing one, after a tenth of the
+// iterations.
 TEST(RaisedStep, leads_to_a_hundredth_of_the_failing_one) {
   const Tuning tuning{.changed = 100, .failing_step = 10};
   EXPECT_EQ(tuning.raised(1e-4, 1, 300, 2000), 1e-3);

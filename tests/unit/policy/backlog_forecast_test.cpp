@@ -1,4 +1,4 @@
-// What the policy learns about the work that ready tasks are only the beginning of.
+// These tests check what the policy learns about work of which ready tasks are only the beginning.
 #include "scheduling/policy/backlog_forecast.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the policy decides for tasks of which everything is known.
+// These tests check what the policy decides for tasks of which everything is known.
 #include "scheduling/policy/dispatcher.hpp"
 
 #include <gtest/gtest.h>

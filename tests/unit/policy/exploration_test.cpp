@@ -1,4 +1,4 @@
-// What looks at implementations that seem slow cost, and that they come at all.
+// Trying implementations that seem slow costs little, and they are tried at all.
 #include "scheduling/policy/exploration.hpp"
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@ namespace {
 
 const Exploration::Model kModel{1, 2};
 
-// What implementations are believed to take and take. StarPU believes anew what was wrong ten
-// times.
+// Tasks has, for each implementation, the believed time and the true time. StarPU replaces a wrong
+// belief after ten tasks.
 struct Tasks {
   std::vector<double> believed, truth;
   std::vector<int> runs{}, first{};

@@ -184,8 +184,8 @@ class AveragingTest : public test::DeterministicSession {
   }
 };
 
-// With momentum and decay of each learner, momentum of the average, and two drops of the rate, of
-// which one restarts.
+// The training has momentum and decay of each learner, momentum of the average, and two drops of
+// the rate, of which one restarts.
 TEST_F(AveragingTest, sma_is_the_published_algorithm) {
   for (const int every : {1, 3})
     for (const double momentum : {0.0, 0.9})

@@ -126,8 +126,8 @@ class ElasticTest : public test::DeterministicSession {
         BuildOptions(), std::vector<int>(groups, kElasticPass));
   }
 
-  // The same with plain loops, over the mini-batches of the reports. Gradients come from a net of
-  // one group, pass by pass.
+  // Plain does the same with plain loops, over the mini-batches of the reports. Gradients come from
+  // a net of one group, pass by pass.
   class Plain {
    public:
     Plain(std::size_t groups, ElasticOptions options, std::uint64_t samples)
@@ -281,7 +281,7 @@ TEST_F(ElasticTest, on_equal_devices_is_the_algorithm) {
   EXPECT_GT(plain.by_batches(), 5);
 }
 
-// With momentum of the average the models step without.
+// If the average has momentum, the models step without.
 TEST_F(ElasticTest, takes_momentum_once) {
   expect_as_plain({1, 0.05}, {.momentum = 0.9});
   expect_as_plain({1, 0.9, 0.8, 0.7}, {.momentum = 0.5});

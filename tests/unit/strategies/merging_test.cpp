@@ -41,7 +41,7 @@ TEST(BatchRule, H2_moves_by_its_factor_within_the_bounds) {
   EXPECT_EQ(BatchRule{.factor = 1}.next(8, 10, 5, 9, bounds, 1), 8u);
 }
 
-// What the clock and the rule alone say of the published runs.
+// A Usage is what the clock and the rule alone predict for the published runs.
 struct Usage {
   double share_of_cores = 0;                // of all updates
   std::map<Machine::Kind, double> rates{};  // flop/s, of what devices of the kind could reach

@@ -53,7 +53,7 @@ TEST(OptionsOfStrategies, have_their_usual_values_unless_the_user_gives_others) 
   EXPECT_EQ(seen, 5);
 }
 
-// Groups of one model that meet in another way than those of async.
+// Groups of one model meet here in another way than those of async.
 class OneModel : public testing::Test {
  protected:
   OneModel() {

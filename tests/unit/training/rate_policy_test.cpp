@@ -105,7 +105,7 @@ TEST(RatePolicy, PolyAndSgdrEndWithTheTraining) {
   EXPECT_FALSE(follows_length(solver));
 }
 
-// By trying every iteration.
+// The expected iteration is found by trying every iteration.
 TEST(RatePolicy, VanishesWhereNoRateIsLeft) {
   for (const RatePolicy policy : {RatePolicy::exp, RatePolicy::step, RatePolicy::steps,
                                   RatePolicy::sigmoid, RatePolicy::constant, RatePolicy::poly})

@@ -39,7 +39,8 @@ TEST(SyntheticVectors, a_linear_model_learns_a_part) {
       for (std::size_t f = 0; f < width; ++f)
         means[static_cast<std::size_t>(train.label(i))][f] += vector[f] / 2000;
     }
-    // The direction to a class's clouds: that in which its vectors vary most, by power iteration.
+    // Returns the direction to a class's clouds: that in which its vectors vary most, found by
+    // power iteration.
     std::vector<Floats> clouds(2, Floats(width));
     for (std::size_t label : {0u, 1u}) {
       Floats direction(width);

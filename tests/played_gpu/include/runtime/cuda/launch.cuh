@@ -1,5 +1,5 @@
-// In the place of the file of this name under runtime/, which has the `<<<>>>` that only nvcc
-// knows: hands the kernel and a copy of its arguments to the played device.
+// This file replaces the file of this name under runtime/, which has the `<<<>>>` that only nvcc
+// knows. It hands the kernel and a copy of its arguments to the played device.
 #pragma once
 
 #include <cstddef>
