@@ -51,7 +51,7 @@ void update_piece(const auto& step, std::int64_t first, std::int64_t count,
 
 void update_bias(const ConnectedUpdateArgs& args, const Buffers& buffers, float* gradient) {
   add_column_sums(args.shape.n, args.shape.outputs, buffers.get(1), gradient);
-  with_step(args.bias, [&](const auto& step) {
+  use_step_of(args.bias, [&](const auto& step) {
     update_piece(step, 0, args.shape.outputs, updated(args, buffers, kBias), gradient);
   });
 }
@@ -79,7 +79,7 @@ void update_by_rows(const ConnectedUpdateArgs& args, const Buffers& buffers, Dev
   float* gradient = context.local<Gradient>().zeros(gradient_floats(args));
   update_bias(args, buffers, gradient);
   const auto weights = updated(args, buffers, kWeights);
-  with_step(args.weights, [&](const auto& step) {
+  use_step_of(args.weights, [&](const auto& step) {
     for (int first = 0; first < outputs; first += most) {
       const int rows = std::min(most, outputs - first);
       product(first, rows, gradient);

@@ -33,7 +33,7 @@ namespace {
 void exchange_in_pieces(const ExchangeArgs& args, const Exchanged<float>& of) {
   // Works in pieces that stay in the cache between the update and the copy.
   constexpr std::int64_t kPiece = 2048;
-  with_step(args, [&](const auto& step) {
+  use_step_of(args, [&](const auto& step) {
     for (std::int64_t first = 0; first < args.count; first += kPiece) {
       const std::int64_t count = std::min(kPiece, args.count - first);
       float* master = of.master + first;

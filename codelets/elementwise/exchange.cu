@@ -100,8 +100,7 @@ void update(const ExchangeTaskArgs& args, const Buffers& buffers) {
 }  // namespace
 
 void gpu::exchange(const ExchangeTaskArgs& args, const Buffers& buffers, DeviceContext&) {
-  with_step(args.all().front(),
-            [&]<class Step>(const Step&) { update<Step>(args, buffers); });
+  use_step_of(args.all().front(), [&]<class Step>(const Step&) { update<Step>(args, buffers); });
 }
 
 }  // namespace omni

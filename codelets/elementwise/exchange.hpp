@@ -366,7 +366,7 @@ struct AdaDeltaStep : RuleStep {
 };
 
 // Calls use(step) with the step that the arguments ask for.
-void with_step(const ExchangeArgs& args, auto use) {
+void use_step_of(const ExchangeArgs& args, auto use) {
   switch (args.rule) {
     case StepRule::nesterov: return use(NesterovStep(args));
     case StepRule::adagrad:

@@ -31,7 +31,7 @@ struct Opened {
   std::unique_ptr<Net> net;
 };
 
-Result<Opened> open(const NetArguments& arguments) {
+Result<Opened> open_described(const NetArguments& arguments) {
   Opened opened;
   OMNI_TRY(opened.described, read_net(arguments));
   opened.described.options.batch = opened.described.options.subdivisions = 1;
@@ -44,13 +44,13 @@ Result<Opened> open(const NetArguments& arguments) {
 Status convert_command(const ConvertArguments& arguments) {
   const std::filesystem::path to = arguments.to;
   OMNI_CHECK(check_ending(to));
-  OMNI_TRY(Opened from, open(arguments.net));
+  OMNI_TRY(Opened from, open_described(arguments.net));
   Opened other;
   if (!arguments.as.empty()) {
     NetArguments as = arguments.net;
     as.net = arguments.as;
     as.solver.clear();
-    OMNI_TRY(other, open(as));
+    OMNI_TRY(other, open_described(as));
   }
   Net& target = other.net != nullptr ? *other.net : *from.net;
   if (!is_safetensors(to)) OMNI_CHECK(check_nothing_lost(target, to));

@@ -17,10 +17,10 @@ namespace omni {
 namespace {
 
 std::string first_few(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kNamed = 8;
   std::string text =
-      fmt::format("{}", fmt::join(std::span(names).first(std::min(names.size(), kMost)), ", "));
-  if (names.size() > kMost) text += fmt::format(" and {} more", names.size() - kMost);
+      fmt::format("{}", fmt::join(std::span(names).first(std::min(names.size(), kNamed)), ", "));
+  if (names.size() > kNamed) text += fmt::format(" and {} more", names.size() - kNamed);
   return text;
 }
 

@@ -13,7 +13,7 @@ namespace omni::test {
 namespace {
 
 const std::string kOracle = OMNI_SOURCE_DIR "/tests/e2e/caffe_oracle/";
-constexpr int kImages = 8, kSideOfImage = 8;
+constexpr int kDrawnImages = 8, kSideOfImage = 8;
 
 struct OracleCase {
   std::string name, start;
@@ -25,7 +25,7 @@ class CaffeOracleFiles : public testing::Test {
  protected:
   CaffeOracleFiles() {
     std::string list;
-    for (int i = 0; i < kImages; ++i) {
+    for (int i = 0; i < kDrawnImages; ++i) {
       const std::string file = folder_ / (std::to_string(i) + ".ppm");
       put(file, "P6\n8 8\n255\n" + pixels_of(i));
       list += file + " " + std::to_string(i % 4) + "\n";
@@ -116,12 +116,12 @@ TEST_F(CaffeOracleFiles, our_snapshot_goes_on) {
 TEST_F(CaffeOracleFiles, an_lmdb_that_the_net_names_is_its_data) {
   LmdbEntries entries;
   std::vector<float> mean(3 * kSideOfImage * kSideOfImage);
-  for (int i = 0; i < kImages; ++i) {
+  for (int i = 0; i < kDrawnImages; ++i) {
     entries.emplace_back(std::to_string(i), datum_of(8, 8, 3, i % 4, pixels_of(i)));
     for (std::size_t at = 0; at < mean.size(); ++at) {  // in planes, blue first
       const std::size_t pixel = at % 64, channel = 2 - at / 64;
       mean[at] += static_cast<float>(static_cast<std::uint8_t>(pixels_of(i)[3 * pixel + channel])) /
-                  kImages;
+                  kDrawnImages;
     }
   }
   write_lmdb(folder_ / "lmdb", entries);

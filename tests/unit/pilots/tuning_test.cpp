@@ -10,36 +10,36 @@
 namespace omni {
 namespace {
 
-constexpr double kGuessing = 2.3;
+constexpr double kAtChance = 2.3;
 
 // The mean of losses that hardly differ.
 LossMean level(double loss) { return mean_of(std::vector{loss, loss + 1e-4, loss - 1e-4}); }
 
 TEST(TuningFailure, before_it_learns_a_loss_above_guessing_says_that_the_step_is_too_large) {
   const Tuning tuning{.failing_step = 10};
-  const auto why = tuning.failure(level(2.4), 1, kGuessing);
+  const auto why = tuning.failure(level(2.4), 1, kAtChance);
   ASSERT_TRUE(why);
   EXPECT_EQ(*why, "the loss is 2.4, above that of guessing, 2.3");
-  EXPECT_FALSE(tuning.failure(level(2.31), 1, kGuessing)) << "by less than one per cent";
-  EXPECT_FALSE(tuning.failure(level(2.2), 1, kGuessing));
-  EXPECT_FALSE(tuning.failure(mean_of(std::vector{1.4, 3.4}), 1, kGuessing)) << "it is not sure";
+  EXPECT_FALSE(tuning.failure(level(2.31), 1, kAtChance)) << "by less than one per cent";
+  EXPECT_FALSE(tuning.failure(level(2.2), 1, kAtChance));
+  EXPECT_FALSE(tuning.failure(mean_of(std::vector{1.4, 3.4}), 1, kAtChance)) << "it is not sure";
 }
 
 // With a step that is far too small the loss stays above guessing, as it is at first.
 TEST(TuningFailure, of_a_thousandth_of_the_failing_step_is_not_seen_in_the_loss) {
   const Tuning tuning{.failing_step = 10};
-  EXPECT_TRUE(tuning.failure(level(2.4), 0.0101, kGuessing));
-  EXPECT_FALSE(tuning.failure(level(2.4), 0.0099, kGuessing));
-  EXPECT_FALSE(Tuning().failure(level(2.4), 1, kGuessing)) << "no failing step is known";
+  EXPECT_TRUE(tuning.failure(level(2.4), 0.0101, kAtChance));
+  EXPECT_FALSE(tuning.failure(level(2.4), 0.0099, kAtChance));
+  EXPECT_FALSE(Tuning().failure(level(2.4), 1, kAtChance)) << "no failing step is known";
 }
 
 TEST(TuningFailure, after_it_has_learned_the_loss_is_back_near_guessing) {
   const Tuning tuning{.warm = true, .failing_step = 10};
-  const auto why = tuning.failure(level(2.27), 1, kGuessing);
+  const auto why = tuning.failure(level(2.27), 1, kAtChance);
   ASSERT_TRUE(why);
   EXPECT_EQ(*why, "the loss is 2.27, back near that of guessing, 2.3");
-  EXPECT_TRUE(tuning.failure(level(2.27), 1e-6, kGuessing)) << "whatever the step is";
-  EXPECT_FALSE(tuning.failure(level(2.24), 1, kGuessing)) << "97.4 % of it";
+  EXPECT_TRUE(tuning.failure(level(2.27), 1e-6, kAtChance)) << "whatever the step is";
+  EXPECT_FALSE(tuning.failure(level(2.24), 1, kAtChance)) << "97.4 % of it";
 }
 
 // A step is raised to ten times, up to a hundredth of the failing one, after a tenth of the
@@ -77,11 +77,11 @@ TEST(TrialBehind, is_surely_above_a_champion_that_learns) {
     for (std::size_t i = 0; i < losses.size(); ++i) losses[i] += by + (i % 2 == 0 ? noise : -noise);
     return losses;
   };
-  EXPECT_TRUE(is_behind(above(0.06), champion, kGuessing));
-  EXPECT_FALSE(is_behind(above(0.04), champion, kGuessing)) << "by 4 %";
-  EXPECT_FALSE(is_behind(above(-0.06), champion, kGuessing));
-  EXPECT_TRUE(is_behind(above(0.06, 0.02), champion, kGuessing)) << "5.2 standard errors";
-  EXPECT_FALSE(is_behind(above(0.06, 0.03), champion, kGuessing)) << "3.5 standard errors";
+  EXPECT_TRUE(is_behind(above(0.06), champion, kAtChance));
+  EXPECT_FALSE(is_behind(above(0.04), champion, kAtChance)) << "by 4 %";
+  EXPECT_FALSE(is_behind(above(-0.06), champion, kAtChance));
+  EXPECT_TRUE(is_behind(above(0.06, 0.02), champion, kAtChance)) << "5.2 standard errors";
+  EXPECT_FALSE(is_behind(above(0.06, 0.03), champion, kAtChance)) << "3.5 standard errors";
   EXPECT_TRUE(is_behind(above(0.06), champion, 1.12));
   EXPECT_FALSE(is_behind(above(0.06), champion, 1.1)) << "the champion is near chance";
 }
