@@ -54,9 +54,11 @@ Status convert_command(const ConvertArguments& arguments) {
   }
   Net& target = other.net != nullptr ? *other.net : *from.net;
   if (!is_safetensors(to)) OMNI_CHECK(check_nothing_lost(target, to));
+  std::vector<std::filesystem::path> inputs{arguments.net.net, arguments.as};
+  for (const auto& file : parameter_files(arguments.from)) inputs.push_back(file);
   OMNI_CHECK(check_output({.option = "TO",
                            .path = to,
-                           .read = {arguments.net.net, arguments.as, arguments.from},
+                           .read = inputs,
                            .replaceable =
                                [](const std::filesystem::path& path) {
                                  return is_safetensors(path) ? bool(read_safetensors(path))

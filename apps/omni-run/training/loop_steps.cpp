@@ -167,13 +167,15 @@ Status TrainCommand::train() {
   const Trainer& trainer = training_->trainer();
   name_damaged(trainer.state().iteration, Finder::this_rank);
   OMNI_CHECK(ended(trained));
+  // A snapshot for Caffe has what the solver remembers, of which each rank has its part.
+  if (RankSums* sums = training_->sums(); sums != nullptr && net().rule() != StepRule::usual)
+    OMNI_CHECK(sums->gather_memory());
   // The weights are saved before the evaluation, so that a later failure does not lose them.
   if (const std::string& file = arguments_.save_weights; !file.empty()) {
     OMNI_CHECK(save_parameter_file(net(), file, trainer.state().samples));
     std::error_code ignored;
     log::info("saved {} ({} bytes)", file, std::filesystem::file_size(file, ignored));
-    if (file.ends_with(".caffemodel") && net().rule() != StepRule::usual) {
-      const std::string snapshot = file.substr(0, file.rfind('.')) + ".solverstate";
+    if (const std::string snapshot = snapshot_beside(file, net()); !snapshot.empty()) {
       const std::uint64_t done = trainer.state().iteration;
       const auto over = std::ranges::count_if(
           spec_.solver.steps, [&](int step) { return static_cast<std::uint64_t>(step) < done; });

@@ -151,9 +151,13 @@ Result<GroupPlan> plan_groups(const TrainableNet& spec, const PlanArguments& arg
     return Error{ErrorKind::usage, "--node-cores", "cores are planned for from cores, not GPUs",
                  "--gpus none"};
   if (!has_momentum(spec.solver.rule, spec.solver.adam))
-    return Error{ErrorKind::usage, spec.name,
-                 "trains with Adam, whose momentum cannot be compensated as the plan assumes",
-                 "--set adam=0: an iteration takes hardly less time"};
+    return spec.solver.adam
+               ? Error{ErrorKind::usage, spec.name,
+                       "trains with Adam, whose momentum cannot be compensated as the plan assumes",
+                       "--set adam=0: an iteration takes hardly less time"}
+               : Error{ErrorKind::usage, spec.name,
+                       "its solver has no momentum, for which the plan compensates",
+                       "type: \"SGD\" in the solver"};
   OMNI_CHECK(require_group_scheduler(session.scheduler()));
   if (session.scheduler() != "omni")
     log::warn("the plan supposes that the scheduler is omni, not {}", session.scheduler());

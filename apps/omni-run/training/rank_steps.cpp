@@ -18,7 +18,7 @@ namespace omni {
 namespace {
 
 struct Fact {
-  const char* what;
+  std::string what;
   std::string value;
 };
 
@@ -75,12 +75,12 @@ Status TrainCommand::compare_ranks() {
   return {};
 }
 
-Status TrainCommand::compare_weights() {
+Status TrainCommand::compare_parameters(std::string_view option) {
   if (!ranks::several()) return {};
   Checksum all;
   for (const Param* param : net().params())
     all.update(std::as_bytes(HostAccess(*param->master, HostAccess::Mode::read).f32()));
-  return require_same({{"the checksum of --weights", checksum_text(all.value())}});
+  return require_same({{fmt::format("the checksum of {}", option), checksum_text(all.value())}});
 }
 
 Status TrainCommand::save(const TrainingState& state) {

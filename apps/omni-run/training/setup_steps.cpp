@@ -167,6 +167,15 @@ Status TrainCommand::try_places() {
          .foreign = fmt::format("holds no {}", parameter_format(arguments_.save_weights))},
         net().parameter_count() * sizeof(float)));
     OMNI_CHECK(check_names_beside(arguments_.save_weights));
+    if (const std::string snapshot = snapshot_beside(arguments_.save_weights, net());
+        !snapshot.empty())
+      OMNI_CHECK(check_output({.option = "--save-weights",
+                               .path = snapshot,
+                               .read = {arguments_.snapshot},
+                               .written = {arguments_.metrics, arguments_.out, arguments_.trace},
+                               .replaceable = is_caffe_snapshot,
+                               .foreign = "holds no snapshot of Caffe"},
+                              2 * net().parameter_count() * sizeof(float)));
   }
   if (!arguments_.metrics.empty() && ranks::first())
     OMNI_CHECK(MetricsLog::check(arguments_.metrics, arguments_.resume != "none"));
@@ -195,6 +204,9 @@ Status TrainCommand::find_origin() {
       log::info("the checkpoint's --data-seed {} is used", own);
     if (!arguments_.weights.empty())
       log::warn("--weights {}: not read, the parameters are the checkpoint's", arguments_.weights);
+    if (!arguments_.snapshot.empty())
+      log::warn("--snapshot {}: not read, the parameters are the checkpoint's",
+                arguments_.snapshot);
   } else if (!arguments_.weights.empty()) {
     for (const auto& file : parameter_files(arguments_.weights)) OMNI_CHECK(require_there(file));
   } else if (!arguments_.snapshot.empty()) {
@@ -374,11 +386,12 @@ Result<TrainingState> TrainCommand::starting_point() {
     OMNI_CHECK(load_parameters(net(), snapshot.parameters));
     state.iteration = snapshot.iteration;
     state.samples = snapshot.iteration * static_cast<std::uint64_t>(net().options().batch);
+    OMNI_CHECK(compare_parameters("--snapshot"));
     log::info("{}: goes on at iteration {}", file, state.iteration);
   }
   if (!arguments_.weights.empty()) {
     OMNI_CHECK(load_parameters(net(), arguments_.weights));
-    OMNI_CHECK(compare_weights());
+    OMNI_CHECK(compare_parameters("--weights"));
   }
   groups().refresh_replicas();
   return state;

@@ -78,7 +78,7 @@ class TrainCommand {
 
   // These are in rank_steps.cpp.
   Status compare_ranks();
-  Status compare_weights();
+  Status compare_parameters(std::string_view option);
   Status save(const TrainingState& state);
 
   // These are in loop_steps.cpp.

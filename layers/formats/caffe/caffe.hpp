@@ -56,6 +56,10 @@ struct CaffeSnapshot {
 Result<CaffeSnapshot> load_caffe_snapshot(Net& net, const std::filesystem::path& path);
 Status save_caffe_snapshot(const Net& net, const std::filesystem::path& path,
                            const CaffeSnapshot& snapshot, int step);
+// Returns whether every byte of a file is of such a message, which counts iterations.
+bool is_caffe_snapshot(const std::filesystem::path& path);
+// Returns the path of the snapshot that is saved with parameters; "": none is.
+std::string snapshot_beside(const std::filesystem::path& parameters, const Net& net);
 // Whether every byte of a file is of such a message.
 bool is_caffe_weights(const std::filesystem::path& path);
 // Refuses a net whose parameters cannot be saved by name.

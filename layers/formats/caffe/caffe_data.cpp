@@ -243,7 +243,7 @@ Status take_lmdbs(CaffeNet& to) {
     input.h = first.h;
     input.w = first.w;
   }
-  if (!to.knows_channels && first.c > 0) {
+  if (!to.knows_channels && first.h > 0 && first.c > 0) {
     input.c = first.c;
     to.knows_channels = true;
   }

@@ -113,4 +113,17 @@ Status save_caffe_snapshot(const Net& net, const std::filesystem::path& path,
   return file.commit();
 }
 
+bool is_caffe_snapshot(const std::filesystem::path& path) {
+  const auto source = CaffeSource::open(path);
+  bool counted = false;
+  const auto number = [&](int field, std::int64_t) { counted = counted || field == iterations; };
+  const auto bytes = [](int, const std::string&) { return Status(); };
+  return source && read_caffe_message(*source, number, bytes) && counted;
+}
+
+std::string snapshot_beside(const std::filesystem::path& parameters, const Net& net) {
+  if (parameters.extension() != ".caffemodel" || net.rule() == StepRule::usual) return "";
+  return std::filesystem::path(parameters).replace_extension(".solverstate").string();
+}
+
 }  // namespace omni

@@ -72,6 +72,13 @@ void read_solver_type(CaffeFields& fields, SolverOptions& solver) {
                   one_of(type, kSolverTypes));
 }
 
+// Returns the type of a solver that has a momentum and must not; "": it may have it.
+std::string without_momentum(const SolverOptions& solver) {
+  if (solver.momentum == 0) return "";
+  if (solver.rule == StepRule::adagrad) return "AdaGrad";
+  return solver.rule == StepRule::rmsprop ? "RMSProp" : "";
+}
+
 void read_policy(CaffeFields& fields, bool overridden, SolverOptions& solver) {
   const float gamma = fields.real("gamma"), power = fields.real("power");
   if (fields.has("gamma")) solver.gamma = solver.scale = gamma;
@@ -127,11 +134,8 @@ void read_solver_fields(CaffeFields& fields, const NamedOptions& named, Trainabl
   if (solver.rule == StepRule::rmsprop)
     solver.square_memory = fields.real("rms_decay", 0, below_one);
   if (has_epsilon(solver)) solver.epsilon = fields.real("delta", 1e-20f);
-  if ((solver.rule == StepRule::adagrad || solver.rule == StepRule::rmsprop) &&
-      solver.momentum != 0)
-    fields.refuse("momentum",
-                  fmt::format("momentum: {} with {}", solver.momentum,
-                              solver.rule == StepRule::adagrad ? "AdaGrad" : "RMSProp"),
+  if (const std::string none = without_momentum(solver); !none.empty())
+    fields.refuse("momentum", fmt::format("momentum: {} with {}", solver.momentum, none),
                   "it has none: remove it");
   read_policy(fields, named.policy.has_value(), solver);
   solver.max_batches = fields.whole("max_iter", 0, kAnyWhole);
@@ -207,6 +211,9 @@ Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableN
   take(named.learning_rate, solver.learning_rate);
   take(named.momentum, solver.momentum);
   take(named.decay, solver.decay);
+  if (const std::string none = without_momentum(solver); !none.empty())
+    return Error{ErrorKind::usage, "--momentum", fmt::format("{} has no momentum", none),
+                 "leave it out"};
   take(named.policy, solver.policy);
   take(named.burn_in, solver.burn_in);
   take(named.max_batches, solver.max_batches);
