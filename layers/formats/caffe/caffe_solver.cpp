@@ -211,7 +211,7 @@ Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableN
   take(named.learning_rate, solver.learning_rate);
   take(named.momentum, solver.momentum);
   take(named.decay, solver.decay);
-  if (const std::string none = without_momentum(solver); !none.empty())
+  if (const std::string none = without_momentum(solver); named.momentum && !none.empty())
     return Error{ErrorKind::usage, "--momentum", fmt::format("{} has no momentum", none),
                  "leave it out"};
   take(named.policy, solver.policy);
