@@ -1,0 +1,28 @@
+// Snapshots for Caffe that several ranks save.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/cluster/ranks.hpp"
+
+namespace omni::test {
+namespace {
+
+// Each rank remembers the velocities of its own part of the parameters.
+TEST(CaffeSnapshotOverRanks, HasWhatAllRanksRemember) {
+  const TemporaryDirectory folder;
+  const auto snapshot = [&](int ranks) {
+    const Finished run =
+        on_ranks(ranks, {"--solver", "lenet_solver.prototxt", "--data", "synthetic:640:10",
+                         "--max-batches", "3", "--no-test", "--workers", "1", "--deterministic",
+                         "--save-weights", folder / "x.caffemodel"});
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return get(folder / "x.solverstate");
+  };
+  const std::string one = snapshot(1);
+  EXPECT_GT(one.size(), 4u * 431080);
+  EXPECT_TRUE(snapshot(2) == one);
+}
+
+}  // namespace
+}  // namespace omni::test
