@@ -66,7 +66,7 @@ Status TrainCommand::prepare() {
   OMNI_CHECK(open_images());
   OMNI_CHECK(compare_ranks());
   OMNI_CHECK(on_first_rank([this] { return prepare_folder(); }));
-  if (arguments_.checkpoint_every == 0 && wants_checkpoints())
+  if (arguments_.checkpoint_every == 0 && (arguments_.resume == "auto" || shared_ != nullptr))
     arguments_.checkpoint_every = kOnlyAtTheEnd;
   if (!slurm::job().empty())
     log::info("Slurm job {} on {}, restart {}; seed {}, run folder {}", slurm::job(),
@@ -215,23 +215,22 @@ Status TrainCommand::find_origin() {
   return {};
 }
 
-bool TrainCommand::wants_checkpoints() const {
-  return arguments_.checkpoint_every > 0 || !arguments_.out.empty() ||
-         arguments_.resume != "none" ||
-         std::ranges::any_of(pilot_types(), [this](const PilotType& type) {
-           return type.saves && arguments_.pilots.first_given(type.options) != nullptr;
-         });
-}
-
 Status TrainCommand::prepare_folder() {
-  const bool wanted = wants_checkpoints();
+  const bool pilot_saves = std::ranges::any_of(pilot_types(), [this](const PilotType& type) {
+    return type.saves && arguments_.pilots.first_given(type.options) != nullptr;
+  });
+  const bool wanted = arguments_.checkpoint_every > 0 || !arguments_.out.empty() ||
+                      arguments_.resume != "none" || pilot_saves;
   OMNI_TRY(RunFolder folder,
            RunFolder::prepare(RunFolder::place(arguments_.out, spec_.name), wanted, goes_on_,
                               arguments_.keep, checkpoint_bytes()));
   folder_.emplace(std::move(folder));
-  if (wanted && arguments_.checkpoint_every == 0)
-    log::info(
-        "checkpoints: only at the end, and when the run is stopped (--checkpoint-every 1000, say)");
+  if (wanted && arguments_.checkpoint_every == 0) {
+    // Or the same line would train once more.
+    const bool at_end = arguments_.resume == "auto" || shared_ != nullptr;
+    log::info("checkpoints: only {}when the run is stopped (--checkpoint-every 1000, say)",
+              at_end ? "at the end, and " : "");
+  }
   return {};
 }
 

@@ -66,7 +66,6 @@ class TrainCommand {
   Status check();
   Status try_places();
   Status find_origin();
-  bool wants_checkpoints() const;
   Status prepare_folder();
   Status start();
   Status settle_groups();
