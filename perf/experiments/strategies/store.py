@@ -214,7 +214,7 @@ class Store:
         with self.lock:
             if not os.path.exists(out):
                 with tempfile.TemporaryDirectory(dir=self.folder) as folder:
-                    self.run(net, machine, words, os.path.join(folder, "out"))
+                    self.run(net, machine, words + ["--resume", "auto"], os.path.join(folder, "out"))  # saves at the end
                     os.rename(os.path.join(folder, "out"), out)
         return out
 

@@ -59,7 +59,6 @@ class SickNets : public testing::Test {
 TEST_F(SickNets, TooLargeARateKillsRelus) {
   const std::string net = cfg("learning_rate=1\nmomentum=0.9\n", convolutions("relu"));
   for (const bool strict : {false, true}) {
-    std::filesystem::remove_all(folder_ / "run");
     Words more{"--max-batches", "400"};
     if (strict) more.push_back("--strict");
     const Finished run = train(net, more);
@@ -118,7 +117,6 @@ TEST_F(SickNets, EpochsWithoutLearningAreToldHoweverShort) {
   EXPECT_EQ(stays.exit_code, 0) << stays.errors;
   EXPECT_EQ(warnings(stays), 1) << stays.errors;
   EXPECT_NE(stays.errors.find(" mini-batches, 6 epochs; "), std::string::npos) << stays.errors;
-  std::filesystem::remove_all(folder_ / "run");
   const std::string good = cfg("learning_rate=0.01\nmomentum=0.9\n", convolutions("relu"));
   const Finished learns = train(good, {"--epochs", "10", "--strict"}, "synthetic:720");
   EXPECT_EQ(learns.exit_code, 0) << learns.errors;
