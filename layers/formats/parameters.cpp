@@ -15,6 +15,14 @@ namespace {
 bool is_caffemodel(const std::filesystem::path& path) { return path.extension() == ".caffemodel"; }
 bool is_hdf5(const std::filesystem::path& path) { return path.extension() == ".h5"; }
 
+// Returns null if .weights have a place for all parameters that files have.
+const Param* without_place_in_darknet(const Net& net) {
+  for (const auto& layer : net.layers())
+    for (const Param* param : layer->params())
+      if (param->in_files && !has_place_in_darknet(*layer, *param)) return param;
+  return nullptr;
+}
+
 }  // namespace
 
 std::vector<std::filesystem::path> parameter_files(std::string_view list) {
@@ -33,7 +41,14 @@ Status load_parameter_files(Net& net, const std::vector<std::filesystem::path>& 
                             AbsentLayers absent) {
   if (is_caffemodel(files.front()) || is_hdf5(files.front()))
     return load_caffe_weights(net, files, absent);
-  if (files.size() == 1) return load_darknet_weights(net, files.front());
+  if (files.size() == 1) {
+    if (absent == AbsentLayers::refused_with_values)
+      if (const Param* param = without_place_in_darknet(net))
+        return Error{ErrorKind::data, files.front().string(),
+                     fmt::format("no {}: .weights have no place for it", param->name),
+                     "nothing is written that is not in the file"};
+    return load_darknet_weights(net, files.front());
+  }
   return Error{ErrorKind::usage, files.front().string(),
                "is not the only file, but names no layers",
                "only .caffemodel files can follow each other"};
@@ -48,7 +63,10 @@ Status check_parameter_file(const Net& net, const std::filesystem::path& path) {
   if (is_hdf5(path))
     return Error{ErrorKind::usage, path.string(), "HDF5 files are not written",
                  "save a .caffemodel"};
-  if (is_caffemodel(path)) return check_caffe_names(net);
+  if (is_caffemodel(path)) {
+    OMNI_CHECK(check_caffe_names(net));
+    return check_caffe_size(net, path);
+  }
   for (const auto& layer : net.layers())
     for (const Param* param : layer->params())
       if (param->role == ParamRole::averaged)
@@ -61,12 +79,10 @@ Status check_parameter_file(const Net& net, const std::filesystem::path& path) {
 Status check_nothing_lost(const Net& net, const std::filesystem::path& path) {
   OMNI_CHECK(check_parameter_file(net, path));
   if (is_caffemodel(path)) return {};
-  for (const auto& layer : net.layers())
-    for (const Param* param : layer->params())
-      if (param->in_files && !has_place_in_darknet(*layer, *param))
-        return Error{ErrorKind::usage, path.string(),
-                     fmt::format("{} would be lost: .weights have no place for it", param->name),
-                     "nothing was written; convert to .caffemodel or .safetensors"};
+  if (const Param* param = without_place_in_darknet(net))
+    return Error{ErrorKind::usage, path.string(),
+                 fmt::format("{} would be lost: .weights have no place for it", param->name),
+                 "nothing was written; convert to .caffemodel or .safetensors"};
   return {};
 }
 
