@@ -74,8 +74,8 @@ Status convert_command(const ConvertArguments& arguments) {
   if (other.net != nullptr) {
     OMNI_CHECK(other.net->allocate());
     other.net->initialise(1);
-    OMNI_CHECK(copy_parameters(*from.net, from.described.augment, *other.net,
-                               other.described.augment, arguments.as));
+    OMNI_CHECK(
+        copy_parameters(*from.net, from.described, *other.net, other.described, arguments.as));
   }
   OMNI_CHECK(is_safetensors(to) ? save_parameters(target, to) : save_parameter_file(target, to, 0));
   OMNI_CHECK(write_names_beside(to, names));
