@@ -104,9 +104,10 @@ TEST_F(CaffeOracleFiles, our_snapshot_goes_on) {
     SCOPED_TRACE(name);
     const std::string solver = kOracle + name + "_solver.prototxt";
     const std::string start = name == "adam" ? "scaled" : name;
-    const Finished run = omni_run({"--solver", solver, "--data", data(), "--weights",
-                                   kOracle + start + ".caffemodel", "--max-batches", "10", "--out",
-                                   folder_ / "first", "--save-weights", folder_ / "x.caffemodel"});
+    const Finished run =
+        omni_run({"--solver", solver, "--data", data(), "--weights",
+                  kOracle + start + ".caffemodel", "--max-batches", "10", "--out",
+                  folder_ / ("first " + name), "--save-weights", folder_ / "x.caffemodel"});
     ASSERT_EQ(run.exit_code, 0) << run.errors;
     expect_losses(name, solver, data(), {"--snapshot", folder_ / "x.solverstate"}, 10);
   }
