@@ -4,8 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
+#include <variant>
 
+#include "codelets/elementwise/activation_functors.hpp"
 #include "layers/formats/darknet/darknet.hpp"
 #include "runtime/tasks/host_access.hpp"
 
@@ -14,6 +18,14 @@ namespace {
 
 bool is_caffemodel(const std::filesystem::path& path) { return path.extension() == ".caffemodel"; }
 bool is_hdf5(const std::filesystem::path& path) { return path.extension() == ".h5"; }
+
+// Returns null if .weights have a place for all parameters that files have.
+const Param* without_place_in_darknet(const Net& net) {
+  for (const auto& layer : net.layers())
+    for (const Param* param : layer->params())
+      if (param->in_files && !has_place_in_darknet(*layer, *param)) return param;
+  return nullptr;
+}
 
 }  // namespace
 
@@ -33,7 +45,14 @@ Status load_parameter_files(Net& net, const std::vector<std::filesystem::path>& 
                             AbsentLayers absent) {
   if (is_caffemodel(files.front()) || is_hdf5(files.front()))
     return load_caffe_weights(net, files, absent);
-  if (files.size() == 1) return load_darknet_weights(net, files.front());
+  if (files.size() == 1) {
+    if (absent == AbsentLayers::refused_with_values)
+      if (const Param* param = without_place_in_darknet(net))
+        return Error{ErrorKind::data, files.front().string(),
+                     fmt::format("no {}: .weights have no place for it", param->name),
+                     "nothing is written that is not in the file"};
+    return load_darknet_weights(net, files.front());
+  }
   return Error{ErrorKind::usage, files.front().string(),
                "is not the only file, but names no layers",
                "only .caffemodel files can follow each other"};
@@ -48,7 +67,10 @@ Status check_parameter_file(const Net& net, const std::filesystem::path& path) {
   if (is_hdf5(path))
     return Error{ErrorKind::usage, path.string(), "HDF5 files are not written",
                  "save a .caffemodel"};
-  if (is_caffemodel(path)) return check_caffe_names(net);
+  if (is_caffemodel(path)) {
+    OMNI_CHECK(check_caffe_names(net));
+    return check_caffe_size(net, path);
+  }
   for (const auto& layer : net.layers())
     for (const Param* param : layer->params())
       if (param->role == ParamRole::averaged)
@@ -61,12 +83,10 @@ Status check_parameter_file(const Net& net, const std::filesystem::path& path) {
 Status check_nothing_lost(const Net& net, const std::filesystem::path& path) {
   OMNI_CHECK(check_parameter_file(net, path));
   if (is_caffemodel(path)) return {};
-  for (const auto& layer : net.layers())
-    for (const Param* param : layer->params())
-      if (param->in_files && !has_place_in_darknet(*layer, *param))
-        return Error{ErrorKind::usage, path.string(),
-                     fmt::format("{} would be lost: .weights have no place for it", param->name),
-                     "nothing was written; convert to .caffemodel or .safetensors"};
+  if (const Param* param = without_place_in_darknet(net))
+    return Error{ErrorKind::usage, path.string(),
+                 fmt::format("{} would be lost: .weights have no place for it", param->name),
+                 "nothing was written; convert to .caffemodel or .safetensors"};
   return {};
 }
 
@@ -76,27 +96,86 @@ std::string text_of(const std::vector<std::int64_t>& shape) {
   return fmt::format("{}", fmt::join(shape, "x"));
 }
 
-// What the layers compute, one word after the other, however the format cuts it into layers.
-// Numbers of layers are left out: the two nets may count differently.
-std::vector<std::string> words_of(const Net& net) {
-  std::vector<std::string> words;
-  for (const auto& layer : net.layers()) {
-    const Extent& out = layer->output().extent;
-    const bool joins = layer->type() == "route" || layer->type() == "shortcut";
-    if (layer->type() == "activation")
-      words.push_back(layer->detail());
-    else if (layer->type() != "batchnorm")
-      words.push_back(fmt::format("{}{}{} to {}x{}x{}", layer->type(), joins ? "" : " ",
-                                  joins ? "" : layer->detail(), out.w, out.h, out.c));
-    std::string rest = layer->in_one_task();
-    for (std::size_t at = 0; at < rest.size();) {
-      const std::size_t end = std::min(rest.find(' ', at), rest.size());
-      if (const std::string word = rest.substr(at, end - at); word != "bias" && word != "sum")
-        words.push_back(word);
-      at = end + 1;
-    }
+// A Word is one step of what a net computes, however its format cuts the steps into layers.
+struct Word {
+  std::string text, where;
+  std::vector<std::size_t> reads;  // numbers of words, counted from 1; 0: the image
+};
+
+// Returns the numbers of a layer that decide its results, beside those of Layer::detail().
+std::string numbers_of(const LayerOptions& options) {
+  if (const auto* filter = std::get_if<FilterOptions>(&options))
+    return fmt::format(" pad {}", filter->padding);
+  // Half of the padding lies before the image; the windows that fit behind it decide the extent.
+  if (const auto* window = std::get_if<WindowOptions>(&options))
+    return fmt::format(" pad {}{}", window->padding / 2,
+                       window->padding > 0 && window->counts_padding ? " counted" : "");
+  if (const auto* lrn = std::get_if<LocalResponseOptions>(&options))
+    return fmt::format(" alpha {:.6g} beta {:.6g} kappa {:.6g}", lrn->alpha, lrn->beta, lrn->kappa);
+  if (const auto* sum = std::get_if<SumOptions>(&options))
+    return fmt::format(" factors {:.6g} {:.6g}", sum->alpha, sum->beta);
+  if (const auto* softmax = std::get_if<SoftmaxOptions>(&options))
+    return fmt::format(" groups {} temperature {:.6g}", softmax->groups, softmax->temperature);
+  return "";
+}
+
+std::string text_of(const BatchnormOptions& options) {
+  return fmt::format("norm epsilon {:.6g}{}", options.epsilon, options.frozen ? " frozen" : "");
+}
+
+// Returns the words in the order of the layers. They hold no numbers of layers, because the two
+// nets may count differently.
+std::vector<Word> words_of(const Net& net, const NetDescription& described) {
+  std::vector<Word> words;
+  std::map<const Blob*, std::size_t> makers{{&net.image(), 0}};
+  for (std::size_t i = 0; i < net.layers().size(); ++i) {
+    const Layer& layer = *net.layers()[i];
+    const LayerOptions& options = described.layers.at(i).options;
+    const std::string& type = layer.type();
+    // A route to one layer is an alias: its readers read that layer.
+    if (type == "route" && described.layers[i].inputs.size() == 1) continue;
+    std::vector<std::size_t> reads;
+    for (const Input* input : layer.inputs()) reads.push_back(makers.at(input->blob));
+    const auto add = [&](std::string text) {
+      words.push_back({std::move(text), layer.where(), std::move(reads)});
+      reads = {words.size()};
+    };
+    const auto* norm = std::get_if<BatchnormOptions>(&options);
+    const auto* filter = std::get_if<FilterOptions>(&options);
+    const auto* connected = std::get_if<ConnectedOptions>(&options);
+    const auto* sum = std::get_if<SumOptions>(&options);
+    // A sum of equal blobs without factors has the same bits in either order.
+    if (sum != nullptr && sum->alpha == 1 && sum->beta == 1 &&
+        layer.inputs()[0]->extent() == layer.inputs()[1]->extent())
+      std::ranges::sort(reads);
+    const Extent& out = layer.output().extent;
+    if (norm != nullptr)
+      add(text_of(*norm));
+    else if (type == "activation")
+      add(layer.detail());
+    else
+      add(fmt::format("{}{}{} to {}x{}x{}", type,
+                      type == "route" || sum != nullptr ? "" : " " + layer.detail(),
+                      numbers_of(options), out.w, out.h, out.c));
+    if ((filter != nullptr && filter->normalise) || (connected != nullptr && connected->normalise))
+      add(text_of(BatchnormOptions{}));
+    const Activation activation = norm != nullptr        ? norm->activation
+                                  : filter != nullptr    ? filter->activation
+                                  : connected != nullptr ? connected->activation
+                                  : sum != nullptr       ? sum->activation
+                                                         : Activation::linear;
+    if (activation != Activation::linear) add(std::string(activation_name(activation)));
+    makers[&layer.output()] = words.size();
   }
   return words;
+}
+
+// Returns where the words are described that another word reads.
+std::string places_of(const std::vector<std::size_t>& reads, const std::vector<Word>& words) {
+  std::vector<std::string> places;
+  for (const std::size_t each : reads)
+    places.push_back(each == 0 ? "the image" : words[each - 1].where);
+  return fmt::format("{}", fmt::join(places, " and "));
 }
 
 // How pixels become values, where that is not with all nets the same.
@@ -106,26 +185,35 @@ ByteValues values_of(const AugmentOptions& input) {
 
 }  // namespace
 
-Status copy_parameters(Net& from, const AugmentOptions& from_input, Net& to,
-                       const AugmentOptions& to_input, const std::string& name_of_to) {
+Status copy_parameters(Net& from, const TrainableNet& of_from, Net& to, const TrainableNet& of_to,
+                       const std::string& name_of_to) {
   const auto refusal = [&](std::string what) {
     return Error{ErrorKind::usage, name_of_to, std::move(what),
                  "nothing was written; --as is the same net in another form"};
   };
+  const AugmentOptions &from_input = of_from.augment, &to_input = of_to.augment;
   const ByteValues theirs = values_of(from_input), ours = values_of(to_input);
   const bool flat = from_input.flat && to_input.flat;
+  const bool turns = !flat && theirs.blue_first != ours.blue_first && to.options().input.c == 3;
+  std::array<float, 3> mean = theirs.mean;
+  if (turns) std::swap(mean[0], mean[2]);
   if (from.options().input != to.options().input) return refusal("its input has another size");
-  if (!flat && (theirs.mean != ours.mean || std::abs(theirs.scale / ours.scale - 1) > 1e-6f))
+  if (!flat && (mean != ours.mean || std::abs(theirs.scale / ours.scale - 1) > 1e-6f))
     return refusal(fmt::format("its input is (pixel - {}) * {}, that of {} (pixel - {}) * {}",
                                ours.mean[0], ours.scale, from.name(), theirs.mean[0],
                                theirs.scale));
-  const bool turns = !flat && theirs.blue_first != ours.blue_first && to.options().input.c == 3;
-  const std::vector<std::string> words = words_of(from), words_of_to = words_of(to);
+  if (!(from_input.mean_image == to_input.mean_image) || (turns && to_input.mean_image))
+    return refusal(fmt::format("the mean of its images is another than that of {}", from.name()));
+  const std::vector<Word> words = words_of(from, of_from), words_of_to = words_of(to, of_to);
   for (std::size_t i = 0; i < std::max(words.size(), words_of_to.size()); ++i) {
-    const std::string of_from = i < words.size() ? words[i] : "nothing",
-                      of_to = i < words_of_to.size() ? words_of_to[i] : "nothing";
-    if (of_from != of_to)
-      return refusal(fmt::format("it has {} where {} has {}", of_to, from.name(), of_from));
+    const std::string of_from_is = i < words.size() ? words[i].text : "nothing",
+                      of_to_is = i < words_of_to.size() ? words_of_to[i].text : "nothing";
+    if (of_from_is != of_to_is)
+      return refusal(fmt::format("it has {} where {} has {}", of_to_is, from.name(), of_from_is));
+    if (words[i].reads != words_of_to[i].reads)
+      return refusal(fmt::format("{} reads {}, but {} of {} reads {}", words_of_to[i].where,
+                                 places_of(words_of_to[i].reads, words_of_to), words[i].where,
+                                 from.name(), places_of(words[i].reads, words)));
   }
   // Parameters that have a counterpart, in the order of layers and of roles.
   struct Found {

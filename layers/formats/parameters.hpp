@@ -26,8 +26,8 @@ Status check_parameter_file(const Net& net, const std::filesystem::path& path);
 Status check_nothing_lost(const Net& net, const std::filesystem::path& path);
 // The parameters of the same net as another format describes it, in the order of layers. Where one
 // of them takes colours blue first, the first weights are turned. Refuses nets that differ.
-Status copy_parameters(Net& from, const AugmentOptions& from_input, Net& to,
-                       const AugmentOptions& to_input, const std::string& name_of_to);
+Status copy_parameters(Net& from, const TrainableNet& of_from, Net& to, const TrainableNet& of_to,
+                       const std::string& name_of_to);
 // What the ending means, for messages: "Darknet weights".
 std::string_view parameter_format(const std::filesystem::path& path);
 // Whether a file that is there holds parameters of that format, so that it may be replaced.

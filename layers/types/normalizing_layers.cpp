@@ -14,6 +14,8 @@ class BatchnormLayer final : public Layer {
   explicit BatchnormLayer(LayerBuilder& builder)
       : Layer(builder),
         block_(builder, builder.input().extent(), builder.options<BatchnormOptions>()) {
+    const auto& options = builder.options<BatchnormOptions>();
+    never_whole_ = options.counts || options.frozen;
     output_ = builder.blob("output", builder.extent());
     params_ = block_.params();
   }
@@ -22,7 +24,7 @@ class BatchnormLayer final : public Layer {
   std::string in_one_task() const override { return block_.in_one_task(); }
   bool leave_relu_gradient() override { return block_.leave_relu_gradient(); }
   bool absorb_sum(const Input& addend, Activation activation) override {
-    return block_.absorb_sum(addend, activation);
+    return never_whole_ && block_.absorb_sum(addend, activation);
   }
   double forward_flops_per_image() const override { return 4 * values_per_image(); }
   void forward(const Step& step, int slice) override {
@@ -35,6 +37,9 @@ class BatchnormLayer final : public Layer {
 
  private:
   BatchnormBlock block_;
+  // The task that does all in one takes a sum only if it writes the gradient of its input in place.
+  // Here that is a tensor of another layer, so only layers without that task absorb sums.
+  bool never_whole_ = false;
 };
 
 class NormalizationLayer final : public Layer {

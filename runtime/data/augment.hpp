@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/data/images/image.hpp"
@@ -30,6 +31,16 @@ struct ByteValues {
 struct MeanImage {
   Extent extent;
   std::vector<float> values;
+  bool operator==(const MeanImage&) const = default;
+};
+
+// A SharedMeanImage is a MeanImage or null. Two are equal if their values are, wherever they lie.
+struct SharedMeanImage : std::shared_ptr<const MeanImage> {
+  using shared_ptr::shared_ptr;
+  SharedMeanImage(std::shared_ptr<const MeanImage> image) : shared_ptr(std::move(image)) {}
+  bool operator==(const SharedMeanImage& other) const {
+    return get() == other.get() || (get() != nullptr && other.get() != nullptr && **this == *other);
+  }
 };
 
 // These are Darknet's keys, with Darknet's meanings. Two defaults differ: Darknet always mirrors
@@ -57,7 +68,7 @@ struct AugmentOptions {
   // channel by channel. Only byte_values has an effect then.
   bool flat = false;
   std::optional<ByteValues> byte_values{};  // samples that are stored as floats stay as they are
-  std::shared_ptr<const MeanImage> mean_image{};  // with byte_values, in place of their mean
+  SharedMeanImage mean_image{};             // with byte_values, in place of their mean
   bool operator==(const AugmentOptions&) const = default;
 };
 

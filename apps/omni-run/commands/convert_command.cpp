@@ -70,12 +70,14 @@ Status convert_command(const ConvertArguments& arguments) {
   OMNI_TRY(const Session session, start_session(arguments.machine));
   OMNI_CHECK(from.net->allocate());
   from.net->initialise(1);
-  OMNI_TRY(const auto names, load_parameters(*from.net, arguments.from, "", AbsentLayers::refused));
+  const AbsentLayers absent =
+      other.net == nullptr ? AbsentLayers::refused_with_values : AbsentLayers::refused;
+  OMNI_TRY(const auto names, load_parameters(*from.net, arguments.from, "", absent));
   if (other.net != nullptr) {
     OMNI_CHECK(other.net->allocate());
     other.net->initialise(1);
-    OMNI_CHECK(copy_parameters(*from.net, from.described.augment, *other.net,
-                               other.described.augment, arguments.as));
+    OMNI_CHECK(
+        copy_parameters(*from.net, from.described, *other.net, other.described, arguments.as));
   }
   OMNI_CHECK(is_safetensors(to) ? save_parameters(target, to) : save_parameter_file(target, to, 0));
   OMNI_CHECK(write_names_beside(to, names));

@@ -43,7 +43,8 @@ std::vector<CaffeTypeRow> caffe_type_matrix();
 
 // Parameters by the names of layers, from one file after another. A shape that does not fit is
 // refused. Layers that no file has keep their values, with a warning, or are refused.
-enum class AbsentLayers { kept, refused };
+// refused_with_values: so are parameters for which the file's format has no place.
+enum class AbsentLayers { kept, refused, refused_with_values };
 Status load_caffe_weights(Net& net, std::span<const std::filesystem::path> files,
                           AbsentLayers absent = AbsentLayers::kept);
 Status save_caffe_weights(const Net& net, const std::filesystem::path& path);
@@ -64,5 +65,7 @@ std::string snapshot_beside(const std::filesystem::path& parameters, const Net& 
 bool is_caffe_weights(const std::filesystem::path& path);
 // Refuses a net whose parameters cannot be saved by name.
 Status check_caffe_names(const Net& net);
+// Refuses a net whose .caffemodel, or the .solverstate beside it, would be larger than Caffe reads.
+Status check_caffe_size(const Net& net, const std::filesystem::path& path);
 
 }  // namespace omni

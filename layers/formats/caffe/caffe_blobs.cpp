@@ -104,10 +104,14 @@ std::string varint(std::uint64_t value) {
 
 Status CaffeFileWriter::write(const std::string& bytes) {
   total_ += bytes.size();
-  if (total_ <= kMostCaffeBytes) return file_.write(bytes);
-  return Error{ErrorKind::failed, path_.string(),
-               fmt::format("would have more than {} bytes", kMostCaffeBytes),
-               "protobuf, and so Caffe, reads no larger messages: save .weights"};
+  if (total_ > kMostCaffeBytes) return too_large();
+  return file_.write(bytes);
+}
+
+Error CaffeFileWriter::too_large() const {
+  return {ErrorKind::failed, path_.string(),
+          fmt::format("would have more than {} bytes", kMostCaffeBytes),
+          "protobuf, and so Caffe, reads no larger messages: save .weights"};
 }
 
 Status CaffeFileWriter::number(int field, std::uint64_t value) {
@@ -117,6 +121,13 @@ Status CaffeFileWriter::number(int field, std::uint64_t value) {
 Status CaffeFileWriter::bytes(int field, const std::string& bytes) {
   OMNI_CHECK(write(varint(static_cast<std::uint64_t>(field) << 3 | 2) + varint(bytes.size())));
   return write(bytes);
+}
+
+Status CaffeFileWriter::message(int field, const google::protobuf::MessageLite& message) {
+  std::string text;
+  if (message.ByteSizeLong() > kMostCaffeBytes || !message.SerializeToString(&text))
+    return too_large();
+  return bytes(field, text);
 }
 
 }  // namespace omni

@@ -49,12 +49,14 @@ class CaffeFileWriter {
   static Result<CaffeFileWriter> create(const std::filesystem::path& path);
   Status number(int field, std::uint64_t value);
   Status bytes(int field, const std::string& bytes);
+  Status message(int field, const google::protobuf::MessageLite& message);
   Status commit() { return file_.commit(); }
 
  private:
   CaffeFileWriter(std::filesystem::path path, AtomicFile file)
       : path_(std::move(path)), file_(std::move(file)) {}
   Status write(const std::string& bytes);
+  Error too_large() const;
   std::filesystem::path path_;
   AtomicFile file_;
   std::uint64_t total_ = 0;

@@ -107,7 +107,7 @@ Status save_caffe_snapshot(const Net& net, const std::filesystem::path& path,
       }
       blob.mutable_data()->Resize(count, 0);
     }
-    OMNI_CHECK(file.bytes(history, blob.SerializeAsString()));
+    OMNI_CHECK(file.message(history, blob));
   }
   OMNI_CHECK(file.number(current_step, static_cast<std::uint64_t>(step)));
   return file.commit();

@@ -24,6 +24,12 @@ std::string first_few(const std::vector<std::string>& names) {
   return text;
 }
 
+Error two_of_one_name(const Net& net, const BlobsOfLayer& layer) {
+  return {ErrorKind::usage, net.name(),
+          fmt::format("two layers are called {}", shown_name(layer.name)),
+          "a .caffemodel finds parameters by name: give each its own"};
+}
+
 Status take_layer(const CaffeSource& source, CaffeBlobs from, BlobsOfLayer& to) {
   const std::string layer = "layer " + shown_name(to.name);
   if (from.size() != to.blobs.size())
@@ -55,7 +61,9 @@ Status load_caffe_weights(Net& net, std::span<const std::filesystem::path> files
                           AbsentLayers of_absent) {
   std::vector<BlobsOfLayer> layers = blobs_of(net);
   std::map<std::string, BlobsOfLayer*, std::less<>> by_name;
-  for (BlobsOfLayer& layer : layers) by_name.emplace(layer.name, &layer);  // the first counts
+  for (BlobsOfLayer& layer : layers)
+    if (!by_name.emplace(layer.name, &layer).second && !layer.name.empty())
+      return two_of_one_name(net, layer);
   std::set<std::string, std::less<>> taken;
   for (const std::filesystem::path& file : files) {
     OMNI_TRY(const CaffeSource source, CaffeSource::open(file));
@@ -83,7 +91,7 @@ Status load_caffe_weights(Net& net, std::span<const std::filesystem::path> files
   std::vector<std::string> absent;
   for (const BlobsOfLayer& layer : layers)
     if (!taken.contains(layer.name)) absent.push_back(shown_name(layer.name));
-  if (!absent.empty() && of_absent == AbsentLayers::refused)
+  if (!absent.empty() && of_absent != AbsentLayers::kept)
     return Error{ErrorKind::data, files.back().string(),
                  fmt::format("no parameters of {}", first_few(absent)),
                  "nothing is written that is not in the file"};
@@ -105,12 +113,27 @@ Status check_caffe_names(const Net& net) {
     if (layer.name.empty())
       return Error{ErrorKind::usage, net.name(), "its layers have no names, as a .caffemodel needs",
                    "save .weights, or train the net as a .prototxt"};
-    if (!names.insert(layer.name).second)
-      return Error{ErrorKind::usage, net.name(),
-                   fmt::format("two layers are called {}", shown_name(layer.name)),
-                   "a .caffemodel finds parameters by name: give each its own"};
+    if (!names.insert(layer.name).second) return two_of_one_name(net, layer);
   }
   return {};
+}
+
+Status check_caffe_size(const Net& net, const std::filesystem::path& path) {
+  std::uint64_t values = 0;
+  for (const BlobsOfLayer& layer : blobs_of(net))
+    for (const CaffeBlob& blob : layer.blobs) {
+      std::uint64_t count = 1;
+      for (const std::int64_t dimension : blob.shape)
+        count *= static_cast<std::uint64_t>(dimension);
+      values += count;
+    }
+  // A .solverstate of Adam or AdaDelta has two values for each parameter.
+  const std::uint64_t most = values * sizeof(float) * (net.adam() ? 2 : 1);
+  if (most <= kMostCaffeBytes) return {};
+  return Error{ErrorKind::usage, path.string(),
+               fmt::format("{} values would need {} bytes in a file of Caffe, which reads {}",
+                           values, most, kMostCaffeBytes),
+               "save .weights"};
 }
 
 Status save_caffe_weights(const Net& net, const std::filesystem::path& path) {
@@ -121,12 +144,18 @@ Status save_caffe_weights(const Net& net, const std::filesystem::path& path) {
     caffe_files::Layer message;
     message.set_name(layer.name);
     message.set_type(layer.type);
-    float batches = 1;
+    float batches = 0;
     if (const Param* averaged = layer.averaged())
       batches = HostAccess(*averaged->master, HostAccess::Mode::read).f32().front();
-    for (const CaffeBlob& each : layer.blobs)
-      OMNI_CHECK(put_blob(each, *each.stored.param->master, batches, *message.add_blobs()));
-    OMNI_CHECK(file.bytes(kCaffeLayers, message.SerializeAsString()));
+    // Averages that no mini-batch was counted for are written as those of one: a factor of 0 would
+    // stand for no averages at all.
+    if (batches == 0) batches = 1;
+    for (const CaffeBlob& each : layer.blobs) {
+      caffe_files::BlobProto& blob = *message.add_blobs();
+      OMNI_CHECK(put_blob(each, *each.stored.param->master, batches, blob));
+      if (each.stored.param->role == ParamRole::averaged) blob.set_data(0, batches);
+    }
+    OMNI_CHECK(file.message(kCaffeLayers, message));
   }
   return file.commit();
 }

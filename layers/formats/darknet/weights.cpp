@@ -95,6 +95,10 @@ Status load_darknet_weights(Net& net, const std::filesystem::path& path) {
     for_each_value(
         each, [&](std::size_t ours, std::size_t theirs) { access.f32()[ours] = block[theirs]; });
   }
+  // The file does not say of how many mini-batches its averages are: they count as one.
+  for (const Param* param : net.params())
+    if (param->role == ParamRole::averaged && param->load)
+      std::ranges::fill(HostAccess(*param->master, HostAccess::Mode::write).f32(), 1.0f);
   return {};
 }
 

@@ -109,6 +109,8 @@ TEST_F(CaffeParameters, conversions_that_would_lose_something_write_nothing) {
   expect(convert("@good.caffemodel", "@y.weights", "@n.prototxt"), 2, "would be lost");
   expect(convert("@good.caffemodel", "@y.caffemodel", "@n.prototxt"), 3,
          "no parameters of 'it' (nothing is written that is not in the file)");
+  expect(convert("@good.weights", "@y.caffemodel", "@n.prototxt"), 3,
+         "rolling_batches: .weights have no place for it (nothing is written that is not in");
   expect(convert("@good.weights", "@y.caffemodel", "@n.cfg"), 2, "its layers have no names");
   expect(convert("@good.weights", "@y.caffemodel", "@n.cfg", {"--as", "@plain.prototxt"}), 2,
          "plain.prototxt: its input is (pixel - 0) * 1, that of n (pixel - 0) * 0.003921569");

@@ -85,6 +85,25 @@ TEST_F(NetFusion, NormalisationMakesTheSumOfAResidualBlock) {
   }
 }
 
+// A layer of its own that normalises leaves the sum of a .cfg apart: its one task for all has no
+// place for the gradient of its input.
+TEST_F(NetFusion, LayersOfNormalisationLeaveTheSumApart) {
+  const auto net = [](const std::string& between, int from) {
+    const std::string filter = "filters=6\nsize=3\npad=1\nactivation=";
+    return test::net(5, {7, 6, 2}) + test::layer("convolutional", filter + "tanh\n") +
+           test::layer("convolutional", filter + "linear\n") + test::layer("batchnorm", "") +
+           between + shortcut(from, "relu") + test::connected(4) + test::layer("softmax");
+  };
+  for (const int slice : {2, 5})
+    for (const int from : {-2, -3}) {
+      WholeNet direct(net("", from), slice), branched(net("[route]\nlayers=-1\n", from - 1), slice);
+      EXPECT_EQ(direct.in_one_task(2), "norm");
+      EXPECT_EQ(direct.loss(), branched.loss());
+      EXPECT_EQ(direct.evaluation_loss(), branched.evaluation_loss());
+      EXPECT_EQ(direct.gradients(), branched.gradients());
+    }
+}
+
 // Sums whose addends others read, too: one that has newer readers, one behind a branch point, one
 // whose only reader it is. With an activation that does nothing before each, sums are apart.
 std::string shared_addends_net(bool apart) {

@@ -3,6 +3,8 @@
 #include <array>
 #include <bit>
 
+#include "layers/formats/darknet/darknet.hpp"
+#include "layers/formats/parameters.hpp"
 #include "runtime/tasks/host_access.hpp"
 #include "tests/support/caffe/caffe_messages.hpp"
 #include "tests/support/with_session.hpp"
@@ -90,6 +92,25 @@ TEST_F(CaffeWeights, averages_are_sums_divided_by_the_factor) {
     EXPECT_EQ(values(*of, "rolling_variance"),
               factor == 0 ? Values({0, 0}) : Values({1.5f, 0.25f}));
     EXPECT_EQ(values(*of, "rolling_batches"), Values({factor, factor}));
+  }
+}
+
+// Nets that never counted, and .weights, which have no place for the count.
+TEST_F(CaffeWeights, averages_without_a_count_are_those_of_one_mini_batch) {
+  using Values = std::vector<float>;
+  const auto saved = net(1), loaded = net(2), of_darknet = net(3);
+  set(*saved, "rolling_mean", 3);
+  set(*saved, "rolling_variance", 5);
+  EXPECT_EQ(values(*saved, "rolling_batches"), Values({0, 0}));
+  ASSERT_TRUE(save_caffe_weights(*saved, folder_ / "x.caffemodel"));
+  const log::Capture unsaid;
+  ASSERT_TRUE(save_darknet_weights(*saved, folder_ / "x.weights", 0));
+  ASSERT_TRUE(load_caffe_weights(*loaded, Files{folder_ / "x.caffemodel"}));
+  ASSERT_TRUE(load_darknet_weights(*of_darknet, folder_ / "x.weights"));
+  for (Net* each : {loaded.get(), of_darknet.get()}) {
+    EXPECT_EQ(values(*each, "rolling_mean"), Values({3, 3}));
+    EXPECT_EQ(values(*each, "rolling_variance"), Values({5, 5}));
+    EXPECT_EQ(values(*each, "rolling_batches"), Values({1, 1}));
   }
 }
 
@@ -187,6 +208,30 @@ TEST_F(CaffeWeights, need_names_of_their_own) {
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().message().find("two layers are called 'c'"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "x.caffemodel"));
+  const std::string kernels = caffe_blob({2, 3, 15, 15}, std::vector<float>(1350));
+  const std::string said = refusal(*twice, caffe_layer_bytes("c", {kernels}));
+  EXPECT_NE(said.find("two layers are called 'c'"), std::string::npos) << said;
+}
+
+// These nets have no memory. Adam has two values for each parameter in a .solverstate.
+TEST_F(CaffeWeights, larger_than_caffe_reads_are_refused_before_the_training) {
+  const auto refused = [&](int outputs, bool adam) {
+    const auto net = Net::build(
+        parsed(std::string(kCaffeInput) +
+               fmt::format("layer {{ name: 'i' type: 'InnerProduct' bottom: 'data' top: 'i'\n"
+                           "  inner_product_param {{ num_output: {} }} }}\n"
+                           "layer {{ name: 'l' type: 'SoftmaxWithLoss' bottom: 'i' bottom: "
+                           "'label' }}\n",
+                           outputs)),
+        {.training = false, .adam = adam});
+    EXPECT_TRUE(net) << net.error().message();
+    const Status status = check_parameter_file(**net, "x.caffemodel");
+    return status ? "" : status.error().message();
+  };
+  EXPECT_EQ(refused(400'000, false), "");
+  const std::string needs = "307600000 values would need 2460800000 bytes in a file of Caffe";
+  EXPECT_NE(refused(400'000, true).find(needs), std::string::npos) << refused(400'000, true);
+  EXPECT_NE(refused(800'000, false).find("would need 2460800000 bytes"), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,117 @@
+// Parameters go from one form of a net to another only if both compute the same.
+#include "layers/formats/darknet/darknet.hpp"
+#include "layers/formats/parameters.hpp"
+#include "tests/support/with_session.hpp"
+#include "tests/unit/caffe/read_nets.hpp"
+
+namespace omni::test {
+namespace {
+
+class CaffeConvert : public WithSession {
+ protected:
+  CaffeConvert() : WithSession(with_workers(1)) {}
+
+  // Returns what is said against copying parameters from one net to the other.
+  static std::string refusal(const TrainableNet& from, const TrainableNet& to) {
+    const auto made = [](const TrainableNet& described) {
+      auto net = Net::build(described, {.training = false});
+      EXPECT_TRUE(net) << net.error().message();
+      EXPECT_TRUE((*net)->allocate());
+      (*net)->initialise(1);
+      return std::move(*net);
+    };
+    const auto source = made(from), target = made(to);
+    const Status status = copy_parameters(*source, from, *target, to, "to");
+    return status ? "" : status.error().message();
+  }
+  static void expect_refusal(const TrainableNet& from, const TrainableNet& to,
+                             const std::string& what) {
+    const std::string said = refusal(from, to);
+    EXPECT_NE(said.find(what), std::string::npos) << "wanted: " << what << "\nsaid: " << said;
+  }
+  static std::string convolution(const std::string& name, const std::string& bottom) {
+    return "layer { name: '" + name + "' type: 'Convolution' bottom: '" + bottom + "' top: '" +
+           name + "' convolution_param { num_output: 3 kernel_size: 1 } }\n";
+  }
+  // Two convolutions, of which the second reads `bottom`, and a layer that joins them.
+  static TrainableNet joined(const std::string& bottom, const std::string& joins) {
+    return parsed(kCaffeInput + convolution("a", "data") + convolution("b", bottom) +
+                  "layer { name: 'j' top: 'last' " + joins + " }\n" + kCaffeLoss);
+  }
+};
+
+TEST_F(CaffeConvert, layers_that_read_others_are_refused) {
+  const std::string sum = "type: 'Eltwise' bottom: 'a' bottom: 'b'",
+                    turned = "type: 'Eltwise' bottom: 'b' bottom: 'a'",
+                    factors = " eltwise_param { coeff: 1 coeff: -1 }";
+  expect_refusal(
+      joined("data", sum), joined("a", sum),
+      "layer 'b' reads a.prototxt:3: layer 'a', but a.prototxt:4: layer 'b' of a reads the image");
+  expect_refusal(joined("data", "type: 'Concat' bottom: 'a' bottom: 'b'"),
+                 joined("data", "type: 'Concat' bottom: 'b' bottom: 'a'"),
+                 "reads a.prototxt:4: layer 'b' and a.prototxt:3: layer 'a', but");
+  expect_refusal(joined("data", sum + factors), joined("data", turned + factors), "reads");
+  expect_refusal(joined("data", sum + factors), joined("data", sum), "factors 1 -1");
+  EXPECT_EQ(refusal(joined("data", sum), joined("data", turned)), "");  // has the same bits
+}
+
+TEST_F(CaffeConvert, normalisations_that_differ_are_refused) {
+  const auto with = [](const std::string& fields) {
+    return with_layer("type: 'BatchNorm' batch_norm_param { " + fields + " }");
+  };
+  EXPECT_EQ(refusal(with(""), with("eps: 1e-5")), "");
+  expect_refusal(with(""), with("eps: 0.01"),
+                 "it has norm epsilon 0.01 where a has norm epsilon 1e-05");
+  expect_refusal(with("use_global_stats: true"), with(""),
+                 "it has norm epsilon 1e-05 where a has norm epsilon 1e-05 frozen");
+  expect_refusal(with_layer("type: 'LRN'"), with_layer("type: 'LRN' lrn_param { beta: 0.5 }"),
+                 "beta 0.5");
+}
+
+// A sum that a normalisation absorbs, in layers of other numbers.
+TEST_F(CaffeConvert, layers_may_count_differently) {
+  const auto normalised = [](const std::string& name, const std::string& bottom) {
+    return "layer { name: '" + name + "' type: 'Convolution' bottom: '" + bottom + "' top: '" +
+           name + "' convolution_param { num_output: 3 kernel_size: 1 bias_term: false } }\n" +
+           "layer { name: 'n" + name + "' type: 'BatchNorm' bottom: '" + name + "' top: '" + name +
+           "' }\nlayer { name: 's" + name + "' type: 'Scale' bottom: '" + name + "' top: '" + name +
+           "' scale_param { bias_term: true } }\n";
+  };
+  const std::string relu = "layer { name: 'r' type: 'ReLU' bottom: 'a' top: 'a' }\n";
+  const TrainableNet of_caffe = parsed(
+      kCaffeInput + normalised("a", "data") + relu + normalised("b", "a") +
+      "layer { name: 'j' top: 'last' type: 'Eltwise' bottom: 'b' bottom: 'a' }\n" + kCaffeLoss);
+  const std::string convolution =
+      "[convolutional]\nbatch_normalize=1\nfilters=3\nsize=1\nactivation=";
+  const auto of_darknet = [&](const std::string& from) {
+    auto net = parse_darknet_cfg(
+        "[net]\nbatch=2\nheight=16\nwidth=16\nchannels=3\n" + convolution + "relu\n" + convolution +
+            "linear\n[shortcut]\nfrom=" + from +
+            "\nactivation=linear\n[connected]\noutput=4\nactivation=linear\n[softmax]\n",
+        "n.cfg");
+    EXPECT_TRUE(net) << net.error().message();
+    net->augment = of_caffe.augment;
+    return std::move(*net);
+  };
+  EXPECT_EQ(refusal(of_darknet("-2"), of_caffe), "");
+  expect_refusal(of_caffe, of_darknet("-2"), "rolling_batches would be lost");  // is the same net
+  expect_refusal(of_darknet("-1"), of_caffe, "reads");
+}
+
+TEST_F(CaffeConvert, means_of_images_are_compared_by_their_values) {
+  const auto with_mean = [](float value) {
+    TrainableNet net = with_layer("type: 'ReLU'");
+    net.augment.mean_image = std::make_shared<const MeanImage>(
+        MeanImage{.extent = {16, 16, 3}, .values = std::vector<float>(768, value)});
+    return net;
+  };
+  EXPECT_TRUE(with_mean(2).augment == with_mean(2).augment);
+  EXPECT_FALSE(with_mean(2).augment == with_mean(3).augment);
+  EXPECT_FALSE(with_mean(2).augment == AugmentOptions());
+  EXPECT_EQ(refusal(with_mean(2), with_mean(2)), "");
+  expect_refusal(with_mean(2), with_mean(3), "the mean of its images is another than that of a");
+  expect_refusal(with_mean(2), with_layer("type: 'ReLU'"), "the mean of its images is another");
+}
+
+}  // namespace
+}  // namespace omni::test
