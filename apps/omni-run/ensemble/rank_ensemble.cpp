@@ -6,16 +6,17 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 
 #include "apps/command_line.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/checksum.hpp"
+#include "runtime/data/feed/stream_key.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#include "scheduling/training/stopwatch.hpp"
 
 namespace omni {
 namespace {
@@ -39,36 +40,6 @@ std::vector<Reading> readings_of(std::deque<TrainCommand>& trainings) {
     own->end = std::max(own->end, each.last_sample());
   }
   return all;
-}
-
-// Two streams are the same if their first samples are. So ranks need not describe how samples are
-// prepared, and the time to prepare them is known, too.
-struct Probe {
-  std::string key;
-  double seconds = 0;  // for a sample
-};
-Probe probe(const SharedStream& stream) {
-  constexpr int kSamples = 64;
-  const SampleReader& samples = stream.samples();
-  const std::size_t count = kSamples * samples.values_per_sample();
-  Checksum checksum;
-  Stopwatch watch;
-  if (stream.type() == DataType::u8) {
-    std::vector<std::uint8_t> values(count);
-    samples.fill(0, kSamples, values.data());
-    checksum.update(std::as_bytes(std::span(values)));
-  } else {
-    std::vector<float> values(count);
-    samples.fill(0, kSamples, values.data());
-    checksum.update(std::as_bytes(std::span(values)));
-  }
-  const double seconds = watch.seconds() / kSamples;
-  std::vector<std::int32_t> labels(kSamples);
-  samples.read_labels(0, kSamples, labels.data());
-  checksum.update(std::as_bytes(std::span(labels)));
-  return {fmt::format("{} samples of {} values, {}", samples.dataset().size(),
-                      samples.values_per_sample(), checksum_text(checksum.value())),
-          seconds};
 }
 
 std::vector<Design> designs_of(const std::string& share) {
@@ -97,6 +68,22 @@ Status require_one_command() {
   return {};
 }
 
+Status check_share(const EnsembleArguments& arguments) {
+  const auto& [share, preparers] = std::tie(arguments.share, arguments.preparers);
+  if (preparers && share != "single" && share != "multi")
+    return Error{ErrorKind::usage, "--preparers",
+                 fmt::format("has no effect with --share {}", share),
+                 "add --share single or --share multi, or leave --preparers out"};
+  if (preparers && *preparers > ranks::size())
+    return Error{
+        ErrorKind::usage, "--preparers",
+        fmt::format("{} ranks cannot prepare samples, there are {}", *preparers, ranks::size()),
+        "name at most as many as there are ranks"};
+  if (!ranks::several() && share != "auto" && share != "off")
+    log::warn("--share {}: there is one rank, which prepares all samples", share);
+  return {};
+}
+
 RankEnsemble::RankEnsemble(std::function<void(const std::string&)> judge)
     : judge_(std::move(judge)), link_(ranks::slowest(ranks::measure_links())) {
   log::info("links between ranks: {} at worst", ranks::describe(link_));
@@ -110,8 +97,38 @@ std::vector<std::string> RankEnsemble::gather(const std::string& text) {
   return all;
 }
 
+Status RankEnsemble::agree(Status own) {
+  const std::string said = own ? ""
+                               : nlohmann::json{{"kind", static_cast<int>(own.error().kind)},
+                                                {"where", own.error().where},
+                                                {"what", own.error().what},
+                                                {"hint", own.error().hint}}
+                                     .dump();
+  for (const std::string& each : gather(said)) {
+    if (each.empty()) continue;
+    const auto error = nlohmann::json::parse(each);
+    return Error{static_cast<ErrorKind>(error["kind"].get<int>()), error["where"], error["what"],
+                 error["hint"]};
+  }
+  return {};
+}
+
+Status check_test_images(std::deque<TrainCommand>& trainings, RankEnsemble* ranks) {
+  Status checked;
+  for (TrainCommand& each : trainings)
+    if (checked) checked = each.check_test_images();
+  return ranks != nullptr ? ranks->agree(std::move(checked)) : checked;
+}
+
+RankEnsemble::~RankEnsemble() {
+  for (SharedStream* const each : streams_)
+    if (each != nullptr) each->leave_ranks();
+}
+
 Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& trainings,
-                          const std::string& share, int preparers) {
+                          const EnsembleArguments& arguments) {
+  const std::string& share = arguments.share;
+  const int preparers = arguments.preparers.value_or(0);
   apart_.reset();
   const int rank = ranks::rank();
   const std::vector<Reading> readings =
@@ -119,14 +136,16 @@ Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& tra
   std::map<std::string, SharedStream*> own;
   nlohmann::json said = nlohmann::json::object();
   for (const Reading& each : readings) {
-    const Probe of = probe(*each.stream);
-    own[of.key] = each.stream;
-    said[of.key] = {{"first", each.first},
-                    {"end", each.end},
-                    {"block", each.stream->samples_per_block()},
-                    {"batch", each.stream->most_batch()},
-                    {"seconds", of.seconds},
-                    {"cores", cpu_workers(shared.session)}};
+    const SampleReader& samples = each.stream->samples();
+    const StreamKey of = stream_key(samples, shared.source_of(samples.dataset()));
+    // Of two streams of this rank with one key, the second stays its own.
+    if (!own.emplace(of.text, each.stream).second) continue;
+    said[of.text] = {{"first", each.first},
+                     {"end", each.end},
+                     {"block", each.stream->samples_per_block()},
+                     {"batch", each.stream->most_batch()},
+                     {"seconds", of.seconds},
+                     {"cores", cpu_workers(shared.session)}};
   }
   OMNI_CHECK(task_status());
   std::map<std::string, std::map<int, nlohmann::json>> streams;  // by key and rank
