@@ -9,9 +9,9 @@
 #include <tuple>
 
 #include "apps/command_line.hpp"
+#include "apps/omni-run/ensemble/stream_key.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/checksum.hpp"
-#include "runtime/data/feed/stream_key.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
@@ -98,18 +98,14 @@ std::vector<std::string> RankEnsemble::gather(const std::string& text) {
 }
 
 Status RankEnsemble::agree(Status own) {
-  const std::string said = own ? ""
-                               : nlohmann::json{{"kind", static_cast<int>(own.error().kind)},
-                                                {"where", own.error().where},
-                                                {"what", own.error().what},
-                                                {"hint", own.error().hint}}
-                                     .dump();
-  for (const std::string& each : gather(said)) {
-    if (each.empty()) continue;
-    const auto error = nlohmann::json::parse(each);
-    return Error{static_cast<ErrorKind>(error["kind"].get<int>()), error["where"], error["what"],
-                 error["hint"]};
+  nlohmann::json said = nlohmann::json::array();
+  if (!own) {
+    const Error& error = own.error();
+    said = {static_cast<int>(error.kind), error.where, error.what, error.hint};
   }
+  for (const std::string& each : gather(said.dump()))
+    if (const auto error = nlohmann::json::parse(each); !error.empty())
+      return Error{static_cast<ErrorKind>(error[0].get<int>()), error[1], error[2], error[3]};
   return {};
 }
 
@@ -128,7 +124,6 @@ RankEnsemble::~RankEnsemble() {
 Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& trainings,
                           const EnsembleArguments& arguments) {
   const std::string& share = arguments.share;
-  const int preparers = arguments.preparers.value_or(0);
   apart_.reset();
   const int rank = ranks::rank();
   const std::vector<Reading> readings =
@@ -173,8 +168,9 @@ Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& tra
     }
     if (stream != nullptr) bytes = stream->samples().values_per_sample() * bytes_of(stream->type());
     bytes = static_cast<std::size_t>(-ranks::least(-static_cast<double>(bytes)));
-    with.route = fastest_route(designs, std::min(preparers, static_cast<int>(speeds.size())),
-                               speeds, link_, bytes);
+    with.route = fastest_route(
+        designs, std::min(arguments.preparers.value_or(0), static_cast<int>(speeds.size())), speeds,
+        link_, bytes);
     log::info("samples over ranks: {} ({:.3g} ms to prepare one of {} bytes)", with.route.text(),
               1e3 * speeds.front().seconds, bytes);
     if (with.route.design == Design::apart) continue;

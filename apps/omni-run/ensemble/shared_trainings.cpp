@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <tuple>
-
-#include "runtime/data/feed/stream_key.hpp"
 
 namespace omni {
 namespace {
@@ -50,8 +49,8 @@ std::string SharedTrainings::source_of(const Dataset& data) const {
   if (found == opened_.end()) return "";
   const auto [source, seed, test, scaled, hold_out, damaged] = what_is_opened(found->arguments);
   return fmt::format("{} ({}) seed={} test={} scaled={} hold_out={} damaged={}",
-                     resolved_source(source), found->data->name, seed, test, scaled, hold_out,
-                     damaged);
+                     std::filesystem::absolute(source).string(), found->data->name, seed, test,
+                     scaled, hold_out, damaged);
 }
 
 bool SharedTrainings::takes_check_of(const DatasetPair& data) {

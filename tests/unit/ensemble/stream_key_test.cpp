@@ -1,5 +1,5 @@
 // Keys of streams: equal for the same samples, and different wherever samples may differ.
-#include "runtime/data/feed/stream_key.hpp"
+#include "apps/omni-run/ensemble/stream_key.hpp"
 
 #include <gtest/gtest.h>
 
@@ -99,17 +99,6 @@ TEST(StreamKeys, TakeFilesBySizeAndName) {
   EXPECT_EQ(now(), all);
   std::filesystem::rename(file, other);
   EXPECT_NE(now(), all);
-}
-
-TEST(StreamKeys, ResolveSources) {
-  const test::TemporaryDirectory folder;
-  const std::string path = std::filesystem::canonical(folder.path());
-  std::filesystem::create_directory(folder / "data");
-  std::filesystem::create_symlink("data", folder / "link");
-  EXPECT_EQ(resolved_source(folder / "link"), path + "/data");
-  EXPECT_EQ(resolved_source((folder / "data/../link").string() + "," + path),
-            path + "/data," + path);
-  EXPECT_EQ(resolved_source("synthetic:60:3"), "synthetic:60:3");
 }
 
 }  // namespace
