@@ -257,10 +257,13 @@ void SweepJudge::heard(const std::string& text) {
   if (letter.contains("rounds")) return rounds_->heard(letter["rounds"]);
   const std::lock_guard lock(mutex_);
   if (letter.contains("stops")) {
-    stop(letter["stops"], letter["reason"]);
+    // Who has ended in the meantime keeps its result, and has told the judge so.
+    if (!has_ended_[letter["stops"].get<std::size_t>()]) stop(letter["stops"], letter["reason"]);
   } else if (letter.contains("final")) {
-    has_ended_[letter["member"].get<std::size_t>()] = true;
-    final_[letter["member"].get<std::size_t>()] = losses_of(letter["final"]);
+    const std::size_t member = letter["member"];
+    has_ended_[member] = true;
+    stopped_[member] = false;  // it had ended before it heard
+    final_[member] = losses_of(letter["final"]);
   } else if (Status judged =
                  judge(letter["member"], letter["iteration"], losses_of(letter["losses"]));
              !judged) {
@@ -275,6 +278,7 @@ std::string SweepJudge::reason(int member) const {
 
 void SweepJudge::finish(int member, std::vector<float> losses) {
   const std::lock_guard lock(mutex_);
+  if (stopped_[member]) return;  // while its losses were computed
   has_ended_[member] = true;
   if (rank_ > 0)
     send_(0, json_text(nlohmann::json{{"member", member}, {"final", losses_json(losses)}}));
@@ -285,7 +289,8 @@ BestMember SweepJudge::best() const {
   const std::lock_guard lock(mutex_);
   std::vector<int> order;
   for (std::size_t i = 0; i < final_.size(); ++i)
-    if (!final_[i].empty() && final_[i].size() == final_[order.empty() ? i : order[0]].size())
+    if (!stopped_[i] && !final_[i].empty() &&
+        final_[i].size() == final_[order.empty() ? i : order[0]].size())
       order.push_back(static_cast<int>(i));
   std::ranges::sort(order, {}, [&](int each) { return mean_of(final_[each]); });
   BestMember found;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tests/cluster/ranks.hpp"
+#include "tests/support/images/image_folder.hpp"
 #include "tests/support/net_text.hpp"
 
 namespace omni::test {
@@ -72,6 +73,7 @@ TEST_F(EnsemblesOverRanks, LearnTheSameWhoeverPrepares) {
                 {3, {"--share", "single", "--preparers", "2"}, {300, 300, 0}},
                 {3, {"--share", "multi", "--preparers", "2"}, {300, 300, 0}},
                 {2, {"--share", "off"}, {}}};
+  double most = 0;
   for (const auto& each : kCases) {
     SCOPED_TRACE(each.words.back() + std::to_string(each.ranks));
     fs::remove_all(file("ranks"));
@@ -86,12 +88,20 @@ TEST_F(EnsemblesOverRanks, LearnTheSameWhoeverPrepares) {
       EXPECT_NE(run.output.find(name), std::string::npos) << "the table has all members";
     const auto record = nlohmann::json::parse(get(folder_ / "ranks/ensemble.json"));
     for (const auto& member : record["members"]) EXPECT_EQ(member["state"], "finished") << member;
-    for (const auto& line : read_metrics(folder_ / "ranks/small-2/metrics.jsonl"))
-      if (line.contains("stream_fill")) {
-        EXPECT_GE(line["stream_fill"], 0);
-        EXPECT_LE(line["stream_fill"], 1);
-      }
+    for (const char* name : {"small-1", "small-2", "seven", "wide"}) {
+      int lines = 0;
+      for (const auto& line : read_metrics(folder_ / "ranks" / name / "metrics.jsonl"))
+        if (line.contains("stream_fill")) {
+          const double fill = line["stream_fill"];
+          EXPECT_GE(fill, 0);
+          EXPECT_LE(fill, 1);
+          most = std::max(most, fill);
+          ++lines;
+        }
+      EXPECT_EQ(lines > 0, each.words.back() != "off") << name;
+    }
   }
+  EXPECT_GT(most, 0);
   const Finished chosen = on_ranks(2, ensemble("chosen"));
   ASSERT_EQ(chosen.exit_code, 0) << chosen.errors;
   EXPECT_NE(chosen.errors.find("samples over ranks: "), std::string::npos) << chosen.errors;
@@ -110,14 +120,23 @@ TEST_F(EnsemblesOverRanks, GoOnWhenARankIsKilled) {
       if (fs::exists(checkpoints) && entries_in(checkpoints) > before) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
-    if (const pid_t process = process_of_rank(rank, file("ranks")); process > 0)
-      kill(process, SIGKILL);
-    wait_for_program(job);
+    const pid_t process = process_of_rank(rank, file("ranks"));
+    ASSERT_GT(process, 0) << "the job ended before rank " << rank << " was killed";
+    kill(process, SIGKILL);
+    EXPECT_NE(wait_for_program(job), 0);
   }
-  const Finished last = on_ranks(2, words);
+  const auto unfinished = [&] {
+    int members = 0;
+    for (const char* name : {"small-1", "small-2", "seven", "wide"})
+      members += fs::exists(folder_ / "ranks" / name / "net.weights") ? 0 : 1;
+    return members;
+  };
+  ASSERT_GT(unfinished(), 0) << "nothing is left to do";
+  const Finished last = on_ranks(3, words);
   ASSERT_EQ(last.exit_code, 0) << last.errors;
+  EXPECT_EQ(unfinished(), 0);
   expect_equal(file("one"), file("ranks"));
-  // Other ranks, or one, may go on as well: nothing is left to do.
+  // One rank may go on as well: nothing is left to do.
   EXPECT_EQ(on_ranks(1, words).exit_code, 0);
   expect_equal(file("one"), file("ranks"));
 }
@@ -178,12 +197,81 @@ TEST_F(EnsemblesOverRanks, ReportWhatHappensOnOtherRanks) {
     const char* text;
   } kCases[] = {{3, {}, "has 2 members for 3 ranks"},
                 {2, {"--part", "1/2"}, "--part: the ranks of this job share the members"},
+                {2, {"--preparers", "2"}, "--preparers: has no effect with --share auto"},
+                {2,
+                 {"--share", "single", "--preparers", "3"},
+                 "--preparers: 3 ranks cannot prepare samples, there are 2"},
                 {2, {"--net", "no-such-net"}, "no-such-net"}};
   for (const auto& each : kCases) {
     const Finished refused = on_ranks(each.ranks, words("refused") + each.more);
     EXPECT_EQ(refused.exit_code, 2) << refused.errors;
     EXPECT_NE(refused.errors.find(each.text), std::string::npos) << refused.errors;
   }
+}
+
+// What fails in the check of one rank's test images ends the job before another rank trains.
+TEST_F(EnsemblesOverRanks, CheckTestImagesBeforeAnyRankTrains) {
+  make_image_folder(file("photos"), 10, 100);
+  put(file("photos/val/red/109.jpg"), "no image");
+  const std::string small = "--net " + file("small.cfg");
+  put(file("members"), small + " --data synthetic:60:3 --name well\n" + small + " --data " +
+                           file("photos") + " --damaged-images 0 --name damaged\n");
+  for (int ranks = 1; ranks <= 2; ++ranks) {
+    const std::string out = "checked" + std::to_string(ranks);
+    const Finished run = on_ranks(
+        ranks, {"ensemble", "--members", file("members"), "--out", file(out), "--max-batches",
+                "100", "--display", "1", "--test-every", "0", "--deterministic", "--workers", "1"});
+    EXPECT_EQ(run.exit_code, 3) << run.errors;
+    const std::size_t at = run.errors.find("error: ");
+    EXPECT_NE(run.errors.find("109.jpg", at), std::string::npos) << run.errors;
+    EXPECT_EQ(run.errors.find("error: ", at + 1), std::string::npos) << run.errors;
+    EXPECT_EQ(get(folder_ / out / "well/metrics.jsonl").find("\"loss\""), std::string::npos);
+  }
+}
+
+// Members of other data do not share samples, although the data hardly differ.
+TEST_F(EnsemblesOverRanks, KeepDataApartThatHardlyDiffer) {
+  std::string text, other;
+  for (int i = 0; i < 300; ++i) {
+    const std::string line = fmt::format("{} 1:{} 2:{}\n", i % 3, i % 7, i % 11);
+    text += line;
+    other += i == 200 ? fmt::format("{} 1:{} 2:{}\n", i % 3, 5, 9) : line;
+  }
+  put(file("one.libsvm"), text);
+  put(file("other.libsvm"), other);
+  put(file("vectors.cfg"),
+      "[net]\nbatch=10\ninputs=2\nlearning_rate=0.05\n" + connected(3) + layer("softmax"));
+  const std::string net = "--net " + file("vectors.cfg") + " --data ";
+  put(file("members"), net + file("one.libsvm") + " --name one\n" + net + file("other.libsvm") +
+                           " --name other\n" + net + file("one.libsvm") + " --name same\n");
+  const auto words = [&](const char* out) {
+    return Words{"ensemble",  "--members", file("members"), "--out",   file(out),
+                 "--epochs",  "1",         "--no-test",     "--share", "all",
+                 "--workers", "1",         "--data-seed",   "1",       "--deterministic"};
+  };
+  ASSERT_EQ(omni_run(words("apart")).exit_code, 0);
+  const Finished run = on_ranks(3, words("ranks"));
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  for (const char* name : {"one", "other", "same"})
+    EXPECT_TRUE(get(folder_ / "apart" / name / "net.weights") ==
+                get(folder_ / "ranks" / name / "net.weights"))
+        << name;
+  EXPECT_EQ(numbers_after(run.errors, "samples by rank: prepared"), (std::vector{150, 0, 150}))
+      << "two ranks share their samples: " << run.errors;
+}
+
+// An error after ranks have joined their streams ends the job as it ends one process.
+TEST_F(EnsemblesOverRanks, EndAsOneProcessOnAnErrorAfterTheyHaveJoined) {
+  Finished runs[2];
+  for (int ranks = 1; ranks <= 2; ++ranks) {
+    const std::string out = "folder" + std::to_string(ranks);
+    fs::create_directories(folder_ / out / "ensemble.json" / "full");
+    runs[ranks - 1] = on_ranks(ranks, ensemble(out) + Words{"--share", "all"});
+  }
+  EXPECT_NE(runs[0].exit_code, 0);
+  EXPECT_EQ(runs[1].exit_code, runs[0].exit_code) << runs[1].errors;
+  for (const Finished& run : runs)
+    EXPECT_NE(run.errors.find("ensemble.json: "), std::string::npos) << run.errors;
 }
 
 TEST_F(EnsemblesOverRanks, StopInOrder) {

@@ -41,6 +41,7 @@ class Ensemble {
       return named;
     }
     if (!arguments_.stop.empty()) OMNI_CHECK(rung_options(arguments_.stop, 0));
+    OMNI_CHECK(check_share(arguments_));
     if (arguments_.plan) return plan_ensemble(arguments_, members_);
     if (ranks::several()) OMNI_CHECK(check_ranks());
     OMNI_CHECK(take_part());
@@ -61,11 +62,13 @@ class Ensemble {
     OMNI_CHECK(prepare());
     if (members_.front().arguments.dry_run) return {};
     if (judge_) OMNI_CHECK(start_judge());
-    if (ranks_)
-      OMNI_CHECK(
-          ranks_->join(*shared_, trainings_, arguments_.share, arguments_.preparers.value_or(0)));
-    for (TrainCommand& each : trainings_) OMNI_CHECK(each.join_stream());
-    OMNI_CHECK(write());
+    OMNI_CHECK(check_test_images(trainings_, ranks_ ? &*ranks_ : nullptr));
+    if (ranks_) OMNI_CHECK(ranks_->join(*shared_, trainings_, arguments_));
+    if (Status begun = begin(); !begun) {
+      // Other ranks may train already, and would wait for samples of this one.
+      if (ranks_) ranks::end_job(begun.error());
+      return begun;
+    }
     stop_in_order();
     {
       std::vector<std::jthread> threads;
@@ -86,13 +89,6 @@ class Ensemble {
   }
 
  private:
-  // Returns the name of a net or solver in a form that `valid` understands later, which may run in
-  // another folder. The name of a file becomes its whole path; names of what is shipped stay.
-  static std::string lasting(const std::string& file) {
-    std::error_code ignored;
-    return fs::exists(file, ignored) ? fs::absolute(file).string() : file;
-  }
-
   Status record_members() {
     for (const Member& each : members_) {
       const NetArguments& named = each.arguments.net;
@@ -101,8 +97,8 @@ class Ensemble {
         OMNI_TRY(net, find_net(named));
       }
       all_.push_back({.name = each.name,
-                      .net = lasting(net),
-                      .solver = lasting(named.solver),
+                      .net = lasting_name(net),
+                      .solver = lasting_name(named.solver),
                       .options = words_without({"--solver"}, each.words)});
     }
     return {};
@@ -195,6 +191,11 @@ class Ensemble {
       }
     }
     return {};
+  }
+
+  Status begin() {
+    for (TrainCommand& each : trainings_) OMNI_CHECK(each.join_stream());
+    return write();
   }
 
   // Ranks tell each other what they know of their members.

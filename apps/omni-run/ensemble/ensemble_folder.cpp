@@ -119,6 +119,11 @@ nlohmann::ordered_json number_or_null(const std::optional<double>& value) {
 
 }  // namespace
 
+std::string lasting_name(const std::string& file) {
+  std::error_code ignored;
+  return fs::exists(file, ignored) ? fs::absolute(file).string() : file;
+}
+
 std::string_view text_of(MemberState state) {
   return std::ranges::find(kStates, state, &decltype(kStates)::value_type::first)->second;
 }

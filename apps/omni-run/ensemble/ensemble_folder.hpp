@@ -38,6 +38,10 @@ struct EnsembleMember {
 inline constexpr std::size_t kMostMembers = 1000;
 inline constexpr std::string_view kEnsembleFile = "ensemble.json";
 
+// Returns the name of a net or solver in a form that `valid` understands later, which may run in
+// another folder. The name of a file becomes its whole path; names of what is shipped stay.
+std::string lasting_name(const std::string& file);
+
 // Returns the file in which a member that has finished keeps its weights.
 std::filesystem::path member_weights(const std::filesystem::path& folder,
                                      const EnsembleMember& member);

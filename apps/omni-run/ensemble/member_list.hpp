@@ -13,7 +13,7 @@ struct EnsembleArguments {
   CommonArguments common;
   std::vector<std::string> nets;           // as of --net, with ":COUNT" for so many seeds
   std::string members;                     // file with a line of words for each member; "": none
-  std::string share = "auto";              // the samples: see RankEnsemble::join()
+  std::string share = "auto";              // the samples: see its help
   std::optional<int> preparers{};          // none: as many as is fastest
   int window = 64;                         // MiB
   std::string out;                         // run folder; "": by default
@@ -56,8 +56,9 @@ void describe(auto& add, EnsembleArguments& ensemble) {
       "rank, and over ranks: all: by every rank for all; single: by some ranks, of which one sends "
       "everything on; multi: by some ranks, each of which sends its part to all");
   add("--preparers RANKS", &ensemble.preparers, {.check = range(1, 100'000)},
-      "Number of ranks that prepare samples, of --share single or multi; default: as many as is "
-      "fastest");
+      "Number of ranks that prepare samples, only with --share single or multi; default: as many "
+      "as "
+      "is fastest");
   add("--window MIB", &ensemble.window, {.check = range(1, 1 << 20), .shows_default = true},
       "Prepared samples that are kept for slower members");
   add("--part NUMBER/COUNT", &ensemble.part, {.check = not_empty},

@@ -6,8 +6,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 
 #include "apps/command_line.hpp"
+#include "apps/omni-run/ensemble/stream_key.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/checksum.hpp"
 #include "runtime/files.hpp"
@@ -15,7 +17,6 @@
 #include "runtime/own_command.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#include "scheduling/training/stopwatch.hpp"
 
 namespace omni {
 namespace {
@@ -39,36 +40,6 @@ std::vector<Reading> readings_of(std::deque<TrainCommand>& trainings) {
     own->end = std::max(own->end, each.last_sample());
   }
   return all;
-}
-
-// Two streams are the same if their first samples are. So ranks need not describe how samples are
-// prepared, and the time to prepare them is known, too.
-struct Probe {
-  std::string key;
-  double seconds = 0;  // for a sample
-};
-Probe probe(const SharedStream& stream) {
-  constexpr int kSamples = 64;
-  const SampleReader& samples = stream.samples();
-  const std::size_t count = kSamples * samples.values_per_sample();
-  Checksum checksum;
-  Stopwatch watch;
-  if (stream.type() == DataType::u8) {
-    std::vector<std::uint8_t> values(count);
-    samples.fill(0, kSamples, values.data());
-    checksum.update(std::as_bytes(std::span(values)));
-  } else {
-    std::vector<float> values(count);
-    samples.fill(0, kSamples, values.data());
-    checksum.update(std::as_bytes(std::span(values)));
-  }
-  const double seconds = watch.seconds() / kSamples;
-  std::vector<std::int32_t> labels(kSamples);
-  samples.read_labels(0, kSamples, labels.data());
-  checksum.update(std::as_bytes(std::span(labels)));
-  return {fmt::format("{} samples of {} values, {}", samples.dataset().size(),
-                      samples.values_per_sample(), checksum_text(checksum.value())),
-          seconds};
 }
 
 std::vector<Design> designs_of(const std::string& share) {
@@ -97,6 +68,22 @@ Status require_one_command() {
   return {};
 }
 
+Status check_share(const EnsembleArguments& arguments) {
+  const auto& [share, preparers] = std::tie(arguments.share, arguments.preparers);
+  if (preparers && share != "single" && share != "multi")
+    return Error{ErrorKind::usage, "--preparers",
+                 fmt::format("has no effect with --share {}", share),
+                 "add --share single or --share multi, or leave --preparers out"};
+  if (preparers && *preparers > ranks::size())
+    return Error{
+        ErrorKind::usage, "--preparers",
+        fmt::format("{} ranks cannot prepare samples, there are {}", *preparers, ranks::size()),
+        "name at most as many as there are ranks"};
+  if (!ranks::several() && share != "auto" && share != "off")
+    log::warn("--share {}: there is one rank, which prepares all samples", share);
+  return {};
+}
+
 RankEnsemble::RankEnsemble(std::function<void(const std::string&)> judge)
     : judge_(std::move(judge)), link_(ranks::slowest(ranks::measure_links())) {
   log::info("links between ranks: {} at worst", ranks::describe(link_));
@@ -110,8 +97,33 @@ std::vector<std::string> RankEnsemble::gather(const std::string& text) {
   return all;
 }
 
+Status RankEnsemble::agree(Status own) {
+  nlohmann::json said = nlohmann::json::array();
+  if (!own) {
+    const Error& error = own.error();
+    said = {static_cast<int>(error.kind), error.where, error.what, error.hint};
+  }
+  for (const std::string& each : gather(said.dump()))
+    if (const auto error = nlohmann::json::parse(each); !error.empty())
+      return Error{static_cast<ErrorKind>(error[0].get<int>()), error[1], error[2], error[3]};
+  return {};
+}
+
+Status check_test_images(std::deque<TrainCommand>& trainings, RankEnsemble* ranks) {
+  Status checked;
+  for (TrainCommand& each : trainings)
+    if (checked) checked = each.check_test_images();
+  return ranks != nullptr ? ranks->agree(std::move(checked)) : checked;
+}
+
+RankEnsemble::~RankEnsemble() {
+  for (SharedStream* const each : streams_)
+    if (each != nullptr) each->leave_ranks();
+}
+
 Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& trainings,
-                          const std::string& share, int preparers) {
+                          const EnsembleArguments& arguments) {
+  const std::string& share = arguments.share;
   apart_.reset();
   const int rank = ranks::rank();
   const std::vector<Reading> readings =
@@ -119,14 +131,16 @@ Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& tra
   std::map<std::string, SharedStream*> own;
   nlohmann::json said = nlohmann::json::object();
   for (const Reading& each : readings) {
-    const Probe of = probe(*each.stream);
-    own[of.key] = each.stream;
-    said[of.key] = {{"first", each.first},
-                    {"end", each.end},
-                    {"block", each.stream->samples_per_block()},
-                    {"batch", each.stream->most_batch()},
-                    {"seconds", of.seconds},
-                    {"cores", cpu_workers(shared.session)}};
+    const SampleReader& samples = each.stream->samples();
+    const StreamKey of = stream_key(samples, shared.source_of(samples.dataset()));
+    // Of two streams of this rank with one key, the second stays its own.
+    if (!own.emplace(of.text, each.stream).second) continue;
+    said[of.text] = {{"first", each.first},
+                     {"end", each.end},
+                     {"block", each.stream->samples_per_block()},
+                     {"batch", each.stream->most_batch()},
+                     {"seconds", of.seconds},
+                     {"cores", cpu_workers(shared.session)}};
   }
   OMNI_CHECK(task_status());
   std::map<std::string, std::map<int, nlohmann::json>> streams;  // by key and rank
@@ -154,8 +168,9 @@ Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& tra
     }
     if (stream != nullptr) bytes = stream->samples().values_per_sample() * bytes_of(stream->type());
     bytes = static_cast<std::size_t>(-ranks::least(-static_cast<double>(bytes)));
-    with.route = fastest_route(designs, std::min(preparers, static_cast<int>(speeds.size())),
-                               speeds, link_, bytes);
+    with.route = fastest_route(
+        designs, std::min(arguments.preparers.value_or(0), static_cast<int>(speeds.size())), speeds,
+        link_, bytes);
     log::info("samples over ranks: {} ({:.3g} ms to prepare one of {} bytes)", with.route.text(),
               1e3 * speeds.front().seconds, bytes);
     if (with.route.design == Design::apart) continue;

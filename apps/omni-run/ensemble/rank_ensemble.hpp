@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/omni-run/ensemble/member_list.hpp"
 #include "apps/omni-run/ensemble/shared_trainings.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "runtime/communicator/letters.hpp"
@@ -21,18 +22,26 @@ namespace omni {
 // Refuses ranks with another program or command line.
 Status require_one_command();
 
+// Checks --share and --preparers against the number of ranks.
+Status check_share(const EnsembleArguments& arguments);
+
 class RankEnsemble {
  public:
   // Collective; called before any training is prepared. `judge`: see SweepJudge::heard().
   explicit RankEnsemble(std::function<void(const std::string& text)> judge);
+  // Its streams then say nothing to other ranks any more, so their readers may leave later.
+  ~RankEnsemble();
+  RankEnsemble(const RankEnsemble&) = delete;
+  RankEnsemble& operator=(const RankEnsemble&) = delete;
 
-  // Collective. Streams that several ranks read go over ranks as `share` says ("all", "single",
-  // "multi", "auto"), or not ("off"). `preparers`: ranks that prepare; 0: as many as are best.
-  // After it trainings may join their streams.
+  // Collective. Streams that several ranks read go over ranks as --share says, or not. After it
+  // trainings may join their streams.
   Status join(SharedTrainings& shared, std::deque<TrainCommand>& trainings,
-              const std::string& share, int preparers);
+              const EnsembleArguments& arguments);
   std::vector<std::string> gather(const std::string& text);  // collective, before join()
-  void send_to_judge(int rank, const std::string& text) {    // -1: to all other ranks
+  // Collective, before join(): returns the error of the first rank that has one.
+  Status agree(Status own);
+  void send_to_judge(int rank, const std::string& text) {  // -1: to all other ranks
     rank < 0 ? letters_->send_to_others("judge " + text) : letters_->send(rank, "judge " + text);
   }
   // Collective; called when the members of this rank have ended. Returns when those of all ranks
@@ -54,5 +63,8 @@ class RankEnsemble {
   bool told_stop_ = false;
   std::optional<ranks::Letters> letters_;  // last: its thread uses the others
 };
+
+// Finds what ends the job before any member has trained on any rank; null: there is one rank.
+Status check_test_images(std::deque<TrainCommand>& trainings, RankEnsemble* ranks);
 
 }  // namespace omni

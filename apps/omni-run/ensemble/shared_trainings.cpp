@@ -1,6 +1,9 @@
 #include "apps/omni-run/ensemble/shared_trainings.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <tuple>
 
 namespace omni {
@@ -38,6 +41,16 @@ SharedStream* SharedTrainings::stream(const Dataset* data, const SampleOptions& 
   if (found != streams_.end()) return &*found;
   if (!options.training && !SharedStream::fits(*data, options, window_)) return nullptr;
   return &streams_.emplace_back(*data, options, window_);
+}
+
+std::string SharedTrainings::source_of(const Dataset& data) const {
+  const auto found = std::ranges::find_if(
+      opened_, [&](const auto& each) { return each.data->train.get() == &data; });
+  if (found == opened_.end()) return "";
+  const auto [source, seed, test, scaled, hold_out, damaged] = what_is_opened(found->arguments);
+  return fmt::format("{} ({}) seed={} test={} scaled={} hold_out={} damaged={}",
+                     std::filesystem::absolute(source).string(), found->data->name, seed, test,
+                     scaled, hold_out, damaged);
 }
 
 bool SharedTrainings::takes_check_of(const DatasetPair& data) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "apps/omni-run/arguments.hpp"
@@ -33,6 +34,8 @@ class SharedTrainings {
   SharedStream* stream(const Dataset* data, const SampleOptions& options);
   const std::list<SharedStream>& streams() const { return streams_; }
   std::size_t window() const { return window_; }
+  // Returns the text of all arguments by which a training set was opened, with whole paths.
+  std::string source_of(const Dataset& data) const;
   // Returns true once for each test set: its images must be checked.
   bool takes_check_of(const DatasetPair& data);
 

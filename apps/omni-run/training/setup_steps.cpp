@@ -94,7 +94,6 @@ Status TrainCommand::prepare() {
 }
 
 Status TrainCommand::join_stream() {
-  OMNI_CHECK(check_images());
   return is_finished() ? Status() : training_->join_stream(start_.samples);
 }
 

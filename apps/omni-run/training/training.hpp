@@ -37,6 +37,7 @@ class TrainCommand {
   // The two halves of run(): all before the first mini-batch; all from there on. In between, when
   // all are prepared, trainings that share samples check the test images and join the stream.
   Status prepare();
+  Status check_test_images() { return check_images(); }
   Status join_stream();
   Status train();
   Status check_for_job(const ExpectedJob& job);  // job_check.cpp

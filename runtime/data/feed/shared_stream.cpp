@@ -333,6 +333,13 @@ void SharedStream::pass_on(std::uint64_t block) {
   if (!targets.empty()) submit(Transfer::Kind::send, std::move(targets), nullptr);
 }
 
+void SharedStream::leave_ranks() {
+  const std::lock_guard lock(mutex_);
+  if (joint_ == nullptr) return;
+  joint_->with.tell = [](std::uint64_t, std::uint64_t) {};
+  joint_->end = joint_->done;
+}
+
 std::uint64_t SharedStream::passed_on() const {
   const std::lock_guard lock(mutex_);
   return joint_->done;

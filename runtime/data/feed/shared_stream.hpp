@@ -89,6 +89,7 @@ class SharedStream {
   std::uint64_t passed_on() const;
   void finish(std::uint64_t blocks);
   std::uint64_t received() const;  // bytes, from other ranks
+  void leave_ranks();  // from now on it tells and sends nothing, whatever its readers do
 
   // How the stream was cut so far.
   int samples_per_block() const { return samples_per_block_; }

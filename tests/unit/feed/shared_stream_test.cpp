@@ -106,6 +106,33 @@ TEST_F(SharedStreams, GiveEachFeedItsOwnSamples) {
   }
 }
 
+// Ranks are told of the readers here, but not after the stream has left them.
+TEST_F(SharedStreams, SayNothingToRanksThatTheyHaveLeft) {
+  const Source source{"bytes in memory", "synthetic:40:5", {12, 12, 1}};
+  const auto data = open_dataset(
+      {.source = source.data, .net_input = source.net, .flat = false, .classes = 5, .seed = 1});
+  ASSERT_TRUE(data) << data.error().message();
+  SharedStream stream(*data->train, samples(source), 1);
+  DataFeed reads(*data->train, feed(source, 6, 6, &stream));
+  ASSERT_TRUE(reads.allocate());
+  int told = 0;
+  ASSERT_TRUE(stream.join_ranks({.route = {StreamRoute::Design::all, 1, 1},
+                                 .ranks = {0},
+                                 .samples_per_block = stream.samples_per_block(),
+                                 .most_batch = stream.most_batch(),
+                                 .tell = [&told](std::uint64_t, std::uint64_t) { ++told; }}));
+  ASSERT_TRUE(reads.join_stream(0));
+  (void)next(reads, 0);
+  EXPECT_GT(told, 0);
+  const std::uint64_t prepared = stream.prepared();
+  told = 0;
+  stream.leave_ranks();
+  stream.heard(0, 1000, 1000);
+  reads.leave_stream();
+  EXPECT_EQ(told, 0);
+  EXPECT_EQ(stream.prepared(), prepared);
+}
+
 // Test samples are kept, so each is prepared once for all passes of all feeds.
 TEST_F(SharedStreams, KeepTestSamples) {
   test::TemporaryDirectory files;

@@ -1,0 +1,49 @@
+// Letters about members of a sweep that cross each other.
+#include "scheduling/ensemble/sweep_judge.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/temporary_directory.hpp"
+
+namespace omni {
+namespace {
+
+std::string losses_letter(int member, const char* what, float loss) {
+  nlohmann::json letter{{"member", member}, {what, std::vector<float>(100, loss)}};
+  if (std::string(what) == "losses") letter["iteration"] = 10;
+  return letter.dump();
+}
+
+TEST(SweepJudges, LeaveTheResultOfAMemberThatHasEnded) {
+  SweepJudge owner({"a", "b", "c"});
+  owner.over_ranks(
+      1, [](int) { return 1; }, [](int, const std::string&) {});
+  owner.note_end(1);
+  for (const int member : {1, 2})
+    owner.heard(nlohmann::json{{"stops", member}, {"reason", "loses"}}.dump());
+  EXPECT_FALSE(owner.has_stopped(1)) << "it had ended before";
+  EXPECT_TRUE(owner.has_stopped(2));
+}
+
+TEST(SweepJudges, TakeTheResultOfAMemberThatEndedBeforeItHeard) {
+  const test::TemporaryDirectory folder;
+  SweepJudge judge({"a", "b"});
+  ASSERT_TRUE(judge.stop_by({.first = 10, .eta = 2}, folder / "rungs.json", false));
+  std::vector<std::string> sent;
+  judge.over_ranks(
+      0, [](int) { return 1; }, [&sent](int, const std::string& text) { sent.push_back(text); });
+  judge.heard(losses_letter(0, "losses", 1));
+  judge.heard(losses_letter(1, "losses", 2));
+  ASSERT_TRUE(judge.has_stopped(1));
+  ASSERT_EQ(sent.size(), 1u);
+  judge.heard(losses_letter(0, "final", 1));
+  EXPECT_EQ(judge.best().next, -1) << "a member that has stopped has no result";
+  judge.heard(losses_letter(1, "final", 0.5f));
+  EXPECT_FALSE(judge.has_stopped(1)) << "it had ended before it heard";
+  EXPECT_EQ(judge.best().best, 1);
+}
+
+}  // namespace
+}  // namespace omni
