@@ -11,28 +11,29 @@
 namespace omni {
 namespace {
 
-void add(Checksum& to, const auto&... numbers) {
+void add_numbers(Checksum& to, const auto&... numbers) {
   (to.update(std::as_bytes(std::span(&numbers, 1))), ...);
 }
 void add_all(Checksum& to, const auto& numbers) { to.update(std::as_bytes(std::span(numbers))); }
 
 void add_options(Checksum& to, const SampleOptions& all) {
   const AugmentOptions& of = all.augment;
-  add(to, all.training, all.seed, all.net_input, of.min_crop, of.max_crop, of.all_sizes,
-      of.own_size, of.center, of.angle, of.aspect, of.saturation, of.exposure, of.hue, of.flip,
-      of.flat, of.byte_values.has_value(), of.mean_image != nullptr);
-  if (const auto& bytes = of.byte_values) add(to, bytes->mean, bytes->scale, bytes->blue_first);
+  add_numbers(to, all.training, all.seed, all.net_input, of.min_crop, of.max_crop, of.all_sizes,
+              of.own_size, of.center, of.angle, of.aspect, of.saturation, of.exposure, of.hue,
+              of.flip, of.flat, of.byte_values.has_value(), static_cast<bool>(of.mean_image));
+  if (const auto& bytes = of.byte_values)
+    add_numbers(to, bytes->mean, bytes->scale, bytes->blue_first);
   if (of.mean_image) add_all(to, of.mean_image->values);
 }
 
 void add_stored(Checksum& to, const Dataset& data, std::size_t index, Image& image) {
   constexpr std::size_t kSizedFiles = 1 << 16, kMostValues = 1u << 28;
   const std::string name = data.has_all_sizes() ? data.name_of(index) : "";
-  add(to, data.label(index), name.size());
+  add_numbers(to, data.label(index), name.size());
   add_all(to, name);
   std::error_code missing;  // such a file has the size -1
   if (!name.empty() && index % (data.size() / kSizedFiles + 1) == 0)
-    add(to, std::filesystem::file_size(name, missing));
+    add_numbers(to, std::filesystem::file_size(name, missing));
   const std::size_t most = kMostValues / std::max<std::size_t>(1, data.extent().count());
   if (name.empty() && data.size() <= most && data.read(index, {}, image)) {
     add_all(to, image.pixels);

@@ -14,11 +14,11 @@
 namespace omni {
 namespace {
 
-constexpr std::size_t kImages = 1000;
+constexpr std::size_t kKeyedImages = 1000;
 
 ImageSet images() {
   ImageSet set{.extent = {2, 2, 1}, .classes = 3};
-  for (std::size_t i = 0; i < kImages; ++i) {
+  for (std::size_t i = 0; i < kKeyedImages; ++i) {
     set.labels.push_back(static_cast<std::uint8_t>(i % 3));
     set.pixels.insert(set.pixels.end(), 4, static_cast<std::uint8_t>(i % 251));
   }
@@ -35,7 +35,7 @@ TEST(StreamKeys, DifferWhereverSamplesMay) {
   const std::string all = key(images());
   EXPECT_EQ(key(images()), all);
   // Any value counts, wherever it is.
-  for (const std::size_t image : {std::size_t{0}, std::size_t{517}, kImages - 1}) {
+  for (const std::size_t image : {std::size_t{0}, std::size_t{517}, kKeyedImages - 1}) {
     ImageSet changed = images();
     changed.pixels[4 * image + 3] ^= 1;
     EXPECT_NE(key(changed), all) << image;
