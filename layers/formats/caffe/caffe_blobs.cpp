@@ -1,8 +1,10 @@
 #include "layers/formats/caffe/caffe_blobs.hpp"
 
 #include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "layers/formats/caffe/caffe_files.pb.h"
@@ -95,9 +97,10 @@ Result<CaffeFileWriter> CaffeFileWriter::create(const std::filesystem::path& pat
 namespace {
 
 std::string varint(std::uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
-  return bytes + static_cast<char>(value);
+  std::array<std::uint8_t, 10> bytes{};
+  const std::uint8_t* end =
+      google::protobuf::io::CodedOutputStream::WriteVarint64ToArray(value, bytes.data());
+  return {bytes.begin(), bytes.begin() + (end - bytes.data())};
 }
 
 }  // namespace
