@@ -301,7 +301,7 @@ struct AdamStep {
   }
 };
 
-// What the other rules share.
+// A RuleStep has the numbers that all other rules share.
 struct RuleStep {
   static constexpr bool kSquares = false;
   float rate, momentum, decay, sign_decay, gradient_scale, square_memory, epsilon;
@@ -338,9 +338,9 @@ struct NesterovStep : RuleStep {
   }
 };
 
-// Of AdaGrad and RMSProp. `momentum` is the share of the squares so far, `square_memory` that of
-// the new one: the steps of many parameters are arguments of one launch on a GPU, which have few
-// bytes.
+// RootStep is the step of AdaGrad and RMSProp. Here `momentum` is the share of the squares so far,
+// and `square_memory` that of the new one. No number is added for that, since the steps of many
+// parameters are arguments of one launch on a GPU, and these have few bytes.
 struct RootStep : RuleStep {
   explicit RootStep(const ExchangeArgs& args) : RuleStep(args) {
     momentum = args.rule == StepRule::rmsprop ? args.square_memory : 1;

@@ -9,11 +9,12 @@ namespace omni {
 // epsilon of Adam is added to the root of the uncorrected mean square.
 enum class StepRule : std::uint8_t { usual, rated, nesterov, adagrad, rmsprop, adadelta };
 
-// Whether a mean square beside the velocity is kept. `adam`: the rule is that of Adam.
+// Returns whether a rule keeps a mean square beside the velocity. `adam` says that the rule is
+// Adam.
 constexpr bool keeps_two_states(StepRule rule, bool adam) {
   return adam || rule == StepRule::adadelta;
 }
-// Whether steps go on by themselves, so that groups' asynchrony adds to it.
+// Returns whether a rule has a momentum, to which the asynchrony of groups adds.
 constexpr bool has_momentum(StepRule rule, bool adam) {
   return !adam && rule <= StepRule::nesterov;
 }

@@ -178,7 +178,7 @@ std::string places_of(const std::vector<std::size_t>& reads, const std::vector<W
   return fmt::format("{}", fmt::join(places, " and "));
 }
 
-// How pixels become values, where that is not with all nets the same.
+// Returns how pixels become values. Without numbers of its own a net scales bytes to 0 to 1.
 ByteValues values_of(const AugmentOptions& input) {
   return input.byte_values.value_or(ByteValues{.scale = 1.0f / 255});
 }

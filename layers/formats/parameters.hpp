@@ -17,7 +17,8 @@ std::vector<std::filesystem::path> parameter_files(std::string_view list);
 // Only files that name their layers can follow each other.
 Status load_parameter_files(Net& net, const std::vector<std::filesystem::path>& files,
                             AbsentLayers absent = AbsentLayers::kept);
-// By the ending: .caffemodel, else .weights. `images_seen` is what the net was trained with.
+// The ending says the format: .caffemodel, otherwise .weights. `images_seen` counts the images that
+// the net was trained with.
 Status save_parameter_file(Net& net, const std::filesystem::path& path, std::uint64_t images_seen);
 // Refuses what could not be saved so.
 Status check_parameter_file(const Net& net, const std::filesystem::path& path);
@@ -28,9 +29,9 @@ Status check_nothing_lost(const Net& net, const std::filesystem::path& path);
 // of them takes colours blue first, the first weights are turned. Refuses nets that differ.
 Status copy_parameters(Net& from, const TrainableNet& of_from, Net& to, const TrainableNet& of_to,
                        const std::string& name_of_to);
-// What the ending means, for messages: "Darknet weights".
+// Returns what the ending means, for messages: "Darknet weights".
 std::string_view parameter_format(const std::filesystem::path& path);
-// Whether a file that is there holds parameters of that format, so that it may be replaced.
+// Returns whether an existing file holds parameters of that format, so that it may be replaced.
 bool is_parameter_file(const std::filesystem::path& path);
 
 }  // namespace omni

@@ -34,7 +34,7 @@ double number_of(const nlohmann::json& of, const char* key) {
   return found != of.end() && found->is_number() ? found->get<double>() : NAN;
 }
 
-// What is no number of a member becomes -1.
+// A number that is no member's becomes -1.
 std::vector<TakenOver> takeovers_of(const nlohmann::json& list) {
   const auto member = [](double number) {
     return number >= 0 && number < 1e6 && number == std::floor(number) ? static_cast<int>(number)

@@ -35,7 +35,7 @@ struct RoundMember {
   std::string kind;  // members of one kind have nets with the same arrays, and are compared
 };
 
-// What a loser takes: the arrays in a file, and the settings of its updates.
+// A loser takes over the winner's arrays, which are in a file, and these settings of updates.
 struct TakenOver {
   int winner = 0, loser = 0;
   double learning_rate = 0, momentum = 0;

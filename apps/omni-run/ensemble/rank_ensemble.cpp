@@ -23,7 +23,7 @@ namespace {
 
 using Design = StreamRoute::Design;
 
-// What a rank says of a stream of its own.
+// A Reading says which samples of a stream this rank's members read.
 struct Reading {
   SharedStream* stream = nullptr;
   std::uint64_t first = UINT64_MAX, end = 0;  // samples
@@ -133,7 +133,7 @@ Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& tra
   for (const Reading& each : readings) {
     const SampleReader& samples = each.stream->samples();
     const StreamKey of = stream_key(samples, shared.source_of(samples.dataset()));
-    // Of two streams of this rank with one key, the second stays its own.
+    // If two streams of this rank have one key, the second is not shared.
     if (!own.emplace(of.text, each.stream).second) continue;
     said[of.text] = {{"first", each.first},
                      {"end", each.end},
@@ -244,7 +244,7 @@ void RankEnsemble::finish() {
   say_traffic();
 }
 
-// Also waits until all ranks have finished.
+// The gather also waits until all ranks have finished.
 void RankEnsemble::say_traffic() const {
   std::string own;
   for (const SharedStream* each : streams_)

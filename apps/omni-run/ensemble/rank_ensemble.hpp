@@ -29,7 +29,7 @@ class RankEnsemble {
  public:
   // Collective; called before any training is prepared. `judge`: see SweepJudge::heard().
   explicit RankEnsemble(std::function<void(const std::string& text)> judge);
-  // Its streams then say nothing to other ranks any more, so their readers may leave later.
+  // After that the streams tell other ranks nothing, so their readers may leave later.
   ~RankEnsemble();
   RankEnsemble(const RankEnsemble&) = delete;
   RankEnsemble& operator=(const RankEnsemble&) = delete;

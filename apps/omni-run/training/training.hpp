@@ -45,7 +45,7 @@ class TrainCommand {
   // These tell what the training has done.
   const std::optional<EvaluationReport>& last_evaluation() const { return last_; }
   const TrainableNet& spec() const { return spec_; }
-  // Its test set; null: there is none.
+  // Returns the test set; null: there is none.
   DataFeed* test() { return training_ ? training_->test() : nullptr; }
   // The stream of its training samples; null: it prepares them itself.
   SharedStream* stream() { return shape_.images_per_pass.empty() ? stream_ : nullptr; }

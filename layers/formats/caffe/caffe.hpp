@@ -29,7 +29,7 @@ Result<TrainableNet> parse_caffe_net(CaffeFile net, CaffeFile solver = {},
 // working directory. If nothing is there, it is relative to the solver's folder.
 Result<std::filesystem::path> net_of_caffe_solver(const std::filesystem::path& solver);
 
-// What is read of every type of layer, and why the others are not.
+// The matrix says of every type of layer which fields are read, and why others are not.
 struct CaffeFieldRow {
   std::string name, fallback;
   std::string refused{}, in_vain{};  // why other values are refused, or have no effect
@@ -41,15 +41,16 @@ struct CaffeTypeRow {
 };
 std::vector<CaffeTypeRow> caffe_type_matrix();
 
-// Parameters by the names of layers, from one file after another. A shape that does not fit is
-// refused. Layers that no file has keep their values, with a warning, or are refused.
-// refused_with_values: so are parameters for which the file's format has no place.
+// load_caffe_weights() finds parameters by the names of layers, in one file after another. A shape
+// that does not fit is refused. Layers that no file has keep their values, with a warning, or are
+// refused. With refused_with_values, parameters for which the format has no place are refused, too.
 enum class AbsentLayers { kept, refused, refused_with_values };
 Status load_caffe_weights(Net& net, std::span<const std::filesystem::path> files,
                           AbsentLayers absent = AbsentLayers::kept);
 Status save_caffe_weights(const Net& net, const std::filesystem::path& path);
-// What the solver remembers, in place of a training's checkpoint. The net must have the steps of a
-// solver of Caffe. `parameters`: their .caffemodel. `step`: how many stepvalues are over.
+// A snapshot has what the solver remembers, in place of a training's checkpoint. The net must have
+// the steps of a solver of Caffe. `parameters` is their .caffemodel. `step` counts the stepvalues
+// that are over.
 struct CaffeSnapshot {
   std::uint64_t iteration = 0;
   std::filesystem::path parameters{};
@@ -61,7 +62,7 @@ Status save_caffe_snapshot(const Net& net, const std::filesystem::path& path,
 bool is_caffe_snapshot(const std::filesystem::path& path);
 // Returns the path of the snapshot that is saved with parameters; "": none is.
 std::string snapshot_beside(const std::filesystem::path& parameters, const Net& net);
-// Whether every byte of a file is of such a message.
+// Returns whether every byte of a file is of a message with layers.
 bool is_caffe_weights(const std::filesystem::path& path);
 // Refuses a net whose parameters cannot be saved by name.
 Status check_caffe_names(const Net& net);

@@ -43,20 +43,20 @@ Status read_caffe_message(const CaffeSource& source, const OfNumber& number, con
 Status parse_caffe_message(const CaffeSource& source, const std::string& bytes,
                            google::protobuf::MessageLite& into);
 
-// The layers of a net in a file, in their order. A file without any is refused.
+// Calls `use` for the layers of a net in a file, in their order. A file without any is refused.
 inline constexpr int kCaffeNetName = 1, kCaffeOldLayers = 2, kCaffeLayers = 100;  // its fields
 using CaffeBlobs = std::span<caffe_files::BlobProto* const>;
 using OfLayer = std::function<Status(const std::string& name, CaffeBlobs)>;
 Status for_each_caffe_layer(const CaffeSource& source, const OfLayer& use);
 
-// The dimensions of a blob, of which old files always have four.
+// Returns the dimensions of a blob. Old files always have four.
 std::vector<std::int64_t> shape_of(const caffe_files::BlobProto& blob);
-// Whether a blob holds values of this shape; an old file's has ones before it.
+// Returns whether a blob holds values of this shape. In old files ones may precede it.
 bool has_shape(const caffe_files::BlobProto& blob, std::span<const std::int64_t> shape);
-// Its values, if there are so many.
+// Returns the values of a blob. Another number of them than `count` is refused.
 Result<std::vector<float>> values_of(caffe_files::BlobProto& blob, std::uint64_t count,
                                      const CaffeSource& source, const std::string& what);
-// The mean of images, from a file that Caffe's compute_image_mean made.
+// Reads the mean of images from a file that Caffe's compute_image_mean made.
 Result<MeanImage> read_caffe_mean(const std::filesystem::path& path);
 Result<MeanImage> parse_caffe_mean(const std::string& bytes, const CaffeSource& source);
 std::string shape_text(std::span<const std::int64_t> shape);  // "20x1x5x5"

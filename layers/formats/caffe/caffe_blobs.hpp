@@ -33,7 +33,7 @@ struct BlobsOfLayer {
   const Param* averaged() const { return blobs.size() == 3 ? blobs[2].stored.param : nullptr; }
 };
 
-// In the order of the layers, and of the blobs of each.
+// Returns the blobs in the order of the layers, and for each layer in the order of its blobs.
 std::vector<BlobsOfLayer> blobs_of(const Net& net);
 
 // Values of a parameter's tensor from a blob of its shape, and the reverse. `factor` multiplies

@@ -61,7 +61,7 @@ constexpr std::array kMissing{
     MissingType{"WindowData", "WINDOW_DATA", kNoSuchLayer},
 };
 
-// As in a file: the value of a new message.
+// Returns the default value of a field, written as in a file.
 std::string default_text(const google::protobuf::FieldDescriptor& field) {
   auto* factory = google::protobuf::MessageFactory::generated_factory();
   std::string text;

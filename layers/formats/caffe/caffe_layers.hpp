@@ -80,7 +80,7 @@ std::vector<CaffeType> caffe_weighted_types();
 std::vector<CaffeType> caffe_channel_types();  // what is by channel: BatchNorm, Scale, Bias
 std::vector<CaffeType> caffe_other_types();
 
-// What says how a parameter begins. Caffe's default is the constant 0, also of weights.
+// A filler says how a parameter begins. Caffe's default is the constant 0, also for weights.
 Filler read_caffe_filler(CaffeFields fields);
 // lr_mult, decay_mult and the name of the first or second parameter; the old form has lists.
 void read_caffe_multipliers(CaffeLayer& layer, int number, ParamDescription& param);

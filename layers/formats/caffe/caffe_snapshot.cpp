@@ -12,7 +12,8 @@ namespace {
 enum Field { iterations = 1, parameters = 2, history = 3, current_step = 4 };
 constexpr std::uint64_t kMostIterations = 1'000'000'000'000;
 
-// What one entry of the history is of. `tensor`: null for a parameter that does not learn.
+// Remembered says which blob an entry of the history belongs to. `tensor` is null for a parameter
+// that does not learn.
 struct Remembered {
   const CaffeBlob* blob;
   const Tensor* tensor;

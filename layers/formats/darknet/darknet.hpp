@@ -40,7 +40,7 @@ Status set_named(NamedOptions& named, std::string_view key, std::string_view val
 Status load_darknet_weights(Net& net, const std::filesystem::path& path);
 Status save_darknet_weights(Net& net, const std::filesystem::path& path, std::uint64_t images_seen);
 
-// Whether .weights have a place for a layer's parameter.
+// Returns whether .weights have a place for a layer's parameter.
 bool has_place_in_darknet(const Layer& layer, const Param& param);
 
 // ---- the .weights container: a short header, then floats without names, shapes or checksum. Which

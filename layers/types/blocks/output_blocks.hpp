@@ -82,7 +82,7 @@ class BatchnormBlock {
   std::vector<Param*> params() const;
 
  private:
-  // All is done in one task.
+  // Returns whether one task does all.
   bool whole() const {
     return slices_.all_sizes.size() == 1 && averaged_ == nullptr && !options_.frozen &&
            options_.momentum == BatchnormFinishArgs().momentum &&

@@ -2,7 +2,7 @@
 
 const kMargin = { left: 78, right: 14, top: 10, bottom: 34 };
 
-// Of several curves in one chart.
+// Several curves in one chart have these colours.
 const seriesColors = ["--blue", "--orange", "--green", "--path", "--accent", "--barrier", "--data", "--muted"];
 const seriesColor = index => `var(${seriesColors[index % seriesColors.length]})`;
 

@@ -357,6 +357,7 @@ void SharedStream::finish(std::uint64_t blocks) {
     joint_->others = std::max(joint_->others, blocks);
     pass_on();
   }
+  // Messages that are under way end within milliseconds, and this waits once in a job.
   while (*joint_->under_way > 0 && first_task_error() == nullptr)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }

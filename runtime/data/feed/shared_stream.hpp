@@ -29,7 +29,7 @@ class SharedStream {
   // samples, the stream keeps all: see fits().
   SharedStream(const Dataset& dataset, SampleOptions options, std::size_t bytes);
   ~SharedStream();
-  // Whether so many bytes hold all samples of a test set.
+  // Returns whether `bytes` hold all samples of a test set.
   static bool fits(const Dataset& dataset, const SampleOptions& options, std::size_t bytes);
 
   // A Slice has samples in parts of blocks. The first `skipped` samples of the first part are not
@@ -91,7 +91,7 @@ class SharedStream {
   std::uint64_t received() const;  // bytes, from other ranks
   void leave_ranks();  // from now on it tells and sends nothing, whatever its readers do
 
-  // How the stream was cut so far.
+  // These two say how the stream is cut into blocks.
   int samples_per_block() const { return samples_per_block_; }
   int most_batch() const { return most_batch_; }
   // The share of the first window that holds prepared samples which its slowest reader still needs.

@@ -1,5 +1,5 @@
-// Which ranks prepare the samples of a stream, and over which ranks they travel: the three designs
-// of Pittman et al. 2018. Pure arithmetic.
+// A StreamRoute says which ranks prepare the samples of a stream, and over which ranks they travel.
+// It has the three designs of Pittman et al. 2018. This header only computes, and sends nothing.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct StreamRoute {
   Design design = Design::apart;
   int preparers = 1, ranks = 1;
 
-  // Where a rank gets a block of samples, and to which ranks it sends it on.
+  // A Hop says where a rank gets a block of samples, and to which ranks it sends it on.
   struct Hop {
     int source = kPrepares;
     std::vector<int> targets{};
@@ -33,7 +33,7 @@ struct StreamRoute {
   std::string text() const;  // "single, 2 of 4 ranks prepare"
 };
 
-// What a rank takes to prepare a sample on one core, and the cores on which it does.
+// A PreparingSpeed has the seconds that a core of a rank takes for a sample, and the rank's cores.
 struct PreparingSpeed {
   double seconds = 0;
   int cores = 1;

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t kMostEntryBytes = kMostFileBytes + (kMaxPixels << 2);
 constexpr std::int64_t kLargestClass = (1 << 24) - 1;
 
-// What is kept of all entries.
+// Entries has what is kept in memory of all entries.
 struct Entries {
   std::string keys{};
   std::vector<std::uint64_t> ends{};  // of the keys

@@ -44,7 +44,7 @@ void watch_signals() {
   });
 }
 
-// What the library finds wrong would end the process.
+// The library would end the process when it finds something wrong. This function leaves it instead.
 void leave_library(MDB_env*, const char*) {
   if (way_out != nullptr) siglongjmp(*std::exchange(way_out, nullptr), 1);
 }

@@ -14,7 +14,7 @@
 
 namespace omni {
 
-// Of the image that the first entry is; h and w 0: it is an image file.
+// Returns the extent of the first entry's image. h and w are 0 if it is an image file.
 Result<Extent> first_extent_of_lmdb(const std::filesystem::path& folder);
 
 class LmdbFile {
