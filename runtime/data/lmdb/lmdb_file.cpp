@@ -96,13 +96,13 @@ Result<LmdbFile> LmdbFile::open(const std::filesystem::path& folder) {
   MDB_envinfo info{};
   const char* step = "cannot be read";
   int code = 0;
+  MDB_txn* transaction = nullptr;
   const auto open = [&] {
     const auto next = [&](const char* name, int result) {
       step = name;
       code = result;
       return code == 0;
     };
-    MDB_txn* transaction = nullptr;
     constexpr unsigned kFlags = MDB_RDONLY | MDB_NOLOCK | MDB_NORDAHEAD | MDB_NOTLS;
     if (!next("cannot be read", mdb_env_create(&env))) return;
     mdb_env_set_assert(env, leave_library);
@@ -114,9 +114,10 @@ Result<LmdbFile> LmdbFile::open(const std::filesystem::path& folder) {
     if (next("has no database",
              mdb_dbi_open(transaction, nullptr, 0, &file.environment_->database)))
       next("has no database", mdb_stat(transaction, file.environment_->database, &counts));
-    mdb_txn_commit(transaction);  // which keeps the database open
   };
-  if (!guarded(open)) return file.damaged("its first pages cannot be read");
+  const bool whole = guarded(open);
+  if (transaction != nullptr) mdb_txn_commit(transaction);  // which keeps the database open
+  if (!whole) return file.damaged("its first pages cannot be read");
   if (code != 0)
     return Error{ErrorKind::data, folder.string(),
                  fmt::format("{}: {}", step, one_line(mdb_strerror(code))),
@@ -149,8 +150,8 @@ Status LmdbFile::for_each(Use use, void* context, std::uint64_t most) const {
     }
   };
   const bool whole = guarded(visit);
-  if (whole && cursor != nullptr) mdb_cursor_close(cursor);
-  if (whole && transaction != nullptr) mdb_txn_abort(transaction);
+  if (cursor != nullptr) mdb_cursor_close(cursor);  // which reads no page
+  if (transaction != nullptr) mdb_txn_abort(transaction);
   if (!whole) return damaged("a page cannot be read");
   if (!all && left == 0) return {};
   if (code != MDB_NOTFOUND || left != 0)
@@ -177,7 +178,7 @@ Status LmdbFile::read(std::string_view key, std::uint64_t most, std::string& val
     const auto copy = [&] { std::memcpy(value.data(), found.mv_data, size); };
     whole = guarded(copy);
   }
-  if (whole && transaction != nullptr) mdb_txn_abort(transaction);
+  if (transaction != nullptr) mdb_txn_abort(transaction);
   if (!whole) return damaged(fmt::format("{}: its pages cannot be read", shown_name(key)));
   if (code != 0) return damaged(fmt::format("{}: {}", shown_name(key), mdb_strerror(code)));
   if (size > most)
