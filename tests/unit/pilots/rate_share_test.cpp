@@ -98,20 +98,34 @@ TEST(RateShare, compares_rates) {
   EXPECT_EQ(after_good(share, 30, 1010, kRate / 10), 1);
 }
 
-TEST(RateShare, is_saved_with_its_failures) {
-  RateShare share(0.2);
-  (void)after_good(share, 1, 990);
-  share.failed(1010, kRate);
+RateShare resumed(const RateShare& share) {
   const std::vector<double> numbers = share.saved();
   SavedNumbers read(numbers);
   RateShare other(read, true);
   EXPECT_TRUE(read.status("guard"));
+  EXPECT_EQ(other.saved(), numbers);
+  return other;
+}
+
+TEST(RateShare, is_saved_with_its_failures) {
+  RateShare share(0.2);
+  (void)after_good(share, 1, 990);
+  share.failed(1010, kRate);
+  RateShare other = resumed(share);
   for (std::uint64_t i = 102; i < 150; ++i) {
     share.held(10 * i, kRate, false, true);
     other.held(10 * i, kRate, false, true);
     EXPECT_EQ(share.value(), other.value()) << i;
   }
   EXPECT_EQ(other.saved(), share.saved());
+}
+
+TEST(RateShare, that_has_just_grown_is_saved_so) {
+  RateShare share(0.2);
+  (void)after_good(share, 1, 0);
+  RateShare other = resumed(share);
+  other.held(20, kRate, true, true);
+  EXPECT_DOUBLE_EQ(other.value(), 0.2);
 }
 
 }  // namespace
