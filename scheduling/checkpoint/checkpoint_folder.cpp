@@ -25,8 +25,8 @@ using nlohmann::ordered_json;
 constexpr std::uint64_t kLargestManifest = 1 << 20;
 constexpr std::string_view kPrefix = "save-", kMiddle = "-step-";
 
-// No run saves so often. A folder with a larger number is not of a run and is ignored, so that
-// numbers never run out.
+// No run saves so often. A folder with a larger number is not of a run; it is ignored, so that the
+// next number does not overflow.
 constexpr std::uint64_t kLargestNumber = 999'999'999'999;
 
 std::optional<std::uint64_t> folder_number(std::string_view name) {

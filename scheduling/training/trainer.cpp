@@ -206,8 +206,8 @@ Status Trainer::ask_pilots(const std::function<Status(Pilot&)>& what) {
   return catch_up(before);
 }
 
-// Saves and evaluates once if that was due after `before`: in iterations that a pilot trained, or
-// when the training went back.
+// Saves, and evaluates, at most once each, if that was due between iteration `before` and the
+// current one. It is called after a pilot trained some iterations, or the training went back.
 Status Trainer::catch_up(std::uint64_t before) {
   const auto missed = [&](std::uint64_t every) {
     return every != 0 && before / every != state_.iteration / every;

@@ -32,7 +32,8 @@ class LossLevel {
       : chance_(chance), chance_block_(std::clamp(epoch, kLeastBlock, kBlock)) {}
 
   void note(double loss);
-  // Returns the number of losses since the net was last better than chance, or clearly improved.
+  // Returns the number of losses since the net was last better than chance, or clearly improved; 0:
+  // the loss of chance is not known.
   std::uint64_t at_chance() const { return chance_ ? static_cast<std::uint64_t>(since_.count) : 0; }
   double mean_at_chance() const { return since_.mean; }  // mean of these losses
   // Returns the number of losses since the net forgot most of what it had learned; 0: it has not.

@@ -27,6 +27,8 @@ constexpr double kMemories =
     2;                          // a trial has this many times 1 / (1 - momentum) iterations or more
 constexpr double kUsual = 0.9;  // momentum
 constexpr double kOtherMomentum = 0.05;  // a smaller difference of momentum is not tried
+// Groups whose iterations are faster by this factor are tried before other steps, and win ties.
+constexpr double kMuchFaster = 1.5;
 
 // with_momentum() keeps the step and changes the momentum; scaled() changes the step.
 Setting with_momentum(Setting setting, double momentum) {
@@ -58,10 +60,12 @@ class Race {
     if (plan_.cold) OMNI_CHECK(sweep());
     OMNI_CHECK(open());
     if (plan_.cold) OMNI_CHECK(find_magnitude());
-    if (plan_.groups_first) OMNI_CHECK(try_groups());
+    const std::vector<int>& more = plan_.more_groups;
+    const bool groups_first = !more.empty() && is_much_faster(more.front());
+    if (groups_first) OMNI_CHECK(try_groups());
     OMNI_CHECK(refine());
     OMNI_CHECK(try_momenta());
-    if (!plan_.groups_first) OMNI_CHECK(try_groups());
+    if (!groups_first) OMNI_CHECK(try_groups());
     return Found{learns() ? champion_ : way_out_, end(), learns(), diverged_, range_.fails};
   }
 
@@ -124,6 +128,10 @@ class Race {
     return end() == TrialEnd::learns && result().loss() < kNearChance * plan_.chance;
   }
 
+  bool is_much_faster(int groups) const {
+    return runner_.seconds_of(champion_.groups) > kMuchFaster * runner_.seconds_of(groups);
+  }
+
   bool pointless(const Setting& setting) const {
     const double slack = 0.99;  // for rounding errors
     return std::ranges::any_of(plan_.failed,
@@ -180,7 +188,11 @@ class Race {
                          !(champion_ == given_) && step_of(setting) < edge &&
                          step_of(setting) < 1.1 * kFine * step_of(champion_);
     const bool safer = plan_.cold && tells && !larger && step_of(champion_) > edge;
-    const bool wins = comparison.verdict == Verdict::better || prefers || safer;
+    // In a short trial the loss may be that of the step's noise. Much faster groups then do many
+    // more iterations without harm, which pays later.
+    const bool faster = tie && learns() && !smaller && is_much_faster(setting.groups) &&
+                        comparison.gain >= -comparison.error;
+    const bool wins = comparison.verdict == Verdict::better || prefers || safer || faster;
     prefers_larger_ = prefers_larger_ || prefers;
     last_ = own[length].end;
     if (last_ == TrialEnd::diverged) diverged_.push_back(setting);
@@ -207,6 +219,7 @@ class Race {
     const std::string rule =
         comparison.verdict == Verdict::better || comparison.verdict == Verdict::worse ? sure
         : comparison.gain > kErrors * comparison.error && !wins ? "not by enough: the older one"
+        : wins && is_much_faster(setting.groups)        ? "no sure difference: the faster groups"
         : wins && step_of(setting) < step_of(champion_) ? "no sure difference: the safer step"
         : wins                                          ? "no sure difference: the larger step"
                                                         : "no sure difference: the older one";
@@ -289,12 +302,16 @@ class Race {
     if (!learns()) return {};
     // More groups mean staler gradients, with which only smaller steps are stable. The largest
     // number of groups that wins becomes the champion; then smaller numbers are compared with it.
+    // After the given number has lost, numbers that are much slower than the champion's are left.
     for (const int groups : plan_.more_groups) {
+      const double slower = runner_.seconds_of(groups) / runner_.seconds_of(champion_.groups);
+      if (given_.groups < champion_.groups && slower > kMuchFaster) break;
       Setting more = champion_;
       more.groups = groups;
       bool won = false;
       for (const double factor : {1.0, 1 / kFine, 1 / kCoarse}) {
-        if (won) break;
+        // Fewer groups are less stale, so they need no smaller step where this one learns.
+        if (won || (factor < 1 && groups < champion_.groups && last_ == TrialEnd::learns)) break;
         OMNI_TRY(won, duel(scaled(more, factor)));
       }
     }

@@ -91,6 +91,8 @@ class TrialRunner {
   virtual void promote() = 0;  // makes the last challenger the champion
   // True: the budget allows one more trial of `iterations` iterations.
   virtual bool can_afford(std::uint64_t iterations) const = 0;
+  // Returns the seconds of an iteration in so many groups. Only ratios are used.
+  virtual double seconds_of(int /*groups*/) const { return 1; }
   // The search calls decided() with the reason why the last challenger was chosen, or not.
   virtual void decided(const std::string& reason) = 0;
 };
@@ -109,7 +111,6 @@ struct SearchPlan {
   // often does not last.
   double worth_smaller = kWorth;
   std::vector<int> more_groups{};  // numbers of groups that are worth a trial, the largest first
-  bool groups_first = false;       // numbers of groups are tried before other steps
 };
 
 struct Found {

@@ -15,12 +15,11 @@
 namespace omni {
 namespace {
 
-constexpr double kMuchFaster = 1.5;  // groups that speed up more are tried before other steps
-constexpr std::size_t kLast = 5;     // number of last losses that show a trial has diverged
-constexpr std::size_t kPaired = 8;   // number of last losses that show a trial is behind
-constexpr double kExplodes = 1.5;    // factor of the loss at chance or at the start
-constexpr double kDead = 0.01;       // share of the spread that outputs had at the start
-constexpr double kLearned = 0.98;    // a loss below this share of chance: something is learned
+constexpr std::size_t kLast = 5;    // number of last losses that show a trial has diverged
+constexpr std::size_t kPaired = 8;  // number of last losses that show a trial is behind
+constexpr double kExplodes = 1.5;   // factor of the loss at chance or at the start
+constexpr double kDead = 0.01;      // share of the spread that outputs had at the start
+constexpr double kLearned = 0.98;   // a loss below this share of chance: something is learned
 constexpr std::uint64_t kProbesBehind = 256;  // distance of probes from the start, in trial lengths
 
 // Returns seconds per iteration. The iterations are cut into at least two parts. The first part
@@ -78,12 +77,12 @@ Result<Found> Trials::search(const Setting& given, SearchPlan plan, const Budget
   trials_.clear();
   // Without a replicated phase more groups are not faster.
   const bool several = groups.most() > 1 && groups.net().has(Net::Phase::replicated);
-  if (!plan.cold && several && timed_.timings.empty()) OMNI_CHECK(time_groups());
+  // With a virtual clock timing costs nothing, and its result says when groups are worth a trial.
+  const bool times = !plan.cold || training_.options().make_clock;
+  if (times && several && timed_.timings.empty()) OMNI_CHECK(time_groups());
   for (auto timing = timed_.timings.rbegin(); timing != timed_.timings.rend(); ++timing)
-    if (timing->groups <= timed_.groups && timing->groups != given.groups)
+    if (!plan.cold && timing->groups <= timed_.groups && timing->groups != given.groups)
       plan.more_groups.push_back(timing->groups);
-  if (!plan.more_groups.empty())
-    plan.groups_first = seconds_of(given.groups) > kMuchFaster * seconds_of(plan.more_groups[0]);
   OMNI_TRY(const Probe now, probe(1));
   spread_ = now.spread;
   loss_at_start_ = now.losses.front();
@@ -360,6 +359,10 @@ Status Trials::time_groups() {
 double Trials::seconds_of(int groups) const {
   const auto timed = std::ranges::find(timed_.timings, groups, &Saturation::Timing::groups);
   return timed != timed_.timings.end() ? timed->seconds : 1;
+}
+
+double Trials::speedup() const {
+  return timed_.timings.empty() ? 1 : seconds_of(start_groups_) / seconds_of(timed_.groups);
 }
 
 // Trains with a learning rate of 0, so that nothing diverges. With a virtual clock nothing is

@@ -58,6 +58,9 @@ class Trials : private TrialRunner {
 
   const std::vector<Trial>& all() const { return trials_; }  // of the last search
   const TrialRun& champion() const { return champion_; }
+  // Returns how much faster iterations are with the most groups worth a trial than with those of
+  // the last search's start; 1: not known.
+  double speedup() const;
   int count() const { return trial_count_; }  // trials so far, in this process
   // This work of trials and measurements was discarded: iterations, of all processes, and seconds
   // of this process.
@@ -123,7 +126,7 @@ class Trials : private TrialRunner {
   Result<Probe> probe(std::uint64_t count);
   Status time_groups();
   Result<double> seconds_per_iteration(int groups);
-  double seconds_of(int groups) const;
+  double seconds_of(int groups) const override;
   void lose(std::uint64_t iterations, double seconds);
   // Returns the iterations with the number of groups at the start of the search that take as long.
   std::uint64_t at_start(std::uint64_t iterations, int groups) const {

@@ -275,8 +275,12 @@ std::string Tuned::next_search_text() const {
 // twice as many iterations. There is no search if its trials would exceed their share.
 std::uint64_t Tuned::next_search(std::uint64_t searched) const {
   const std::uint64_t now = iteration();
-  std::uint64_t next = tuning_.warm ? std::max(2 * now, horizon() / kFirstSearch)
-                                    : now + std::max(now / 2, horizon() / kFirstSearch);
+  // Groups that are much faster are not waited for: before the first search that tries them, the
+  // training takes 1 / kFirstSearch of the time that it would take in such groups.
+  const auto first = static_cast<std::uint64_t>(static_cast<double>(horizon()) / kFirstSearch /
+                                                trials_->speedup());
+  std::uint64_t next =
+      tuning_.warm ? std::max(2 * now, first) : now + std::max(now / 2, horizon() / kFirstSearch);
   if (const double seconds = training_->seconds(); seconds > 0 && now > 0) {
     const double per_iteration = seconds / static_cast<double>(now);
     next = std::min(next,
@@ -292,9 +296,9 @@ Result<bool> Tuned::go_back(Trainer& /*training*/, const Error& why) {
   return restored;
 }
 
-// The first return goes to the older of the two good states, since in the newer one the loss may
-// already have begun to rise. If that does not help, or nothing was learned, the next one goes to
-// the parameters from before the last search.
+// Restores the older of the two saved good states, since in the newer one the loss may already
+// rise. It restores the parameters from before the last search in two cases: the net has learned
+// nothing, or no good state was saved since the last return.
 Result<bool> Tuned::restore(const Error& why) {
   if (++tuning_.returns > kMostReturns) return false;
   const bool to_search = tuning_.unproven || !tuning_.warm;
