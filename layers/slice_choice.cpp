@@ -67,19 +67,21 @@ int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
       static_cast<int>(std::bit_ceil(static_cast<unsigned>((batch + most - 1) / most)));
   const auto least =
       static_cast<int>(std::min(std::ceil(kLeastFlopsPerTask * layers / flops), double(batch)));
-  // Where the batch allows it, there are four slices, so that tasks of different layers overlap.
-  // More than four cores get one slice each. So do fewer cores, where slices would otherwise have
-  // few images, and each would read the weights for little work. Where tasks would be small, two
-  // cores get one slice each, and a single core two. A rank that shares the mini-batch sends
-  // messages for every slice. So its cores get one each, of twice as many images.
+  // A slice has at most a quarter of the mini-batch, so that tasks of different layers overlap.
   const int per_core = cores > 0 ? (batch + cores - 1) / cores : batch;
   int most_images = batch / 4;
-  if (cores > 4)
+  if (cores > 4) {
+    // Every core gets a slice, unless tasks would have less work than kLeastFlopsPerTask.
     most_images = std::max(least, per_core);
-  else if (cores > 0 && (shared || batch <= kImagesPerTask))
+  } else if (cores > 0 && (shared || batch <= kImagesPerTask)) {
+    // Each core gets one slice. More slices would cost more messages between ranks, or read the
+    // weights for few images each.
     most_images = per_core;
-  else if (cores > 0 && most_images * all_flops < kSmallTask * layers)
+  } else if (cores > 0 && most_images * all_flops < kSmallTask * layers) {
+    // Tasks of a quarter of the mini-batch would be small. Two cores get one slice each, a single
+    // core gets two.
     most_images = std::max(most_images, std::min(batch / 2, per_core));
+  }
   const int size = std::max(smallest, std::min(slice, std::max(1, most_images)));
   return evened_out(size, batch, cores);
 }

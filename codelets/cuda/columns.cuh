@@ -20,9 +20,9 @@ struct RowsOfThread {
 
 inline constexpr int kRowsTogether = 8;  // if a row is one load
 
-// Calls use(array) for all rows, where the array has what load(row) returns for `together` rows.
-// Left-over rows come in halves of that, quarters, and so on. In a loop that is merely unrolled, a
-// load would wait until the row before is used, since the loop may end after every row.
+// Calls use(array) until all rows are done; an array has load(row) of `together` rows. Rows left
+// over come in arrays of half that size, then a quarter, and so on. All loads of an array precede
+// its use. An unrolled loop could end after every row, so each load would wait for the use before.
 template <int together, class Load, class Use>
 __device__ void for_rows(const RowsOfThread& rows, Load load, Use use) {
   std::int64_t row = rows.first;

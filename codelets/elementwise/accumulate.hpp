@@ -37,8 +37,9 @@ extern Codelet<AccumulateArgs> accumulate_sum;  // {dst accumulate, sources R, o
 
 inline constexpr int kMostSources = 15;  // of one task
 void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag);
-// Adds sources in pairs, then their sums in pairs, and so on. The bits are the same if another rank
-// has added up half of them before.
+// Adds dst and the sources in pairs, then these sums in pairs, and so on. dst has the total; some
+// sources have partial sums. If their number is a power of two, another rank may add up one half of
+// them, and the total has the same bits.
 void submit_collect_in_pairs(std::span<Tensor* const> sources, Tensor& dst, TaskTag tag);
 
 }  // namespace omni

@@ -39,7 +39,7 @@ class CudaWorker {
   // since they run one after another in one stream. A kernel that needs several pieces asks once
   // and divides the buffer. Throws OutOfGpuMemory.
   void* workspace(std::size_t bytes) { return workspace_.at_least(bytes, stream_); }
-  // Returns a second buffer of that kind, for copies of bf16 tensors as floats.
+  // Returns a second buffer as workspace() does, for copies of bf16 tensors as floats.
   void* copies(std::size_t bytes) { return copies_.at_least(bytes, stream_); }
 
   // Returns a counter for every block that the device can run at once. Kernels find zeros, and

@@ -50,7 +50,7 @@ TEST_F(ImageFiles, AreLearned) {
   EXPECT_EQ(nlohmann::json::parse(valid.output)["images"], 30);
   EXPECT_GT(nlohmann::json::parse(valid.output)["test_accuracy"], 0.95);
 
-  // A file by its name is the same as that of the set.
+  // `predict` gives the same classes for an image named by its path as by its `--index`.
   const std::string file = folder_ / "set/val/green/30.jpg";
   const auto named = nlohmann::json::parse(
       run({"predict", "--weights", weights, "--data", folder_ / "set", file, "--json"}).output);

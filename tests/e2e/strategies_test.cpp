@@ -246,7 +246,8 @@ TEST_F(Strategies, sma_finds_its_number_of_groups_and_keeps_it) {
   EXPECT_THAT(train_to("1100"), testing::Not(HasSubstr("are tried")));
 }
 
-// Trainings in pieces count iterations of the net's mini-batch; a plain one goes by samples.
+// `--auto` and `--cold-start` assume that every iteration had the net's mini-batch. So they refuse
+// a checkpoint of smaller mini-batches. A training without them counts samples, and resumes.
 TEST_F(Strategies, iterations_of_other_sizes_are_not_taken_for_the_nets) {
   const auto train_on = [&](Words words, const char* epochs) {
     words.insert(words.begin(),

@@ -123,7 +123,7 @@ TEST_F(Schedule, of_another_length_is_told) {
               HasSubstr("step=40 goes beyond this training of 24 iterations\n"));
 }
 
-// A mini-batch is a twelfth of an epoch here, too.
+// An epoch has 48 samples in 12 mini-batches of 4.
 class SolverSchedule : public Schedule {
  protected:
   Finished train(const std::string& policy, Words words) const {

@@ -16,8 +16,8 @@ namespace omni::test {
 
 enum class Where { anywhere, main_memory, second_node };
 
-// While a SecondNode lives, there is another worker, on the second node, besides two CPU workers.
-// There is one at a time; it is made before the Session and destroyed after it.
+// While a SecondNode exists, start_session() adds an OpenCL worker with a memory node of its own to
+// two CPU workers. At most one may exist. Make it before the Session, and destroy it after it.
 class SecondNode {
  public:
   // Returns where the tasks of a codelet may run, by its name.

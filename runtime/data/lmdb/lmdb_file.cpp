@@ -24,7 +24,7 @@ struct sigaction before_bus, before_segv;
 
 void leave(int signal, siginfo_t* info, void* context) {
   if (way_out != nullptr) siglongjmp(*std::exchange(way_out, nullptr), 1);
-  // Not ours: as if this function were not there.
+  // No read of a mapped file caused the signal. It has the effect that it had without this handler.
   const struct sigaction& before = signal == SIGBUS ? before_bus : before_segv;
   if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(signal, info, context);
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)

@@ -182,7 +182,8 @@ TEST_F(Merging, the_rate_follows_the_size_of_the_mini_batch) {
   EXPECT_FLOAT_EQ(strategy->rule({.group = 1, .count = 12}, 0.8f).learning_rate, 0.8f);
 }
 
-// A GPU that takes 30 samples at once 7 times as fast as a core takes them one by one, and 3 cores.
+// The machine has a GPU and 3 cores. With 30 samples at once, the GPU is 7 times as fast as a core
+// with single samples.
 TEST_F(Merging, H7_losses_by_epoch_and_by_time_come_in_the_published_order) {
   const auto machine = parse_machine(
       R"({"name": "a GPU and 3 cores", "devices": [
