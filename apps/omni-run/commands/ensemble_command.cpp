@@ -1,23 +1,27 @@
 // omni-run ensemble trains several nets in one process. Each is a training like any other, in a
 // folder of its own; their samples are prepared once.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/ensemble/curves_page.hpp"
 #include "apps/omni-run/ensemble/ensemble_folder.hpp"
 #include "apps/omni-run/ensemble/ensemble_plan.hpp"
+#include "apps/omni-run/ensemble/ensemble_table.hpp"
 #include "apps/omni-run/ensemble/rank_ensemble.hpp"
 #include "apps/omni-run/ensemble/shared_trainings.hpp"
-#include "apps/omni-run/ensemble/stop_rule.hpp"
+#include "apps/omni-run/ensemble/sweep/stop_rule.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/rank_checks.hpp"
 #include "apps/omni-run/training/training.hpp"
-#include "runtime/json_text.hpp"
+#include "runtime/farewell.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/signals.hpp"
@@ -76,7 +80,8 @@ class Ensemble {
         threads.emplace_back([this, i] { train(i); });
     }
     shared_->progress.finish();
-    if (ranks_) ranks_->finish();
+    if (ranks_) OMNI_CHECK(ranks_->finish());
+    say_damaged();
     say_samples();
     say_peak_memory();
     OMNI_CHECK(write());
@@ -84,7 +89,7 @@ class Ensemble {
     if (ranks::first())
       if (const Status drawn = write_curves(folder(), all_); !drawn)
         log::warn("no page of curves: {}", drawn.error().message());
-    print();
+    print_ensemble(all_, own_, judge_ ? judge_->best() : BestMember(), arguments_.common.json);
     return outcome();
   }
 
@@ -195,7 +200,15 @@ class Ensemble {
 
   Status begin() {
     for (TrainCommand& each : trainings_) OMNI_CHECK(each.join_stream());
-    return write();
+    for (std::size_t i = 0; i < trainings_.size(); ++i)
+      all_[own_[i]].iteration = trainings_[i].state().iteration;
+    OMNI_CHECK(write());
+    // If a rank fails, the job ends, and with it the members of all ranks.
+    farewell_.emplace([folder = folder(), members = ranks_ ? std::vector(all_.size(), true)
+                                                           : are_own_](const std::string& reason) {
+      (void)fail_running(folder, members, reason);
+    });
+    return {};
   }
 
   // Ranks tell each other what they know of their members.
@@ -253,9 +266,25 @@ class Ensemble {
     ended = trainings_[i].train();
     const bool goes_on_later = !ended && ended.error().kind == ErrorKind::interrupted;
     if (judge_ && !goes_on_later) judge_->leave(static_cast<int>(own_[i]));
+    {
+      const std::lock_guard lock(recording_);
+      note_end(i);
+      (void)write();  // the last write tells what is wrong
+    }
     if (ended || goes_on_later) return;
     log::warn("ends here: {}", ended.error().message());
     if (members_[i].arguments.net.strict) request_stop();
+  }
+
+  // Ranks that share samples have found the same images.
+  void say_damaged() const {
+    std::set<std::string> lines;
+    for (const std::string& rank :
+         ranks::gather(fmt::format("{}", fmt::join(shared_->damaged(), "\n"))))
+      for (const std::string_view line : split(rank, '\n')) lines.emplace(line);
+    lines.erase("");
+    for (const std::string& each : lines)
+      if (ranks::first()) log::warn("{}", each);
   }
 
   void say_samples() const {
@@ -265,26 +294,26 @@ class Ensemble {
                 static_cast<double>(stream.bytes()) / 0x1p20);
   }
 
-  Status write() {
-    for (std::size_t i = 0; i < trainings_.size(); ++i) {
-      EnsembleMember& record = all_[own_[i]];
-      const TrainCommand& training = trainings_[i];
-      record.iteration = training.state().iteration;
-      if (!training.was_run()) continue;
-      if (const auto& last = training.last_evaluation()) {
-        record.loss = last->tally.mean_loss();
-        record.accuracy = last->tally.accuracy();
-      }
-      const Status& ended = ended_[own_[i]];
-      const bool loses = judge_ && judge_->has_stopped(static_cast<int>(own_[i]));
-      record.state = ended && loses                                 ? MemberState::dropped
-                     : ended                                        ? MemberState::finished
-                     : ended.error().kind == ErrorKind::interrupted ? MemberState::stopped
-                     : ended.error().kind == ErrorKind::diverged    ? MemberState::diverged
-                                                                    : MemberState::dropped;
+  // Notes how a member has ended.
+  void note_end(std::size_t i) {
+    EnsembleMember& record = all_[own_[i]];
+    const TrainCommand& training = trainings_[i];
+    record.iteration = training.state().iteration;
+    if (const auto& last = training.last_evaluation()) {
+      record.loss = last->tally.mean_loss();
+      record.accuracy = last->tally.accuracy();
     }
-    return update_ensemble(folder(), all_, are_own_);
+    const Status& ended = ended_[own_[i]];
+    const bool loses = judge_ && judge_->has_stopped(static_cast<int>(own_[i]));
+    if (!ended) record.error = ended.error().message();
+    record.state = ended && loses                                 ? MemberState::dropped
+                   : ended                                        ? MemberState::finished
+                   : ended.error().kind == ErrorKind::interrupted ? MemberState::stopped
+                   : ended.error().kind == ErrorKind::diverged    ? MemberState::diverged
+                                                                  : MemberState::failed;
   }
+
+  Status write() { return update_ensemble(folder(), all_, are_own_); }
 
   // Learns how the members of other ranks have ended.
   Status hear_results() {
@@ -307,45 +336,6 @@ class Ensemble {
     own_.clear();
     for (std::size_t member = 0; member < all_.size(); ++member) own_.push_back(member);
     return {};
-  }
-
-  void print() const {
-    nlohmann::ordered_json all = nlohmann::ordered_json::array();
-    std::size_t width = 6;
-    for (const std::size_t member : own_) width = std::max(width, all_[member].name.size());
-    std::string table = fmt::format("{:{}}  {:>9}  {:>10}  {:>10}  {:>13}\n", "member", width,
-                                    "state", "iterations", "test loss", "test accuracy");
-    for (const std::size_t member : own_) {
-      const EnsembleMember& each = all_[member];
-      const auto shown = [](const std::optional<double>& value, double factor, const char* unit) {
-        return value ? fmt::format("{:.4g}{}", factor * *value, unit) : std::string("-");
-      };
-      table += fmt::format("{:{}}  {:>9}  {:>10}  {:>10}  {:>13}\n", each.name, width,
-                           text_of(each.state), each.iteration, shown(each.loss, 1, ""),
-                           shown(each.accuracy, 100, " %"));
-      nlohmann::ordered_json line{
-          {"name", each.name}, {"state", text_of(each.state)}, {"iterations", each.iteration}};
-      if (each.loss) line["test_loss"] = *each.loss;
-      if (each.accuracy) line["test_accuracy"] = *each.accuracy;
-      if (!ended_[member]) line["error"] = ended_[member].error().message();
-      all.push_back(std::move(line));
-    }
-    nlohmann::ordered_json summary{{"members", all}};
-    if (const BestMember best = judge_ ? judge_->best() : BestMember(); best.best >= 0) {
-      table += fmt::format("best: {}", all_[best.best].name);
-      summary["best"] = all_[best.best].name;
-      if (best.next >= 0) {
-        table += fmt::format("; the loss of {} is {:.4f} +- {:.4f} higher on the same images",
-                             all_[best.next].name, best.ahead.mean, best.ahead.error);
-        summary["next"] = all_[best.next].name;
-        summary["ahead"] = {{"loss", best.ahead.mean}, {"error", best.ahead.error}};
-      }
-      table += '\n';
-    }
-    if (arguments_.common.json)
-      log::result("{}\n", json_text(summary));
-    else
-      log::result("{}", table);
   }
 
   // An ensemble is well as long as a member is, and none failed for another reason than its own
@@ -387,6 +377,8 @@ class Ensemble {
   std::optional<SweepJudge> judge_;  // none: no member is compared
   std::deque<TrainCommand> trainings_;
   std::optional<RankEnsemble> ranks_;  // none: there is one rank
+  std::mutex recording_;               // of all_ and ensemble.json
+  std::optional<Farewell> farewell_;
 };
 
 }  // namespace

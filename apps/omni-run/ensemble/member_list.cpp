@@ -10,7 +10,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/omni-run/ensemble/ensemble_folder.hpp"
-#include "apps/omni-run/ensemble/sweep_spec.hpp"
+#include "apps/omni-run/ensemble/sweep/sweep_spec.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"

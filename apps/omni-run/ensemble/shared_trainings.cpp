@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <tuple>
 
+#include "runtime/data/damaged_images.hpp"
+
 namespace omni {
 namespace {
 
@@ -51,6 +53,16 @@ std::string SharedTrainings::source_of(const Dataset& data) const {
   return fmt::format("{} ({}) seed={} test={} scaled={} hold_out={} damaged={}",
                      std::filesystem::absolute(source).string(), found->data->name, seed, test,
                      scaled, hold_out, damaged);
+}
+
+std::set<std::string> SharedTrainings::damaged() const {
+  std::set<std::string> lines;
+  for (const Opened& each : opened_)
+    for (const Dataset* data : {each.data->train.get(), each.data->test.get()})
+      if (const DamagedImages* found = data != nullptr ? data->damaged() : nullptr;
+          found != nullptr && found->count() > 0)
+        lines.insert(fmt::format("{}: {}", each.data->name, found->summary()));
+  return lines;
 }
 
 bool SharedTrainings::takes_check_of(const DatasetPair& data) {

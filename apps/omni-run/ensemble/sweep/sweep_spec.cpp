@@ -1,4 +1,4 @@
-#include "apps/omni-run/ensemble/sweep_spec.hpp"
+#include "apps/omni-run/ensemble/sweep/sweep_spec.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
