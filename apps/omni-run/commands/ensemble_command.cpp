@@ -7,6 +7,7 @@
 #include <deque>
 #include <filesystem>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <thread>
 
@@ -57,6 +58,8 @@ class Ensemble {
       std::vector<std::string> names;
       for (const EnsembleMember& each : all_) names.push_back(each.name);
       judge_.emplace(std::move(names));
+      for (std::size_t i = 0; i < all_.size() && !are_own_[i]; ++i)
+        if (arguments_.before) judge_->note_end(static_cast<int>(i));
     }
     OMNI_CHECK(settle());
     OMNI_TRY(session_, start_session(members_.front().arguments.machine));
@@ -89,12 +92,19 @@ class Ensemble {
     if (ranks::first())
       if (const Status drawn = write_curves(folder(), all_); !drawn)
         log::warn("no page of curves: {}", drawn.error().message());
+    if (!arguments_.is_last_wave) return outcome();
+    if (arguments_.before) {
+      own_.resize(all_.size());
+      std::iota(own_.begin(), own_.end(), 0u);
+    }
     print_ensemble(all_, own_, judge_ ? judge_->best() : BestMember(), arguments_.common.json);
     return outcome();
   }
 
  private:
   Status record_members() {
+    all_ = arguments_.before.value_or(std::vector<EnsembleMember>());
+    are_own_.assign(all_.size(), false);
     for (const Member& each : members_) {
       const NetArguments& named = each.arguments.net;
       std::string net = named.net;
@@ -145,7 +155,7 @@ class Ensemble {
       are_own_.push_back(i % part.count == part.first);
       if (!are_own_.back()) continue;
       own.push_back(std::move(members_[i]));
-      own_.push_back(i);
+      own_.push_back(are_own_.size() - 1);
     }
     members_ = std::move(own);
     ended_.resize(all_.size());
@@ -241,7 +251,9 @@ class Ensemble {
       }
     }
     const TrainArguments& first = members_.front().arguments;
-    const bool resumes = first.resume == "auto";
+    const bool is_later = arguments_.before && !arguments_.before->empty();
+    const bool resumes = first.resume == "auto" || is_later;
+    if (arguments_.before) OMNI_CHECK(judge_->keep_final(folder() / "finals.json", resumes));
     if (arguments_.exploit)
       OMNI_CHECK(judge_->exploit_by(
           {.every = *arguments_.exploit, .seed = first.data.data_seed.value_or(first.data.seed)},
@@ -360,7 +372,8 @@ class Ensemble {
     }
     const auto first = with(ErrorKind::diverged);
     const bool some_end_well =
-        std::ranges::any_of(all, [](const Status& each) { return bool(each); });
+        std::ranges::any_of(all, [](const Status& each) { return bool(each); }) ||
+        std::ranges::find(all_, MemberState::finished, &EnsembleMember::state) != all_.end();
     return first == all.end() || some_end_well ? Status() : *first;
   }
 

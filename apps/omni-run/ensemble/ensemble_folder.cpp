@@ -47,7 +47,7 @@ bool is_plain(const std::string& text, std::size_t longest) {
 
 bool names_a_folder(const std::string& name) {
   const bool is_taken = name == kEnsembleFile || name == "rungs.json" || name == "rounds.json" ||
-                        name == "curves.html" || name == "lock";
+                        name == "finals.json" || name == "curves.html" || name == "lock";
   return is_plain(name, kLongestName) && name.front() != '.' && !is_taken &&
          name.find('/') == name.npos;
 }
