@@ -85,7 +85,7 @@ class Ensemble {
     shared_->progress.finish();
     if (ranks_) OMNI_CHECK(ranks_->finish());
     say_damaged();
-    say_samples();
+    shared_->say_samples();
     say_peak_memory();
     OMNI_CHECK(write());
     if (ranks_) OMNI_CHECK(hear_results());
@@ -297,13 +297,6 @@ class Ensemble {
     lines.erase("");
     for (const std::string& each : lines)
       if (ranks::first()) log::warn("{}", each);
-  }
-
-  void say_samples() const {
-    for (const SharedStream& stream : shared_->streams())
-      log::info("shared {}samples: {} prepared, {:.0f} MiB for the window",
-                stream.samples().options().training ? "" : "test ", stream.prepared(),
-                static_cast<double>(stream.bytes()) / 0x1p20);
   }
 
   // Notes how a member has ended.

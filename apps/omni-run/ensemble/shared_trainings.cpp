@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "runtime/data/damaged_images.hpp"
+#include "runtime/log.hpp"
 
 namespace omni {
 namespace {
@@ -53,6 +54,13 @@ std::string SharedTrainings::source_of(const Dataset& data) const {
   return fmt::format("{} ({}) seed={} test={} scaled={} hold_out={} damaged={}",
                      std::filesystem::absolute(source).string(), found->data->name, seed, test,
                      scaled, hold_out, damaged);
+}
+
+void SharedTrainings::say_samples() const {
+  for (const SharedStream& stream : streams_)
+    log::info("shared {}samples: {} prepared, {:.0f} MiB for the window",
+              stream.samples().options().training ? "" : "test ", stream.prepared(),
+              static_cast<double>(stream.bytes()) / 0x1p20);
 }
 
 std::set<std::string> SharedTrainings::damaged() const {

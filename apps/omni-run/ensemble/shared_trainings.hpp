@@ -33,7 +33,7 @@ class SharedTrainings {
   // Returns the stream of these samples; null: each training prepares them itself. All test samples
   // must fit into a window.
   SharedStream* stream(const Dataset* data, const SampleOptions& options);
-  const std::list<SharedStream>& streams() const { return streams_; }
+  void say_samples() const;  // how many each stream has prepared
   std::size_t window() const { return window_; }
   // Returns the text of all arguments by which a training set was opened, with whole paths.
   std::string source_of(const Dataset& data) const;

@@ -60,7 +60,7 @@ TEST_F(WaveRuns, AKilledSweepDrawsTheSame) {
   double least = 1e9;
   for (const auto& each : summary["members"]) least = std::min<double>(least, each["test_loss"]);
   for (const auto& each : summary["members"])
-    if (each["name"] == summary["best"]) EXPECT_EQ(each["test_loss"], least) << "of all waves";
+    EXPECT_EQ(each["name"] == summary["best"], each["test_loss"] == least) << "of all waves";
   EXPECT_GE(summary["ahead"]["loss"], 0);
 
   const WaveWords words = sweep("killed", {"--checkpoint-every", "20", "--resume", "auto"});

@@ -75,7 +75,7 @@ TEST_F(Waves, LaterOnesFollowTheResults) {
   double near = 0, far = 0;
   for (std::size_t i = 0; i < 24; ++i) {
     EXPECT_EQ(rate_of(all[i].name) == rate_of((*chance)[i].name), i < 10) << i;
-    if (i < 10) EXPECT_EQ(all[i].name, elsewhere[i].name);
+    EXPECT_EQ(all[i].name == elsewhere[i].name, i < 10) << i;
     if (i >= 10) near += *all[i].loss / 14;
     if (i >= 10) far += std::abs(std::log10(rate_of((*chance)[i].name)) + 3) / 14;
   }
