@@ -169,11 +169,13 @@ std::unique_ptr<Pilot> SweepJudge::pilot(int member) {
   return std::make_unique<MemberPilot>(*this, member);
 }
 
-// Returns nothing if there is no file to resume from. Later waves have more members.
+// Returns nothing if there is no file to resume from. That of another run is removed: a later wave
+// would read it. Later waves have more members.
 Result<std::optional<nlohmann::json>> SweepJudge::kept(const std::filesystem::path& file,
                                                        bool resumes) const {
   std::error_code ignored;
-  if (!resumes || !std::filesystem::exists(file, ignored)) return std::optional<nlohmann::json>();
+  if (!resumes) std::filesystem::remove(file, ignored);
+  if (!std::filesystem::exists(file, ignored)) return std::optional<nlohmann::json>();
   OMNI_TRY(const std::string text, read_file(file, kLargestState));
   auto json = nlohmann::json::parse(text, nullptr, false);
   const nlohmann::json members = json.is_object() ? json.value("members", nlohmann::json()) : json;

@@ -23,7 +23,7 @@ class Waves : public testing::Test {
   }
   static double rate_of(const std::string& name) {
     const std::size_t at = name.find("rate=") + 5;
-    return *number_in<double>(name.substr(at, name.find(',', at) - at));
+    return *number_in<double>(name.substr(at, name.find_first_of(", ", at) - at));
   }
   // Trains all waves: the loss is least at a rate of 1e-3.
   static std::vector<EnsembleMember> all_of(const SweepSpec& sweep, std::uint64_t seed,
@@ -126,8 +126,8 @@ TEST_F(Waves, OfAnotherSweepAreRefused) {
               testing::HasSubstr(other));
   EXPECT_THAT(refusal({words_[0], "momentum=0.1,0.2", "tpe:24:4"}, begun),
               testing::HasSubstr(other));
-  EXPECT_THAT(refusal({words_[0], words_[1], "tpe:24:5"}, begun),
-              testing::HasSubstr("the 24 members in the run folder have begun in other waves"));
+  EXPECT_THAT(refusal({words_[0], words_[1], "tpe:24:5"}, {begun.begin(), begun.begin() + 14}),
+              testing::HasSubstr("the 14 members in the run folder have begun in other waves"));
 }
 
 // There are 12 settings, of which all are wanted.
