@@ -5,7 +5,7 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
-#include <tuple>
+#include <utility>
 
 namespace omni {
 namespace {
@@ -125,7 +125,7 @@ std::vector<double> parzen_draw(std::span<const ParzenAxis> axes,
     const ParzenTrial& trial = ended[each];
     const double loss =
         std::isnan(trial.loss) ? std::numeric_limits<double>::infinity() : trial.loss;
-    return std::tuple(!trial.complete, trial.complete ? 0 : UINT64_MAX - trial.iterations, loss);
+    return std::pair(trial.complete ? 0 : UINT64_MAX - trial.iterations, loss);
   });
   const std::size_t most = std::min((ended.size() + 9) / 10, kMostGood);
   std::vector<bool> is_good(ended.size());

@@ -93,11 +93,12 @@ class Ensemble {
       if (const Status drawn = write_curves(folder(), all_); !drawn)
         log::warn("no page of curves: {}", drawn.error().message());
     if (!arguments_.is_last_wave) return outcome();
+    std::vector<std::size_t> shown = own_;
     if (arguments_.before) {
-      own_.resize(all_.size());
-      std::iota(own_.begin(), own_.end(), 0u);
+      shown.resize(all_.size());
+      std::iota(shown.begin(), shown.end(), 0u);
     }
-    print_ensemble(all_, own_, judge_ ? judge_->best() : BestMember(), arguments_.common.json);
+    print_ensemble(all_, shown, judge_ ? judge_->best() : BestMember(), arguments_.common.json);
     return outcome();
   }
 

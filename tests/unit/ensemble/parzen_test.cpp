@@ -171,6 +171,21 @@ TEST(Parzen, FindsMoreThanChance) {
   }
 }
 
+// A trial that runs counts as bad: its neighbours are drawn less often.
+TEST(Parzen, TrialsAtTheSameTimeDiffer) {
+  const std::vector<ParzenAxis> axis{{.low = 0, .high = 1}};
+  const std::vector<ParzenTrial> ended{{{0.3}, true, 1, 0.1}, {{0.9}, true, 1, 0.9}};
+  const auto near = [&](const std::vector<std::vector<double>>& running) {
+    int times = 0;
+    for (std::uint64_t i = 0; i < 400; ++i) {
+      Draws draws(Philox(1, RandomStream::parzen), i);
+      times += std::abs(parzen_draw(axis, ended, running, draws)[0] - 0.1) < 0.1;
+    }
+    return times;
+  };
+  EXPECT_LT(2 * near({{0.05}, {0.1}, {0.1}}), near({}));
+}
+
 // The split: complete trials before others, of these the longer ones first, NaN last.
 TEST(Parzen, TrialsThatWereEndedAreWorse) {
   const std::vector<ParzenAxis> axis{{.choices = 50}};
