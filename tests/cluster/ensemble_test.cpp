@@ -164,15 +164,21 @@ TEST_F(EnsemblesOverRanks, CompareTheirMembers) {
                 get(folder_ / "two" / name / "net.weights"))
         << name;
 
+  // So long that a rank which is early at a rung meets the other at a later one.
   const Words stop{"--stop", "asha:50:2"};
-  const Finished halves = on_ranks(2, rivals("halves", stop));
+  const auto long_rivals = [&](const Words& more) {
+    Words words = rivals("halves", more);
+    *std::ranges::find(words, "200") = "3200";
+    return words;
+  };
+  const Finished halves = on_ranks(2, long_rivals(stop));
   ASSERT_EQ(halves.exit_code, 0) << halves.errors;
   const auto summary = nlohmann::json::parse(halves.output);
   EXPECT_EQ(summary["best"], "good") << summary;
   std::vector<std::string> states;
   for (const auto& member : summary["members"]) states.push_back(member["state"]);
   EXPECT_EQ(states, (Words{"finished", "dropped", "dropped"})) << "the second is on another rank";
-  const Finished again = on_ranks(2, rivals("halves", stop + Words{"--resume", "auto"}));
+  const Finished again = on_ranks(2, long_rivals(stop + Words{"--resume", "auto"}));
   ASSERT_EQ(again.exit_code, 0) << again.errors;
   EXPECT_EQ(nlohmann::json::parse(again.output)["members"], summary["members"]);
 }
@@ -293,10 +299,10 @@ TEST_F(EnsemblesOverRanks, RecordWhyTheyFail) {
   EXPECT_EQ(run.exit_code, 3) << run.errors;
   const auto record = nlohmann::json::parse(get(folder_ / "failed/ensemble.json"));
   EXPECT_EQ(record["state"], "failed");
-  EXPECT_NE(record["error"].get<std::string>().find("9.jpg"), std::string::npos) << record;
+  EXPECT_NE(record.value("error", "").find("9.jpg"), std::string::npos) << record;
   for (const auto& each : record["members"]) {
     EXPECT_EQ(each["state"], "failed") << each;
-    EXPECT_NE(each["error"].get<std::string>().find("9.jpg"), std::string::npos) << each;
+    EXPECT_NE(each.value("error", "").find("9.jpg"), std::string::npos) << each;
   }
 }
 
