@@ -15,6 +15,7 @@
 #include <exception>
 #include <new>
 
+#include "runtime/farewell.hpp"
 #include "runtime/log.hpp"
 #include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"
@@ -197,6 +198,7 @@ constexpr const char* kNoMemory = "out of memory";
   *end = '\n';
   [[maybe_unused]] const auto written =
       ::write(STDERR_FILENO, text.data(), static_cast<std::size_t>(end + 1 - text.begin()));
+  say_farewell(what);
   _exit(exit_code(kind));
 }
 

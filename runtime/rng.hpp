@@ -23,7 +23,8 @@ enum class RandomStream : std::uint32_t {
   hold_out,
   ensemble,
   sweep,
-  tournament
+  tournament,
+  parzen
 };
 
 class Philox {

@@ -12,6 +12,8 @@
 #include <memory>
 #include <string_view>
 
+#include "runtime/farewell.hpp"
+
 namespace omni {
 namespace {
 
@@ -67,6 +69,7 @@ extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
   } else if (now.tv_sec + 1 - first >= kPatienceSeconds && number != SIGXCPU &&
              number != SIGALRM) {  // SIGXCPU is sent every second
     say(kQuitting);
+    say_farewell("asked to stop again");
     _exit(128 + number);
   }
 }

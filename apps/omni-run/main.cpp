@@ -77,9 +77,16 @@ int run_ensemble(const std::vector<std::string>& words, EnsembleArguments& ensem
     return word == "-q" || word == "--quiet" || word == "--json" || word == "--plan";
   });
   apply(ensemble.common);
-  std::vector<Member> members;
-  if (const auto code = read_members(ensemble, members)) return *code;
-  return finish(train_ensemble(ensemble, std::move(members)));
+  for (;;) {
+    std::vector<Member> members;
+    if (const auto code = read_members(ensemble, members)) return *code;
+    const bool is_last = ensemble.is_last_wave || members.front().arguments.dry_run;
+    const bool strict = members.front().arguments.net.strict;
+    const Status trained = train_ensemble(ensemble, std::move(members));
+    // A wave may diverge as a whole.
+    const bool goes_on = trained || (trained.error().kind == ErrorKind::diverged && !strict);
+    if (is_last || !goes_on) return finish(trained);
+  }
 }
 
 // Runs a command. If it needs workers, these are chosen first.

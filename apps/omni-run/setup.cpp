@@ -18,6 +18,7 @@
 #include "runtime/cuda/devices.hpp"
 #include "runtime/cuda/full_gpu.hpp"
 #include "runtime/data/open.hpp"
+#include "runtime/farewell.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
@@ -39,6 +40,7 @@ extern "C" void on_abort(int) {
   for (const std::string_view text :
        {std::string_view("error: "), what, std::string_view("\nhint: --resume auto goes on\n")})
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  say_farewell(what);
   _exit(exit_code(ErrorKind::device));
 }
 
@@ -46,6 +48,7 @@ extern "C" void on_abort(int) {
 // StarPU would not stop trying to allocate, so the process ends at once.
 void on_full_gpu(const Error& error) {
   log::error("{}", error.message());
+  say_farewell(error.message());
   _exit(exit_code(error.kind));
 }
 #endif

@@ -22,6 +22,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/farewell.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/threads.hpp"
@@ -248,10 +249,11 @@ void Service::look_for_gone() {
 // The lowest remaining rank comes first here: it prints the error, and ends the others.
 void Service::give_up(int rank, const std::string& what) {
   std::this_thread::sleep_for(rank_ * 2s);
+  why_ = fmt::format("{} {}", name(rank), what);
   log::urgent(
-      fmt::format("error: {} {}; the last iteration here was {} (--patience sets how long "
+      fmt::format("error: {}; the last iteration here was {} (--patience sets how long "
                   "one may be silent; --resume auto goes on from the last checkpoint)",
-                  name(rank), what, iteration.load()));
+                  why_, iteration.load()));
   end(silent_code_);
 }
 
@@ -320,18 +322,21 @@ void Service::tell_errors() {
         std::ranges::find(said, text) != said.end())
       continue;
     said.push_back(text);
+    why_ = fmt::format("{}: {}", name(static_cast<int>(peer)), text);
     log::urgent(fmt::format("error: {}, after iteration {}: {}", name(static_cast<int>(peer)),
                             iteration.load(), text));
   }
 }
 
 void Service::end_in_order(int code) {
+  say_farewell(why_.empty() ? log::last_error() : why_);
   std::fflush(nullptr);
   if (aborts_) say_finalize();
   _exit(code);
 }
 
 void Service::end(int code) {
+  say_farewell(why_.empty() ? log::last_error() : why_);
   std::fflush(nullptr);
   // An abort waits for the launcher, whose connection may be lost.
   try {

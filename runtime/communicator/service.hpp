@@ -90,6 +90,7 @@ class Service {
   std::vector<Transport::Ticket> awaited_;
   std::vector<Transport::Ticket> goodbyes_;
   Notice own_;
+  std::string why_;  // another rank's reason for the end; "": there is none
   bool told_errors_ = false;
   char go_ = 0;
   std::optional<Seconds> left_at_, failed_at_, gone_at_;

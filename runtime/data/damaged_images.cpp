@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
@@ -22,7 +23,7 @@ class SkippingDataset final : public Dataset {
   SkippingDataset& operator=(const SkippingDataset&) = delete;
   ~SkippingDataset() override {
     for (const DamagedImage& each : damaged_.take_new())
-      log::warn("skipped: {}", each.error.message());
+      if (damaged_.names(each)) log::warn("skipped: {}", each.error.message());
   }
 
   std::size_t size() const override { return of_->size(); }
@@ -103,12 +104,14 @@ bool DamagedImages::has(std::size_t index) const {
 
 Status DamagedImages::add(std::size_t index, const Error& error) {
   const std::lock_guard lock(mutex_);
-  if (insert(index, error)) untold_.push_back(index);
+  if (insert({.index = index, .error = error})) untold_.push_back(index);
   return check();
 }
 
-bool DamagedImages::insert(std::size_t index, const Error& error) {
-  if (!found_.emplace(index, DamagedImage{index, found_.size() + 1, error}).second) return false;
+bool DamagedImages::insert(DamagedImage image) {
+  const std::size_t index = image.index;
+  image.number = found_.size() + 1;
+  if (!found_.emplace(index, std::move(image)).second) return false;
   new_.push_back(index);
   count_ = found_.size();
   new_count_ = new_.size();
@@ -136,6 +139,11 @@ Status DamagedImages::check() const {
                    : "mend them, leave them out, or allow a larger --damaged-images SHARE"};
 }
 
+std::string DamagedImages::summary() const {
+  return fmt::format("{} of {} {} could not be read; the warnings above name them", count(),
+                     images_, what_);
+}
+
 std::vector<std::uint64_t> DamagedImages::indices() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::uint64_t> all;
@@ -153,19 +161,27 @@ std::vector<DamagedImage> DamagedImages::take_new() {
   return taken;
 }
 
-// The text has a line per image: index, place and problem, with tabs between them.
+// A line has index, place and problem, with tabs between them.
+std::string DamagedImages::line(std::size_t index) const {
+  const Error& error = found_.at(index).error;
+  return fmt::format("{}\t{}\t{}\n", index, one_line(error.where), one_line(error.what));
+}
+
 std::string DamagedImages::take_text() {
   const std::lock_guard lock(mutex_);
   std::string text;
-  for (const std::size_t index : untold_) {
-    const Error& error = found_.at(index).error;
-    text += fmt::format("{}\t{}\t{}\n", index, one_line(error.where), one_line(error.what));
-  }
-  untold_.clear();
+  for (const std::size_t index : std::exchange(untold_, {})) text += line(index);
   return text;
 }
 
-Status DamagedImages::add_text(std::string_view text) {
+std::string DamagedImages::text() const {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  for (const auto& [index, each] : found_) text += line(index);
+  return text;
+}
+
+Status DamagedImages::add_text(std::string_view text, bool before) {
   const std::lock_guard lock(mutex_);
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -173,8 +189,11 @@ Status DamagedImages::add_text(std::string_view text) {
     const std::size_t tab = line.find('\t'), second = line.find('\t', tab + 1);
     const auto index = number_in<std::size_t>(line.substr(0, tab));
     if (!index || *index >= images_ || second == line.npos) continue;
-    insert(*index, {ErrorKind::data, std::string(line.substr(tab + 1, second - tab - 1)),
-                    std::string(line.substr(second + 1)), ""});
+    insert({.index = *index,
+            .error = {ErrorKind::data, std::string(line.substr(tab + 1, second - tab - 1)),
+                      std::string(line.substr(second + 1)), ""},
+            .here = false});
+    if (before) found_.at(*index).here = false;
   }
   return check();
 }

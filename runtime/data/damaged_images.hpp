@@ -21,8 +21,9 @@ namespace omni {
 struct DamagedImage {
   std::size_t index = 0;  // in the set
   std::size_t number =
-      0;          // among the damaged images, in the order in which they were found, from 1
-  Error error{};  // has the file's name, and what is wrong with it
+      0;             // among the damaged images, in the order in which they were found, from 1
+  Error error{};     // has the file's name, and what is wrong with it
+  bool here = true;  // false: another rank has found it
 };
 
 // Several threads may use an object of this class at the same time.
@@ -38,17 +39,27 @@ class DamagedImages {
   std::size_t images() const { return images_; }
   const std::string& what() const { return what_; }
   std::vector<std::uint64_t> indices() const;  // ascending
+  std::string summary() const;                 // "3 of 100 training images could not be read; ..."
 
   std::vector<DamagedImage> take_new();  // those added since the last call
+  // Of several ranks that know the same images one names all, or each names those that it finds.
+  enum class Names { own, all, none };
+  void set_names(Names names) { names_ = names; }
+  bool names(const DamagedImage& image) const {
+    return names_ == Names::all || (names_ == Names::own && image.here);
+  }
 
-  // Returns as text, for other ranks, the images that add() has added since the last call.
-  // add_text() adds the images of such a text.
+  // Returns as text, for other ranks, the images that add() has added since the last call, or all.
+  // add_text() adds the images of such a text. `before`: those that are known here count as found
+  // there.
   std::string take_text();
-  Status add_text(std::string_view text);
+  std::string text() const;
+  Status add_text(std::string_view text, bool before = false);
 
  private:
-  // The caller of these two holds mutex_.
-  bool insert(std::size_t index, const Error& error);  // false: the image is known
+  // The caller of these holds mutex_.
+  bool insert(DamagedImage image);  // false: the image is known
+  std::string line(std::size_t index) const;
   Status check() const;
 
   std::size_t images_, most_;
@@ -58,6 +69,7 @@ class DamagedImages {
   std::map<std::size_t, DamagedImage> found_;  // by index
   std::vector<std::size_t> new_, untold_;      // indices for take_new() and take_text()
   std::atomic<std::size_t> count_{0}, new_count_{0};
+  std::atomic<Names> names_{Names::own};
 };
 
 // Returns the same data, but damaged files are skipped, up to this share of them. Training data

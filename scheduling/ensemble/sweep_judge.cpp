@@ -81,8 +81,7 @@ class SweepJudge::MemberPilot : public Pilot {
       return {};
     }
     OMNI_TRY(std::vector<float> losses, losses_of(training));
-    judge_.finish(member_, std::move(losses));
-    return {};
+    return judge_.finish(member_, std::move(losses));
   }
 
  private:
@@ -170,19 +169,49 @@ std::unique_ptr<Pilot> SweepJudge::pilot(int member) {
   return std::make_unique<MemberPilot>(*this, member);
 }
 
+// Returns nothing if there is no file to resume from. That of another run is removed: a later wave
+// would read it. Later waves have more members.
+Result<std::optional<nlohmann::json>> SweepJudge::kept(const std::filesystem::path& file,
+                                                       bool resumes) const {
+  std::error_code ignored;
+  if (!resumes) std::filesystem::remove(file, ignored);
+  if (!std::filesystem::exists(file, ignored)) return std::optional<nlohmann::json>();
+  OMNI_TRY(const std::string text, read_file(file, kLargestState));
+  auto json = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json members = json.is_object() ? json.value("members", nlohmann::json()) : json;
+  if (json.is_object() && (!members.is_array() || members.size() > members_.size() ||
+                           !std::equal(members.begin(), members.end(), members_.begin())))
+    return Error{ErrorKind::usage, file.string(), "compares other members",
+                 "resume with the same members, or name another --out"};
+  return std::optional(std::move(json));
+}
+
+Status SweepJudge::keep_final(std::filesystem::path file, bool resumes) {
+  finals_file_ = std::move(file);
+  OMNI_TRY(const auto json, kept(finals_file_, resumes));
+  if (!json) return {};
+  const nlohmann::json finals = json->is_object() ? json->value("final", nlohmann::json()) : *json;
+  const auto are_losses = [](const nlohmann::json& list) {
+    return list.is_array() && std::ranges::all_of(list, [](const nlohmann::json& each) {
+             return each.is_number() || each.is_null();
+           });
+  };
+  if (!finals.is_array() || finals.size() > final_.size() ||
+      !std::ranges::all_of(finals, are_losses))
+    return Error{ErrorKind::data, finals_file_.string(), "has no losses of members",
+                 "remove it, and the members of the last wave are compared alone"};
+  for (std::size_t i = 0; i < finals.size(); ++i) final_[i] = losses_of(finals[i]);
+  return {};
+}
+
 Status SweepJudge::stop_by(const RungOptions& options, std::filesystem::path file, bool resumes) {
   file_ = std::move(file);
-  std::error_code ignored;
-  if (!resumes || !std::filesystem::exists(file_, ignored)) {
+  OMNI_TRY(const auto json, kept(file_, resumes));
+  if (!json) {
     OMNI_TRY(rungs_, Rungs::make(options));
     return {};
   }
-  OMNI_TRY(const std::string text, read_file(file_, kLargestState));
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_object() && json.value("members", nlohmann::json()) != nlohmann::json(members_))
-    return Error{ErrorKind::usage, file_.string(), "compares other members",
-                 "resume with the same members, or name another --out"};
-  OMNI_TRY(rungs_, Rungs::from_json(json, options));
+  OMNI_TRY(rungs_, Rungs::from_json(*json, options));
   for (std::size_t i = 0; i < members_.size(); ++i)
     stopped_[i] = rungs_->has_left(static_cast<int>(i));
   return {};
@@ -276,13 +305,18 @@ std::string SweepJudge::reason(int member) const {
   return reasons_[member].empty() ? "has stopped before" : reasons_[member];
 }
 
-void SweepJudge::finish(int member, std::vector<float> losses) {
+Status SweepJudge::finish(int member, std::vector<float> losses) {
   const std::lock_guard lock(mutex_);
-  if (stopped_[member]) return;  // while its losses were computed
+  if (stopped_[member]) return {};  // while its losses were computed
   has_ended_[member] = true;
   if (rank_ > 0)
     send_(0, json_text(nlohmann::json{{"member", member}, {"final", losses_json(losses)}}));
   final_[member] = std::move(losses);
+  if (finals_file_.empty()) return {};
+  nlohmann::json finals = nlohmann::json::array();
+  for (const std::vector<float>& each : final_) finals.push_back(losses_json(each));
+  return write_file_atomically(
+      finals_file_, json_text(nlohmann::json{{"members", members_}, {"final", std::move(finals)}}));
 }
 
 BestMember SweepJudge::best() const {

@@ -11,6 +11,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,6 +50,9 @@ class SweepJudge {
   // From now on members stop by these rules, before which no member trains. Their state is kept in
   // the file; `resumes`: it is read first.
   Status stop_by(const RungOptions& options, std::filesystem::path file, bool resumes);
+  // From now on the losses of members that have ended are kept in the file; `resumes`: it is read
+  // first. So members of later processes and waves are compared with them.
+  Status keep_final(std::filesystem::path file, bool resumes);
   // From now on members meet in rounds. `resumes`: the decisions of an earlier process are read.
   // `kinds`: RoundMember::kind, by member.
   Status exploit_by(const RoundOptions& options, const std::filesystem::path& folder,
@@ -81,13 +85,14 @@ class SweepJudge {
   Status judge(int member, std::uint64_t iteration, std::vector<float> losses);
   void stop(int member, std::string reason);
   std::string reason(int member) const;  // why it has stopped
-  void finish(int member, std::vector<float> losses);
+  Status finish(int member, std::vector<float> losses);
+  Result<std::optional<nlohmann::json>> kept(const std::filesystem::path& file, bool resumes) const;
 
   std::vector<std::string> members_;
   mutable std::mutex mutex_;
   std::optional<Rungs> rungs_;    // none: all members go on
   std::optional<Rounds> rounds_;  // none: nobody takes another's weights
-  std::filesystem::path file_;
+  std::filesystem::path file_, finals_file_;
   std::deque<std::atomic<bool>> stopped_;  // by member
   std::vector<std::string> reasons_;       // by member; "": it goes on, or has stopped before
   int rank_ = 0;

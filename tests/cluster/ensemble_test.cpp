@@ -164,15 +164,21 @@ TEST_F(EnsemblesOverRanks, CompareTheirMembers) {
                 get(folder_ / "two" / name / "net.weights"))
         << name;
 
+  // So long that a rank which is early at a rung meets the other at a later one.
   const Words stop{"--stop", "asha:50:2"};
-  const Finished halves = on_ranks(2, rivals("halves", stop));
+  const auto long_rivals = [&](const Words& more) {
+    Words words = rivals("halves", more);
+    *std::ranges::find(words, "200") = "3200";
+    return words;
+  };
+  const Finished halves = on_ranks(2, long_rivals(stop));
   ASSERT_EQ(halves.exit_code, 0) << halves.errors;
   const auto summary = nlohmann::json::parse(halves.output);
   EXPECT_EQ(summary["best"], "good") << summary;
   std::vector<std::string> states;
   for (const auto& member : summary["members"]) states.push_back(member["state"]);
   EXPECT_EQ(states, (Words{"finished", "dropped", "dropped"})) << "the second is on another rank";
-  const Finished again = on_ranks(2, rivals("halves", stop + Words{"--resume", "auto"}));
+  const Finished again = on_ranks(2, long_rivals(stop + Words{"--resume", "auto"}));
   ASSERT_EQ(again.exit_code, 0) << again.errors;
   EXPECT_EQ(nlohmann::json::parse(again.output)["members"], summary["members"]);
 }
@@ -226,6 +232,77 @@ TEST_F(EnsemblesOverRanks, CheckTestImagesBeforeAnyRankTrains) {
     EXPECT_NE(run.errors.find("109.jpg", at), std::string::npos) << run.errors;
     EXPECT_EQ(run.errors.find("error: ", at + 1), std::string::npos) << run.errors;
     EXPECT_EQ(get(folder_ / out / "well/metrics.jsonl").find("\"loss\""), std::string::npos);
+  }
+}
+
+// A damaged image counts once over all ranks, whoever finds it, and one rank names it.
+TEST_F(EnsemblesOverRanks, CountAndNameADamagedImageOnce) {
+  make_image_folder(file("photos"), 100, 10);
+  const std::vector<std::string> damaged{"train/blue/7.jpg", "train/green/50.jpg",
+                                         "train/red/99.jpg", "val/red/103.jpg"};
+  for (const std::string& each : damaged) put(file("photos/" + each), "no image");
+  const auto count = [](const std::string& text, const std::string& what) {
+    int times = 0;
+    for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; ++at) ++times;
+    return times;
+  };
+  const auto words = [&](const std::string& out, const char* share, const char* most) {
+    return Words{"ensemble",
+                 "--net",
+                 file("small.cfg") + ":3",
+                 "--data",
+                 file("photos"),
+                 "--out",
+                 file(out),
+                 "--epochs",
+                 "2",
+                 "--share",
+                 share,
+                 "--workers",
+                 "1",
+                 "--test-every",
+                 "0",
+                 "--damaged-images",
+                 most};
+  };
+  for (const char* share : {"all", "single", "multi"}) {
+    const Finished run = on_ranks(2, words(share, share, "0.05"));
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    std::string metrics;
+    for (const char* name : {"small-1", "small-2", "small-3"})
+      metrics += get(folder_ / share / name / "metrics.jsonl");
+    for (const std::string& each : damaged)
+      EXPECT_EQ(count(run.errors, each), 1) << share << " " << each << "\n" << run.errors;
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(count(metrics, damaged[i]), 1) << metrics;
+    EXPECT_EQ(count(run.errors, "3 of 300 training images could not be read"), 1) << run.errors;
+    EXPECT_EQ(count(run.errors, "1 of 30 test images could not be read"), 1) << run.errors;
+  }
+  // Each rank finds at most two of them by itself.
+  fs::remove(file("photos/val/red/103.jpg"));
+  const Finished run = on_ranks(2, words("many", "all", "0.007"));
+  EXPECT_EQ(run.exit_code, 3) << run.errors;
+  EXPECT_EQ(count(run.errors, "error: "), 1) << run.errors;
+  EXPECT_NE(run.errors.find("3 of 300 training images cannot be read"), std::string::npos)
+      << run.errors;
+}
+
+// The rank of the first member fails, and the job with it.
+TEST_F(EnsemblesOverRanks, RecordWhyTheyFail) {
+  make_image_folder(file("photos"), 100, 10);
+  put(file("photos/train/red/9.jpg"), "no image");
+  put(file("members"), "--net " + file("small.cfg") + " --data " + file("photos") +
+                           " --damaged-images 0 --no-test --name damaged\n--net " +
+                           file("small.cfg") + " --data synthetic:60:3 --name well\n");
+  const Finished run =
+      on_ranks(2, {"ensemble", "--members", file("members"), "--out", file("failed"),
+                   "--max-batches", "10000000", "--workers", "1", "--share", "off"});
+  EXPECT_EQ(run.exit_code, 3) << run.errors;
+  const auto record = nlohmann::json::parse(get(folder_ / "failed/ensemble.json"));
+  EXPECT_EQ(record["state"], "failed");
+  EXPECT_NE(record.value("error", "").find("9.jpg"), std::string::npos) << record;
+  for (const auto& each : record["members"]) {
+    EXPECT_EQ(each["state"], "failed") << each;
+    EXPECT_NE(each.value("error", "").find("9.jpg"), std::string::npos) << each;
   }
 }
 

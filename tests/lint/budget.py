@@ -16,8 +16,8 @@ from source_tree import is_cpp, run
 # review found in pilots took 60. Shares of the rate that failed, which the guard remembers, took 60. Tournaments and
 # shared test images took 330, ensembles over ranks 720, their page of curves 35. Caffe's parameters, snapshots, LMDBs,
 # BatchNorm, solvers and `convert` took 1,655.
-LINES = {"runtime": 8_605, "codelets": 7_700, "layers": 6_330, "scheduling": 10_395, "apps": 8_595, "perf": 3_150}
-IN_ALL = 44_740
+LINES = {"runtime": 8_695, "codelets": 7_700, "layers": 6_330, "scheduling": 10_550, "apps": 8_860, "perf": 3_150}
+IN_ALL = 45_260
 
 LITERAL = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'')
 COMMENT = re.compile(r"//[^\n]*|/\*(?:.|\n)*?\*/")

@@ -1,23 +1,28 @@
 // omni-run ensemble trains several nets in one process. Each is a training like any other, in a
 // folder of its own; their samples are prepared once.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <mutex>
+#include <numeric>
+#include <set>
 #include <thread>
 
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/ensemble/curves_page.hpp"
 #include "apps/omni-run/ensemble/ensemble_folder.hpp"
 #include "apps/omni-run/ensemble/ensemble_plan.hpp"
+#include "apps/omni-run/ensemble/ensemble_table.hpp"
 #include "apps/omni-run/ensemble/rank_ensemble.hpp"
 #include "apps/omni-run/ensemble/shared_trainings.hpp"
-#include "apps/omni-run/ensemble/stop_rule.hpp"
+#include "apps/omni-run/ensemble/sweep/stop_rule.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/rank_checks.hpp"
 #include "apps/omni-run/training/training.hpp"
-#include "runtime/json_text.hpp"
+#include "runtime/farewell.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
 #include "runtime/signals.hpp"
@@ -53,6 +58,8 @@ class Ensemble {
       std::vector<std::string> names;
       for (const EnsembleMember& each : all_) names.push_back(each.name);
       judge_.emplace(std::move(names));
+      for (std::size_t i = 0; i < all_.size() && !are_own_[i]; ++i)
+        if (arguments_.before) judge_->note_end(static_cast<int>(i));
     }
     OMNI_CHECK(settle());
     OMNI_TRY(session_, start_session(members_.front().arguments.machine));
@@ -76,20 +83,29 @@ class Ensemble {
         threads.emplace_back([this, i] { train(i); });
     }
     shared_->progress.finish();
-    if (ranks_) ranks_->finish();
-    say_samples();
+    if (ranks_) OMNI_CHECK(ranks_->finish());
+    say_damaged();
+    shared_->say_samples();
     say_peak_memory();
     OMNI_CHECK(write());
     if (ranks_) OMNI_CHECK(hear_results());
     if (ranks::first())
       if (const Status drawn = write_curves(folder(), all_); !drawn)
         log::warn("no page of curves: {}", drawn.error().message());
-    print();
+    if (!arguments_.is_last_wave) return outcome();
+    std::vector<std::size_t> shown = own_;
+    if (arguments_.before) {
+      shown.resize(all_.size());
+      std::iota(shown.begin(), shown.end(), 0u);
+    }
+    print_ensemble(all_, shown, judge_ ? judge_->best() : BestMember(), arguments_.common.json);
     return outcome();
   }
 
  private:
   Status record_members() {
+    all_ = arguments_.before.value_or(std::vector<EnsembleMember>());
+    are_own_.assign(all_.size(), false);
     for (const Member& each : members_) {
       const NetArguments& named = each.arguments.net;
       std::string net = named.net;
@@ -140,7 +156,7 @@ class Ensemble {
       are_own_.push_back(i % part.count == part.first);
       if (!are_own_.back()) continue;
       own.push_back(std::move(members_[i]));
-      own_.push_back(i);
+      own_.push_back(are_own_.size() - 1);
     }
     members_ = std::move(own);
     ended_.resize(all_.size());
@@ -195,7 +211,15 @@ class Ensemble {
 
   Status begin() {
     for (TrainCommand& each : trainings_) OMNI_CHECK(each.join_stream());
-    return write();
+    for (std::size_t i = 0; i < trainings_.size(); ++i)
+      all_[own_[i]].iteration = trainings_[i].state().iteration;
+    OMNI_CHECK(write());
+    // If a rank fails, the job ends, and with it the members of all ranks.
+    farewell_.emplace([folder = folder(), members = ranks_ ? std::vector(all_.size(), true)
+                                                           : are_own_](const std::string& reason) {
+      (void)fail_running(folder, members, reason);
+    });
+    return {};
   }
 
   // Ranks tell each other what they know of their members.
@@ -228,7 +252,9 @@ class Ensemble {
       }
     }
     const TrainArguments& first = members_.front().arguments;
-    const bool resumes = first.resume == "auto";
+    const bool is_later = arguments_.before && !arguments_.before->empty();
+    const bool resumes = first.resume == "auto" || is_later;
+    if (arguments_.before) OMNI_CHECK(judge_->keep_final(folder() / "finals.json", resumes));
     if (arguments_.exploit)
       OMNI_CHECK(judge_->exploit_by(
           {.every = *arguments_.exploit, .seed = first.data.data_seed.value_or(first.data.seed)},
@@ -253,38 +279,47 @@ class Ensemble {
     ended = trainings_[i].train();
     const bool goes_on_later = !ended && ended.error().kind == ErrorKind::interrupted;
     if (judge_ && !goes_on_later) judge_->leave(static_cast<int>(own_[i]));
+    {
+      const std::lock_guard lock(recording_);
+      note_end(i);
+      (void)write();  // the last write tells what is wrong
+    }
     if (ended || goes_on_later) return;
     log::warn("ends here: {}", ended.error().message());
     if (members_[i].arguments.net.strict) request_stop();
   }
 
-  void say_samples() const {
-    for (const SharedStream& stream : shared_->streams())
-      log::info("shared {}samples: {} prepared, {:.0f} MiB for the window",
-                stream.samples().options().training ? "" : "test ", stream.prepared(),
-                static_cast<double>(stream.bytes()) / 0x1p20);
+  // Ranks that share samples have found the same images.
+  void say_damaged() const {
+    std::set<std::string> lines;
+    for (const std::string& rank :
+         ranks::gather(fmt::format("{}", fmt::join(shared_->damaged(), "\n"))))
+      for (const std::string_view line : split(rank, '\n')) lines.emplace(line);
+    lines.erase("");
+    for (const std::string& each : lines)
+      if (ranks::first()) log::warn("{}", each);
   }
 
-  Status write() {
-    for (std::size_t i = 0; i < trainings_.size(); ++i) {
-      EnsembleMember& record = all_[own_[i]];
-      const TrainCommand& training = trainings_[i];
-      record.iteration = training.state().iteration;
-      if (!training.was_run()) continue;
-      if (const auto& last = training.last_evaluation()) {
-        record.loss = last->tally.mean_loss();
-        record.accuracy = last->tally.accuracy();
-      }
-      const Status& ended = ended_[own_[i]];
-      const bool loses = judge_ && judge_->has_stopped(static_cast<int>(own_[i]));
-      record.state = ended && loses                                 ? MemberState::dropped
-                     : ended                                        ? MemberState::finished
-                     : ended.error().kind == ErrorKind::interrupted ? MemberState::stopped
-                     : ended.error().kind == ErrorKind::diverged    ? MemberState::diverged
-                                                                    : MemberState::dropped;
+  // Notes how a member has ended.
+  void note_end(std::size_t i) {
+    EnsembleMember& record = all_[own_[i]];
+    const TrainCommand& training = trainings_[i];
+    record.iteration = training.state().iteration;
+    if (const auto& last = training.last_evaluation()) {
+      record.loss = last->tally.mean_loss();
+      record.accuracy = last->tally.accuracy();
     }
-    return update_ensemble(folder(), all_, are_own_);
+    const Status& ended = ended_[own_[i]];
+    const bool loses = judge_ && judge_->has_stopped(static_cast<int>(own_[i]));
+    if (!ended) record.error = ended.error().message();
+    record.state = ended && loses                                 ? MemberState::dropped
+                   : ended                                        ? MemberState::finished
+                   : ended.error().kind == ErrorKind::interrupted ? MemberState::stopped
+                   : ended.error().kind == ErrorKind::diverged    ? MemberState::diverged
+                                                                  : MemberState::failed;
   }
+
+  Status write() { return update_ensemble(folder(), all_, are_own_); }
 
   // Learns how the members of other ranks have ended.
   Status hear_results() {
@@ -309,45 +344,6 @@ class Ensemble {
     return {};
   }
 
-  void print() const {
-    nlohmann::ordered_json all = nlohmann::ordered_json::array();
-    std::size_t width = 6;
-    for (const std::size_t member : own_) width = std::max(width, all_[member].name.size());
-    std::string table = fmt::format("{:{}}  {:>9}  {:>10}  {:>10}  {:>13}\n", "member", width,
-                                    "state", "iterations", "test loss", "test accuracy");
-    for (const std::size_t member : own_) {
-      const EnsembleMember& each = all_[member];
-      const auto shown = [](const std::optional<double>& value, double factor, const char* unit) {
-        return value ? fmt::format("{:.4g}{}", factor * *value, unit) : std::string("-");
-      };
-      table += fmt::format("{:{}}  {:>9}  {:>10}  {:>10}  {:>13}\n", each.name, width,
-                           text_of(each.state), each.iteration, shown(each.loss, 1, ""),
-                           shown(each.accuracy, 100, " %"));
-      nlohmann::ordered_json line{
-          {"name", each.name}, {"state", text_of(each.state)}, {"iterations", each.iteration}};
-      if (each.loss) line["test_loss"] = *each.loss;
-      if (each.accuracy) line["test_accuracy"] = *each.accuracy;
-      if (!ended_[member]) line["error"] = ended_[member].error().message();
-      all.push_back(std::move(line));
-    }
-    nlohmann::ordered_json summary{{"members", all}};
-    if (const BestMember best = judge_ ? judge_->best() : BestMember(); best.best >= 0) {
-      table += fmt::format("best: {}", all_[best.best].name);
-      summary["best"] = all_[best.best].name;
-      if (best.next >= 0) {
-        table += fmt::format("; the loss of {} is {:.4f} +- {:.4f} higher on the same images",
-                             all_[best.next].name, best.ahead.mean, best.ahead.error);
-        summary["next"] = all_[best.next].name;
-        summary["ahead"] = {{"loss", best.ahead.mean}, {"error", best.ahead.error}};
-      }
-      table += '\n';
-    }
-    if (arguments_.common.json)
-      log::result("{}\n", json_text(summary));
-    else
-      log::result("{}", table);
-  }
-
   // An ensemble is well as long as a member is, and none failed for another reason than its own
   // divergence.
   Status outcome() const {
@@ -370,7 +366,8 @@ class Ensemble {
     }
     const auto first = with(ErrorKind::diverged);
     const bool some_end_well =
-        std::ranges::any_of(all, [](const Status& each) { return bool(each); });
+        std::ranges::any_of(all, [](const Status& each) { return bool(each); }) ||
+        std::ranges::find(all_, MemberState::finished, &EnsembleMember::state) != all_.end();
     return first == all.end() || some_end_well ? Status() : *first;
   }
 
@@ -387,6 +384,8 @@ class Ensemble {
   std::optional<SweepJudge> judge_;  // none: no member is compared
   std::deque<TrainCommand> trainings_;
   std::optional<RankEnsemble> ranks_;  // none: there is one rank
+  std::mutex recording_;               // of all_ and ensemble.json
+  std::optional<Farewell> farewell_;
 };
 
 }  // namespace

@@ -27,12 +27,13 @@ constexpr std::size_t kLongestName = 200, kLongestText = 4096, kMostWords = 1024
 constexpr std::string_view kFormat = "omnivore-ensemble";
 constexpr int kFormatVersion = 1;
 constexpr const char* kRemedy = "omni-run ensemble writes it";
-constexpr std::array<std::pair<MemberState, std::string_view>, 5> kStates{
+constexpr std::array<std::pair<MemberState, std::string_view>, 6> kStates{
     {{MemberState::running, "running"},
      {MemberState::finished, "finished"},
      {MemberState::diverged, "diverged"},
      {MemberState::stopped, "stopped"},
-     {MemberState::dropped, "dropped"}}};
+     {MemberState::dropped, "dropped"},
+     {MemberState::failed, "failed"}}};
 
 Error wrong_file(const std::string& where, std::string what, std::string hint = kRemedy) {
   return {ErrorKind::data, where, std::move(what), std::move(hint)};
@@ -46,7 +47,7 @@ bool is_plain(const std::string& text, std::size_t longest) {
 
 bool names_a_folder(const std::string& name) {
   const bool is_taken = name == kEnsembleFile || name == "rungs.json" || name == "rounds.json" ||
-                        name == "curves.html" || name == "lock";
+                        name == "finals.json" || name == "curves.html" || name == "lock";
   return is_plain(name, kLongestName) && name.front() != '.' && !is_taken &&
          name.find('/') == name.npos;
 }
@@ -77,6 +78,9 @@ class MemberReader {
     OMNI_TRY(member.accuracy, number("accuracy"));
     if (member.accuracy && !(*member.accuracy >= 0 && *member.accuracy <= 1))
       return wrong_value("accuracy");
+    if (json_.contains("error")) {
+      OMNI_TRY(member.error, text("error"));
+    }
     return member;
   }
 
@@ -115,6 +119,22 @@ class MemberReader {
 
 nlohmann::ordered_json number_or_null(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? nlohmann::ordered_json(*value) : nullptr;
+}
+
+Result<RunLock> wait_for_lock(const fs::path& folder) {
+  for (int tries = 0;; ++tries) {
+    auto held = RunLock::acquire(folder);
+    if (held || tries == 500) return held;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // others need less
+  }
+}
+
+// The state of a run is the first of these that a member has.
+MemberState state_of_all(const std::vector<EnsembleMember>& members) {
+  for (const MemberState state : {MemberState::failed, MemberState::running, MemberState::stopped,
+                                  MemberState::finished, MemberState::diverged})
+    if (std::ranges::find(members, state, &EnsembleMember::state) != members.end()) return state;
+  return MemberState::dropped;
 }
 
 }  // namespace
@@ -192,22 +212,25 @@ Result<std::vector<EnsembleMember>> read_ensemble(const fs::path& folder) {
 
 Status update_ensemble(const fs::path& folder, const std::vector<EnsembleMember>& members,
                        const std::vector<bool>& are_own) {
-  std::optional<RunLock> lock;
-  for (int tries = 0; !lock; ++tries) {
-    auto held = RunLock::acquire(folder);
-    if (held) {
-      lock.emplace(std::move(*held));
-    } else {
-      if (tries == 500) return held.error();
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // others need less
-    }
-  }
+  OMNI_TRY(const RunLock lock, wait_for_lock(folder));
   std::vector<EnsembleMember> all = members;
   if (const auto there = read_ensemble(folder);
       there &&
       std::ranges::equal(*there, members, {}, &EnsembleMember::name, &EnsembleMember::name))
     for (std::size_t i = 0; i < all.size(); ++i)
       if (!are_own[i]) all[i] = (*there)[i];
+  return write_ensemble(folder, all);
+}
+
+Status fail_running(const fs::path& folder, const std::vector<bool>& are_own,
+                    const std::string& reason) {
+  OMNI_TRY(const RunLock lock, wait_for_lock(folder));
+  OMNI_TRY(std::vector<EnsembleMember> all, read_ensemble(folder));
+  for (std::size_t i = 0; i < std::min(all.size(), are_own.size()); ++i)
+    if (are_own[i] && all[i].state == MemberState::running) {
+      all[i].state = MemberState::failed;
+      all[i].error = reason;
+    }
   return write_ensemble(folder, all);
 }
 
@@ -223,10 +246,15 @@ Status write_ensemble(const fs::path& folder, const std::vector<EnsembleMember>&
                  {"iteration", member.iteration},
                  {"loss", number_or_null(member.loss)},
                  {"accuracy", number_or_null(member.accuracy)}});
+    if (!member.error.empty()) each["error"] = one_line(member.error);
     list.push_back(std::move(each));
   }
-  const nlohmann::ordered_json file{
-      {"format", kFormat}, {"version", kFormatVersion}, {"members", std::move(list)}};
+  const MemberState state = state_of_all(members);
+  nlohmann::ordered_json file{
+      {"format", kFormat}, {"version", kFormatVersion}, {"state", text_of(state)}};
+  if (state == MemberState::failed)
+    file["error"] = one_line(std::ranges::find(members, state, &EnsembleMember::state)->error);
+  file["members"] = std::move(list);
   return write_file_atomically(path, json_text(file, 1) + "\n");
 }
 

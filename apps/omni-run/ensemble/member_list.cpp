@@ -10,7 +10,8 @@
 
 #include "apps/command_line.hpp"
 #include "apps/omni-run/ensemble/ensemble_folder.hpp"
-#include "apps/omni-run/ensemble/sweep_spec.hpp"
+#include "apps/omni-run/ensemble/sweep/waves.hpp"
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
@@ -90,12 +91,55 @@ Status add_members_of_file(const std::string& path, std::vector<Wanted>& all) {
   return {};
 }
 
+fs::path folder_of(const EnsembleArguments& ensemble) {
+  return ensemble.out.empty() ? "omni-runs/ensemble" : ensemble.out;
+}
+
+// Refuses what cannot be with members that begin in waves.
+Status check_waves(const EnsembleArguments& ensemble, std::size_t nets) {
+  const auto refuse = [](const char* what, const char* hint) {
+    return Error{ErrorKind::usage, "--sweep tpe", what, hint};
+  };
+  if (nets != 1) return refuse("draws settings of one net", "give one --net, without a count");
+  if (ranks::several())
+    return refuse("members of later waves cannot be spread over ranks", "start one process");
+  OMNI_TRY(const MembersPart part, read_part(ensemble.part));
+  if (part.count > 1)
+    return refuse("results decide which members begin, so one process must have all",
+                  "leave out --part and Slurm arrays");
+  if (ensemble.exploit)
+    return refuse("members of later waves cannot join a tournament", "leave out --exploit");
+  if (ensemble.plan) return refuse("its members are not known before", "leave out --plan");
+  return {};
+}
+
 // Replaces each member by one for each setting of the sweep.
-Status sweep(const EnsembleArguments& ensemble, std::uint64_t seed, std::vector<Wanted>& all) {
+Status sweep(EnsembleArguments& ensemble, const TrainArguments& common, std::vector<Wanted>& all) {
+  ensemble.is_last_wave = true;
   if (ensemble.sweep.empty()) return {};
   TrainArguments any;
   OMNI_TRY(const SweepSpec spec, parse_sweep(ensemble.sweep, table_of(any)));
-  OMNI_TRY(const std::vector<SweepMember> settings, sweep_members(spec, seed));
+  const std::uint64_t seed = common.data.seed;
+  std::vector<SweepMember> settings;
+  if (spec.wave > 0) {
+    OMNI_CHECK(check_waves(ensemble, all.size()));
+    const fs::path folder = folder_of(ensemble);
+    const bool goes_on = ensemble.before || (common.resume == "auto" && !common.dry_run &&
+                                             fs::exists(folder / kEnsembleFile));
+    std::vector<EnsembleMember> begun;
+    if (goes_on) {
+      OMNI_TRY(begun, read_ensemble(folder));
+    }
+    OMNI_TRY(SweepWave wave, next_wave(spec, all.front().name, begun, seed));
+    begun.resize(wave.first);
+    ensemble.before = std::move(begun);
+    ensemble.is_last_wave = wave.is_last;
+    settings = std::move(wave.members);
+    log::info("sweep: members {} to {} of {}", wave.first + 1, wave.first + settings.size(),
+              *spec.draws);
+  } else {
+    OMNI_TRY(settings, sweep_members(spec, seed));
+  }
   std::vector<Wanted> swept;
   for (const Wanted& each : all)
     for (const SweepMember& setting : settings) {
@@ -148,7 +192,7 @@ Result<MembersPart> read_part(const std::string& text) {
   return MembersPart{static_cast<std::size_t>(*part) - 1, static_cast<std::size_t>(*parts)};
 }
 
-std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<Member>& members) {
+std::optional<int> read_members(EnsembleArguments& ensemble, std::vector<Member>& members) {
   TrainArguments common;
   GivenOptions of_all;
   if (const auto code = read_options(table_of(common), ensemble.words, of_all)) return code;
@@ -169,11 +213,11 @@ std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<M
   if (wanted->empty())
     return refuse_members({ErrorKind::usage, "omni-run ensemble", "has no members",
                            "--net lenet:4, or --members FILE"});
-  if (const Status swept = sweep(ensemble, common.data.seed, *wanted); !swept)
+  if (const Status swept = sweep(ensemble, common, *wanted); !swept)
     return refuse_members(swept.error());
   number_names(*wanted);
 
-  const fs::path folder = ensemble.out.empty() ? "omni-runs/ensemble" : ensemble.out;
+  const fs::path folder = folder_of(ensemble);
   for (Wanted& each : *wanted) {
     TrainArguments own;
     GivenOptions given;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/omni-run/ensemble/ensemble_folder.hpp"
 #include "apps/omni-run/training_arguments.hpp"
 
 namespace omni {
@@ -24,6 +25,10 @@ struct EnsembleArguments {
   bool plan = false;                       // print how devices could be shared out; nothing trains
   std::string machine{};                   // file or name, of the plan or of --arrivals virtual
   std::vector<std::string> words{};        // of every training
+  // Of a sweep in waves, as read_members() finds them: members of earlier waves; none: there are no
+  // waves, or the first is not yet read.
+  std::optional<std::vector<EnsembleMember>> before{};
+  bool is_last_wave = true;
 };
 
 void describe(auto& add, EnsembleArguments& ensemble) {
@@ -36,7 +41,7 @@ void describe(auto& add, EnsembleArguments& ensemble) {
       "File with a line for each member: options of its training, --name NAME, # comments");
   add("--sweep KEY=VALUES", &ensemble.sweep, {.check = not_empty},
       "Members with all combinations of values: learning_rate=log:1e-4..1e-1:8 momentum=0.5,0.9; "
-      "random:20 draws 20 of them");
+      "random:20 draws 20 of them; tpe:20 draws 20 in waves, from the results of earlier ones");
   add("--stop RULE", &ensemble.stop, {.check = not_empty},
       "End members that surely lose: asha[:ITERATIONS[:ETA]] lets the best 1/ETA of those at a "
       "rung "
@@ -83,7 +88,7 @@ struct Member {
 Result<MembersPart> read_part(const std::string& text);
 
 // Reads the command-line words of the ensemble and of each member. Prints what is wrong with them,
-// and then returns the exit code.
-std::optional<int> read_members(const EnsembleArguments& ensemble, std::vector<Member>& members);
+// and then returns the exit code. Of a sweep in waves it reads the members of the next one.
+std::optional<int> read_members(EnsembleArguments& ensemble, std::vector<Member>& members);
 
 }  // namespace omni

@@ -12,6 +12,7 @@
 #include "apps/omni-run/ensemble/stream_key.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/checksum.hpp"
+#include "runtime/data/damaged_images.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
@@ -40,6 +41,11 @@ std::vector<Reading> readings_of(std::deque<TrainCommand>& trainings) {
     own->end = std::max(own->end, each.last_sample());
   }
   return all;
+}
+
+// Returns the damaged images of a stream's data; null: none are skipped, or it is not of this rank.
+DamagedImages* damaged_of(const SharedStream* stream) {
+  return stream != nullptr ? stream->samples().dataset().damaged() : nullptr;
 }
 
 std::vector<Design> designs_of(const std::string& share) {
@@ -185,19 +191,49 @@ Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& tra
       for (const int to : takers_[number])
         if (to != rank) letters_->send(to, fmt::format("samples {} {} {}", number, wanted, from));
     };
+    if (DamagedImages* const found = damaged_of(stream))
+      found->set_names(with.place == 0 ? DamagedImages::Names::all : DamagedImages::Names::none);
     OMNI_CHECK(stream->join_ranks(std::move(with)));
   }
+  OMNI_CHECK(share_damaged());  // those that were found while ranks compared their samples
   log::tell_warnings_unless_in(ranks::gather(log::warnings_so_far()).front());
   apart_.emplace();
   letters_.emplace([this](int from, const std::string& text) { read(from, text); });
   return {};
 }
 
+// Collective. All ranks that share a stream know the same images after it.
+Status RankEnsemble::share_damaged() {
+  Status status;
+  for (const SharedStream* const stream : streams_) {
+    DamagedImages* const found = damaged_of(stream);
+    const std::vector<std::string> all = ranks::gather(found != nullptr ? found->text() : "");
+    for (std::size_t from = 0; from < all.size(); ++from)
+      if (found != nullptr && status)
+        status = found->add_text(all[from], static_cast<int>(from) < rank_);
+  }
+  return status;
+}
+
+// Tells the ranks that share a stream which of its images this rank has found damaged.
+void RankEnsemble::tell_damaged() {
+  std::map<DamagedImages*, std::string> texts;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    DamagedImages* const found = damaged_of(streams_[i]);
+    if (found == nullptr) continue;
+    const auto [own, is_first] = texts.try_emplace(found);
+    if (is_first) own->second = found->take_text();
+    for (const int to : takers_[i])
+      if (to != rank_ && !own->second.empty())
+        letters_->send(to, fmt::format("damaged {} {}", i, own->second));
+  }
+}
+
 void RankEnsemble::read(int from, const std::string& text) {
   if (text.empty()) {
     if (const Status well = task_status(); !well) ranks::end_job(well.error());
     if (stop_requested() && !std::exchange(told_stop_, true)) letters_->send_to_others("stop");
-    return;
+    return tell_damaged();
   }
   std::istringstream words(text);
   std::string what;
@@ -208,6 +244,12 @@ void RankEnsemble::read(int from, const std::string& text) {
     words >> number >> wanted >> first;
     const auto place = std::ranges::find(takers_[number], from) - takers_[number].begin();
     streams_[number]->heard(static_cast<int>(place), wanted, first);
+  } else if (what == "damaged") {
+    std::size_t number = 0;
+    words >> number;
+    const auto space = static_cast<std::size_t>(words.tellg());
+    if (Status added = damaged_of(streams_[number])->add_text(text.substr(space + 1)); !added)
+      report_task_error(std::move(added.error()));
   } else if (what == "judge") {
     judge_(text.substr(what.size() + 1));
   } else if (what == "stop") {
@@ -219,7 +261,7 @@ void RankEnsemble::read(int from, const std::string& text) {
   }
 }
 
-void RankEnsemble::finish() {
+Status RankEnsemble::finish() {
   apart_.reset();
   letters_->send_to_others("ended");
   {
@@ -242,6 +284,7 @@ void RankEnsemble::finish() {
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (streams_[i] != nullptr) streams_[i]->finish(most[i]);
   say_traffic();
+  return share_damaged();
 }
 
 // The gather also waits until all ranks have finished.

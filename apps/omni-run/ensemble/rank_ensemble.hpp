@@ -46,11 +46,13 @@ class RankEnsemble {
   }
   // Collective; called when the members of this rank have ended. Returns when those of all ranks
   // have, and no message is under way. From then on this rank is one of several again.
-  void finish();
+  Status finish();
 
  private:
   void say_traffic() const;
   void read(int from, const std::string& text);
+  Status share_damaged();
+  void tell_damaged();
 
   std::function<void(const std::string&)> judge_;
   ranks::Link link_;                      // the slowest
@@ -61,6 +63,7 @@ class RankEnsemble {
   std::condition_variable changed_;
   int ended_ = 0;  // other ranks whose members have ended
   bool told_stop_ = false;
+  int rank_ = ranks::rank();
   std::optional<ranks::Letters> letters_;  // last: its thread uses the others
 };
 

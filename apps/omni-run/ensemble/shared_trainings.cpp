@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <tuple>
 
+#include "runtime/data/damaged_images.hpp"
+#include "runtime/log.hpp"
+
 namespace omni {
 namespace {
 
@@ -51,6 +54,23 @@ std::string SharedTrainings::source_of(const Dataset& data) const {
   return fmt::format("{} ({}) seed={} test={} scaled={} hold_out={} damaged={}",
                      std::filesystem::absolute(source).string(), found->data->name, seed, test,
                      scaled, hold_out, damaged);
+}
+
+void SharedTrainings::say_samples() const {
+  for (const SharedStream& stream : streams_)
+    log::info("shared {}samples: {} prepared, {:.0f} MiB for the window",
+              stream.samples().options().training ? "" : "test ", stream.prepared(),
+              static_cast<double>(stream.bytes()) / 0x1p20);
+}
+
+std::set<std::string> SharedTrainings::damaged() const {
+  std::set<std::string> lines;
+  for (const Opened& each : opened_)
+    for (const Dataset* data : {each.data->train.get(), each.data->test.get()})
+      if (const DamagedImages* found = data != nullptr ? data->damaged() : nullptr;
+          found != nullptr && found->count() > 0)
+        lines.insert(fmt::format("{}: {}", each.data->name, found->summary()));
+  return lines;
 }
 
 bool SharedTrainings::takes_check_of(const DatasetPair& data) {

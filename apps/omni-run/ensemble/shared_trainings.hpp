@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,12 @@ class SharedTrainings {
   // Returns the stream of these samples; null: each training prepares them itself. All test samples
   // must fit into a window.
   SharedStream* stream(const Dataset* data, const SampleOptions& options);
-  const std::list<SharedStream>& streams() const { return streams_; }
+  void say_samples() const;  // how many each stream has prepared
   std::size_t window() const { return window_; }
   // Returns the text of all arguments by which a training set was opened, with whole paths.
   std::string source_of(const Dataset& data) const;
+  // Returns a line for each data set with damaged images.
+  std::set<std::string> damaged() const;
   // Returns true once for each test set: its images must be checked.
   bool takes_check_of(const DatasetPair& data);
 

@@ -8,6 +8,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "runtime/farewell.hpp"
 #include "runtime/memory/memory_limits.hpp"
 
 namespace omni {
@@ -24,6 +25,7 @@ void leave_without_memory() {
   constexpr std::string_view kText =
       "error: out of memory (raise ulimit -v, or use a smaller --batch or fewer --workers)\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
+  say_farewell(kText.substr(std::string_view("error: ").size()));
   _exit(exit_code(ErrorKind::out_of_memory));
 }
 

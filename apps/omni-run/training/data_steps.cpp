@@ -110,14 +110,15 @@ std::vector<DamagedImages*> TrainCommand::damaged_sets() const {
 
 // Writes new damaged images to the log and to the metrics. The metrics leave out those that an
 // earlier run has written.
-void TrainCommand::name_damaged(std::uint64_t iteration, Finder finder) {
+void TrainCommand::name_damaged(std::uint64_t iteration) {
   for (DamagedImages* const found : damaged_sets()) {
     const bool training = found == data_->train->damaged();
     for (const DamagedImage& image : found->take_new()) {
-      if (finder == Finder::this_rank) {
+      if (found->names(image)) {
         progress_.finish_line();
         log::warn("skipped: {}", image.error.message());
       }
+      if (shared_ != nullptr && !image.here) continue;  // a member of that rank records it
       if (!training || !std::ranges::binary_search(start_.damaged, image.index))
         unrecorded_.push_back({image, training});
     }
@@ -130,7 +131,7 @@ void TrainCommand::name_damaged(std::uint64_t iteration, Finder finder) {
 // All ranks call this function at the same iteration. It ends the training if all ranks together
 // have too many damaged images.
 void TrainCommand::share_damaged(std::uint64_t iteration) {
-  name_damaged(iteration, Finder::this_rank);
+  name_damaged(iteration);
   if (!ranks::several()) return;
   for (DamagedImages* const found : damaged_sets()) {
     const std::vector<std::string> texts = ranks::gather(found->take_text());
@@ -139,14 +140,12 @@ void TrainCommand::share_damaged(std::uint64_t iteration) {
         if (Status added = found->add_text(texts[rank]); !added)
           report_task_error(std::move(added.error()));
   }
-  name_damaged(iteration, Finder::another_rank);
+  name_damaged(iteration);
 }
 
 void TrainCommand::count_damaged() const {
   for (const DamagedImages* const found : damaged_sets())
-    if (found->count() > 0 && ranks::first())
-      log::warn("{} of {} {} could not be read; the warnings above name them", found->count(),
-                found->images(), found->what());
+    if (found->count() > 0 && ranks::first()) log::warn("{}", found->summary());
 }
 
 }  // namespace omni

@@ -72,7 +72,7 @@ TrainerEvents TrainCommand::events() {
       .on_iteration =
           [this](const StepReport& report) {
             time_limit_.note_iteration();
-            name_damaged(report.iteration, Finder::this_rank);
+            name_damaged(report.iteration);
             progress_.iteration(report);
           },
       .is_reported =
@@ -152,7 +152,7 @@ Status TrainCommand::ended(Status status) {
 
 Status TrainCommand::train() {
   if (!is_finished()) {
-    name_damaged(start_.iteration, Finder::this_rank);
+    name_damaged(start_.iteration);
     for (const GroupPlan::Row& row : group_plan_.rows)
       record(&MetricsLog::planned, row, row.groups == groups().count(), start_.iteration);
   } else {
@@ -165,7 +165,7 @@ Status TrainCommand::train() {
   trained_ = true;
   const Status trained = training_->run(std::move(from));
   const Trainer& trainer = training_->trainer();
-  name_damaged(trainer.state().iteration, Finder::this_rank);
+  name_damaged(trainer.state().iteration);
   OMNI_CHECK(ended(trained));
   // A snapshot for Caffe has what the solver remembers, of which each rank has its part.
   if (RankSums* sums = training_->sums(); sums != nullptr && net().rule() != StepRule::usual)
@@ -189,8 +189,10 @@ Status TrainCommand::train() {
   OMNI_CHECK(ended(training_->evaluate()));
   share_damaged(trainer.state().iteration);
   OMNI_CHECK(task_status());
-  count_damaged();
-  if (shared_ == nullptr) say_peak_memory();
+  if (shared_ == nullptr) {
+    count_damaged();
+    say_peak_memory();
+  }
   if (const auto seconds = trainer.simulated_seconds())
     log::info("virtual clock: {}", simulated(*seconds));
   if (shared_ != nullptr) return {};  // all trainings have one table

@@ -102,10 +102,9 @@ class TrainCommand {
   // These are in data_steps.cpp.
   Status open_images();
   Status stage();
-  enum class Finder { this_rank, another_rank };
   std::vector<DamagedImages*> damaged_sets() const;  // the sets in which damaged images are skipped
   Status check_images();
-  void name_damaged(std::uint64_t iteration, Finder finder);
+  void name_damaged(std::uint64_t iteration);
   void share_damaged(std::uint64_t iteration);
   void count_damaged() const;
 

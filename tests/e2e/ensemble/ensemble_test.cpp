@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/support/images/image_folder.hpp"
 #include "tests/support/net_text.hpp"
 #include "tests/support/omni_run.hpp"
 
@@ -123,6 +124,66 @@ TEST_F(EnsembleRuns, AMemberThatDivergesLeavesTheOthers) {
   EXPECT_EQ(strict.exit_code, 6) << strict.errors;
   put(folder_ / "members", "--net " + file("small.cfg") + " --learning-rate 1e30\n");
   EXPECT_EQ(omni_run(words("all")).exit_code, 6);
+}
+
+// The training meets the damaged image, after the record says that all members are running.
+TEST_F(EnsembleRuns, AnErrorOfATaskIsRecorded) {
+  make_image_folder(folder_ / "photos", 40, 10);
+  put(folder_ / "photos/train/red/7.jpg", "no image");
+  const Finished run = omni_run({"ensemble", "--net", file("small.cfg") + ":2", "--data",
+                                 file("photos"), "--damaged-images", "0", "--epochs", "9",
+                                 "--no-test", "--workers", "2", "--out", file("run"), "--json"});
+  EXPECT_EQ(run.exit_code, 3) << run.errors;
+  const auto record = nlohmann::json::parse(get(folder_ / "run/ensemble.json"));
+  EXPECT_EQ(record["state"], "failed");
+  for (const auto& each : record["members"]) {
+    EXPECT_EQ(each["state"], "failed") << each;
+    EXPECT_NE(each.value("error", "").find("7.jpg"), std::string::npos) << each;
+  }
+  EXPECT_EQ(record.value("error", ""), record["members"][0].value("error", "none"));
+  EXPECT_EQ(nlohmann::json::parse(run.output)["members"][1]["state"], "failed") << run.output;
+}
+
+// A member that has ended before keeps its state, and --resume auto goes on with the others.
+TEST_F(EnsembleRuns, ASignalIsRecorded) {
+  const std::string net = "--net " + file("small.cfg");
+  put(folder_ / "members", net + " --name brief --max-batches 20\n" + net + " --name long\n");
+  Words words{"ensemble", "--members",     file("members"),  "--out",     file("run"), "--resume",
+              "auto",     "--data",        "synthetic:60:3", "--workers", "2",         "--display",
+              "1",        "--max-batches", "10000000"};
+  const auto state = [&](const char* name) {
+    const auto record = nlohmann::json::parse(get(folder_ / "run/ensemble.json"));
+    for (const auto& each : record["members"])
+      if (each["name"] == name) return each;
+    return nlohmann::json();
+  };
+  for (const auto& [number, text] :
+       {std::pair(SIGSEGV, "signal SIGSEGV"), std::pair(SIGABRT, "signal SIGABRT")}) {
+    std::error_code ignored;
+    fs::remove(folder_ / "run/long/metrics.jsonl", ignored);
+    Words command = words;
+    command.insert(command.begin(), kOmniRun);
+    const pid_t child = start_program(command);
+    const auto is_there = [&] {
+      return fs::exists(folder_ / "run/ensemble.json") &&
+             fs::exists(folder_ / "run/long/metrics.jsonl") &&
+             get(folder_ / "run/long/metrics.jsonl").find("\"iteration\":9") != std::string::npos &&
+             state("brief")["state"] == "finished" && state("long")["state"] == "running";
+    };
+    while (!is_there()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    kill(child, number);
+    EXPECT_EQ(wait_for_program(child), 128 + number);
+    EXPECT_EQ(state("long")["state"], "failed");
+    EXPECT_EQ(state("long")["error"], text);
+    EXPECT_EQ(state("brief")["state"], "finished");
+    const auto record = nlohmann::json::parse(get(folder_ / "run/ensemble.json"));
+    EXPECT_EQ(record["state"], "failed");
+    EXPECT_EQ(record.value("error", ""), text);
+  }
+  words.back() = "30";
+  EXPECT_EQ(omni_run(words).exit_code, 0);
+  EXPECT_EQ(state("long")["state"], "finished");
+  EXPECT_FALSE(state("long").contains("error"));
 }
 
 // As in a Slurm array, whose tasks share a run folder.

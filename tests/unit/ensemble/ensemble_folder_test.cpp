@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "runtime/files.hpp"
+#include "runtime/shown_name.hpp"
 #include "tests/support/run_program.hpp"
 
 namespace omni {
@@ -32,15 +34,45 @@ std::vector<EnsembleMember> some_members() {
 TEST(EnsembleFolder, keeps_what_is_written) {
   const test::TemporaryDirectory folder;
   auto members = some_members();
-  for (const MemberState state : {MemberState::running, MemberState::stopped, MemberState::dropped,
-                                  MemberState::diverged, MemberState::finished}) {
+  for (const MemberState state :
+       {MemberState::running, MemberState::stopped, MemberState::dropped, MemberState::diverged,
+        MemberState::finished, MemberState::failed}) {
     members.front().state = state;
+    members.front().error = state == MemberState::failed ? "a reason" : "";
     ASSERT_TRUE(write_ensemble(folder.path(), members));
     const auto read = read_ensemble(folder.path());
     ASSERT_TRUE(read) << read.error().message();
     EXPECT_EQ(*read, members) << text_of(state);
   }
   EXPECT_EQ(member_weights("folder", members.front()), "folder/lenet-1/net.weights");
+}
+
+// Only members that were running fail, and only those of the process that ends.
+TEST(EnsembleFolder, records_why_a_run_has_failed) {
+  const test::TemporaryDirectory folder;
+  auto members = some_members();
+  members.front().state = MemberState::running;
+  members.push_back({.name = "other", .net = "lenet"});
+  ASSERT_TRUE(write_ensemble(folder.path(), members));
+  const auto file = [&] { return nlohmann::json::parse(test::get(folder / kEnsembleFile)); };
+  EXPECT_EQ(file()["state"], "running");
+  EXPECT_FALSE(file().contains("error"));
+  ASSERT_TRUE(fail_running(folder.path(), {true, true, false}, "two\nlines"));
+  EXPECT_EQ(file()["state"], "failed");
+  EXPECT_EQ(file()["error"], one_line("two\nlines"));
+  members[0].state = MemberState::failed;
+  members[0].error = one_line("two\nlines");
+  EXPECT_EQ(*read_ensemble(folder.path()), members);
+  for (auto& each : members) each = {.name = each.name, .net = "lenet"};
+  for (const auto& [state, text] :
+       {std::pair(MemberState::dropped, "dropped"), std::pair(MemberState::diverged, "diverged"),
+        std::pair(MemberState::finished, "finished"), std::pair(MemberState::stopped, "stopped")}) {
+    if (state == MemberState::dropped)
+      for (auto& each : members) each.state = state;
+    members[1].state = state;
+    ASSERT_TRUE(write_ensemble(folder.path(), members));
+    EXPECT_EQ(file()["state"], text);
+  }
 }
 
 TEST(EnsembleFolder, writes_no_number_that_json_lacks) {

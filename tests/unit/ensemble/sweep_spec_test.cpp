@@ -1,5 +1,5 @@
 // --sweep: which members its words make, and which words are refused with which text.
-#include "apps/omni-run/ensemble/sweep_spec.hpp"
+#include "apps/omni-run/ensemble/sweep/sweep_spec.hpp"
 
 #include <gtest/gtest.h>
 
@@ -145,7 +145,7 @@ TEST_F(Sweep, there_are_at_most_1000_members) {
 TEST_F(Sweep, words_that_are_no_values_of_a_key_are_refused) {
   const auto no_word = [](const std::string& word) {
     return "--sweep: '" + word +
-           "' is neither KEY=VALUES nor random:COUNT (learning_rate=0.01,0.1, say)";
+           "' is neither KEY=VALUES, random:COUNT nor tpe:COUNT (learning_rate=0.01,0.1, say)";
   };
   for (const std::string word : {"", "momentum", "=0.5", "randomly"})
     EXPECT_EQ(refusal({word}), no_word(word));

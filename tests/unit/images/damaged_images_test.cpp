@@ -168,6 +168,33 @@ TEST(DamagedImages, AreToldToOtherRanks) {
   EXPECT_EQ(here.take_text(), "");
   EXPECT_TRUE(here.add_text("2\tc.jpg\tis bad\n11\tx\ty\nno number\n"));
   EXPECT_FALSE(here.add_text("3\td.jpg\tis bad\n"));
+  EXPECT_EQ(here.text(), "2\tc.jpg\tis bad\n3\td.jpg\tis bad\n7\ta\\x09b\\x0a.jpg\tis bad\n")
+      << "all, whoever found them";
+}
+
+// Of ranks that share images each names what it has found, or one of them all.
+TEST(DamagedImages, AreNamedByOneOfSeveralRanks) {
+  using Names = DamagedImages::Names;
+  DamagedImages images(100, 0.1, "training images");
+  EXPECT_TRUE(images.add(1, {ErrorKind::data, "a.jpg", "is bad", ""}));
+  EXPECT_TRUE(images.add(2, {ErrorKind::data, "b.jpg", "is bad", ""}));
+  EXPECT_TRUE(images.add_text("3\tc.jpg\tis bad\n"));
+  EXPECT_TRUE(images.add_text("1\ta.jpg\tis bad\n")) << "that rank comes later";
+  EXPECT_TRUE(images.add_text("2\tb.jpg\tis bad\n", true));
+  const auto found = images.take_new();
+  ASSERT_EQ(found.size(), 3u);
+  const auto named = [&](Names names) {
+    images.set_names(names);
+    std::vector<std::size_t> indices;
+    for (const DamagedImage& each : found)
+      if (images.names(each)) indices.push_back(each.index);
+    return indices;
+  };
+  EXPECT_EQ(named(Names::own), (std::vector<std::size_t>{1}));
+  EXPECT_EQ(named(Names::all), (std::vector<std::size_t>{1, 2, 3}));
+  EXPECT_EQ(named(Names::none), std::vector<std::size_t>{});
+  EXPECT_EQ(images.summary(),
+            "3 of 100 training images could not be read; the warnings above name them");
 }
 
 TEST(DamagedImages, ThatNobodyAskedForAreNamedAtTheEnd) {

@@ -30,7 +30,8 @@ struct SweepAxis {
 
 struct SweepSpec {
   std::vector<SweepAxis> axes;
-  std::optional<std::size_t> draws{};  // none: a grid
+  std::optional<std::size_t> draws{};    // none: a grid
+  std::size_t first_wave = 0, wave = 0;  // members of waves, see waves.hpp; 0: there is one wave
 };
 
 // A SweepMember is a member of a sweep.
@@ -42,6 +43,10 @@ struct SweepMember {
 // `options` are those that a member may have. Values are checked as far as the rows of these
 // options do it.
 Result<SweepSpec> parse_sweep(const std::vector<std::string>& words, const OptionTable& options);
+
+SweepMember member_of(const SweepSpec& sweep, const std::vector<std::string>& values);
+// Writes a number of the range with six digits, or as a whole number.
+std::string written(const SweepRange& range, double number);
 
 // The first axis varies most slowly. Drawn members are different, and the first of them are the
 // same for any number of draws.

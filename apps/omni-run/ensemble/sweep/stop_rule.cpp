@@ -1,4 +1,4 @@
-#include "apps/omni-run/ensemble/stop_rule.hpp"
+#include "apps/omni-run/ensemble/sweep/stop_rule.hpp"
 
 #include <algorithm>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "apps/omni-run/ensemble/sweep_spec.hpp"
+#include "apps/omni-run/ensemble/sweep/sweep_spec.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,8 +20,9 @@ namespace {
 
 using Values = std::vector<std::string>;
 
-constexpr double kMostWhole = 1e15;  // a double has all whole numbers up to it
-constexpr int kMostTries = 100'000;  // to draw a member that is not there yet
+constexpr double kMostWhole = 1e15;        // a double has all whole numbers up to it
+constexpr std::size_t kMostByChance = 10;  // members before results decide
+constexpr int kMostTries = 100'000;        // to draw a member that is not there yet
 
 Error refuse_sweep(std::string_view key, std::string what, std::string hint) {
   return {ErrorKind::usage, key.empty() ? "--sweep" : fmt::format("--sweep {}", key),
@@ -69,14 +70,6 @@ std::string usual(std::string_view text) {
   const bool whole = number_in<std::int64_t>(text) || number_in<std::uint64_t>(text);
   const auto number = finite_in(text);
   return number && !whole ? fmt::format("{}", *number) : std::string(text);
-}
-
-// Writes a number of the range with six digits, or as a whole number.
-std::string written(const SweepRange& range, double number) {
-  if (range.whole)
-    return fmt::format("{}", std::llround(std::clamp(number, range.low, range.high)));
-  const double rounded = *finite_in(fmt::format("{:.6g}", number));
-  return fmt::format("{}", std::clamp(rounded, range.low, range.high));
 }
 
 // `share` goes from 0, the low end, to 1.
@@ -213,6 +206,15 @@ std::string drawn(const SweepAxis& axis, Draws& draws) {
   return written(range, at_share(range, share));
 }
 
+}  // namespace
+
+std::string written(const SweepRange& range, double number) {
+  if (range.whole)
+    return fmt::format("{}", std::llround(std::clamp(number, range.low, range.high)));
+  const double rounded = *finite_in(fmt::format("{:.6g}", number));
+  return fmt::format("{}", std::clamp(rounded, range.low, range.high));
+}
+
 SweepMember member_of(const SweepSpec& sweep, const Values& values) {
   SweepMember member;
   for (std::size_t k = 0; k < values.size(); ++k) {
@@ -227,27 +229,39 @@ SweepMember member_of(const SweepSpec& sweep, const Values& values) {
   return member;
 }
 
-}  // namespace
-
 Result<SweepSpec> parse_sweep(const std::vector<std::string>& words, const OptionTable& options) {
   SweepSpec sweep;
   bool searches = false;
   for (const std::string& word : words) {
     const std::size_t equals = word.find('=');
-    if (equals == word.npos && (word == "grid" || word.starts_with("random:"))) {
+    const bool learns = word.starts_with("tpe:");
+    if (equals == word.npos && (word == "grid" || learns || word.starts_with("random:"))) {
       if (std::exchange(searches, true))
         return refuse_sweep("", shown_name(word) + " is a second way to search", "leave one out");
       if (word == "grid") continue;
-      const auto count = count_in(std::string_view(word).substr(7), kMostMembers);
+      const std::string_view counts = std::string_view(word).substr(word.find(':') + 1);
+      const std::size_t colon = learns ? std::min(counts.find(':'), counts.size()) : counts.size();
+      const auto count = count_in(counts.substr(0, colon), kMostMembers);
       if (!count)
         return refuse_sweep(
             "", fmt::format("{} does not name 1 to {} members", shown_name(word), kMostMembers),
-            "random:20");
+            learns ? "tpe:20" : "random:20");
       sweep.draws = *count;
+      if (!learns) continue;
+      sweep.first_wave = std::min(kMostByChance, (*sweep.draws + 1) / 2);
+      sweep.wave = std::max<std::size_t>(2, *sweep.draws / 8);
+      if (colon == counts.size()) continue;
+      const auto wave = count_in(counts.substr(colon + 1), *count);
+      if (!wave)
+        return refuse_sweep(
+            "", fmt::format("{} does not name waves of 1 to {} members", shown_name(word), *count),
+            "tpe:20:4");
+      sweep.wave = *wave;
       continue;
     }
     if (equals == word.npos || equals == 0)
-      return refuse_sweep("", shown_name(word) + " is neither KEY=VALUES nor random:COUNT",
+      return refuse_sweep("",
+                          shown_name(word) + " is neither KEY=VALUES, random:COUNT nor tpe:COUNT",
                           "learning_rate=0.01,0.1, say");
     SweepAxis axis{.key = word.substr(0, equals), .option = {}, .values = {}};
     const OptionRow* const row = find_row(options, axis.key);

@@ -1,0 +1,16 @@
+// The table or the JSON object that `omni-run ensemble` prints at its end.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "apps/omni-run/ensemble/ensemble_folder.hpp"
+#include "scheduling/ensemble/sweep_judge.hpp"
+
+namespace omni {
+
+// Prints those of the members that `shown` names by their numbers, and the best of a sweep.
+void print_ensemble(const std::vector<EnsembleMember>& members,
+                    const std::vector<std::size_t>& shown, const BestMember& best, bool json);
+
+}  // namespace omni

@@ -1,0 +1,26 @@
+// With tpe:COUNT members of a sweep begin in waves. Chance draws the settings of the first wave.
+// All members of a wave end before the next one is drawn from what they have reached. ensemble.json
+// has the settings of a wave before its members train, so a run that was killed goes on with them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/omni-run/ensemble/ensemble_folder.hpp"
+#include "apps/omni-run/ensemble/sweep/sweep_spec.hpp"
+
+namespace omni {
+
+struct SweepWave {
+  std::size_t first = 0;               // the number of its first member in the sweep
+  std::vector<SweepMember> members{};  // at least one
+  bool is_last = false;
+};
+
+// `begun` are the members that ensemble.json has, whose names begin with that of the net. If those
+// of the last wave there have not all ended, that wave is returned. So it is if there is no other.
+Result<SweepWave> next_wave(const SweepSpec& sweep, const std::string& net,
+                            const std::vector<EnsembleMember>& begun, std::uint64_t seed);
+
+}  // namespace omni

@@ -1,0 +1,156 @@
+// omni-run ensemble --sweep tpe:COUNT: waves of members, also killed and resumed.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <set>
+#include <thread>
+
+#include "tests/support/net_text.hpp"
+#include "tests/support/omni_run.hpp"
+
+namespace omni::test {
+namespace {
+
+namespace fs = std::filesystem;
+using WaveWords = std::vector<std::string>;
+
+class WaveRuns : public testing::Test {
+ protected:
+  void SetUp() override {
+    put(folder_ / "small.cfg",
+        net(10, {8, 8, 1}, "learning_rate=0.05\n") + connected(3) + layer("softmax"));
+  }
+  WaveWords sweep(const char* out, const WaveWords& more) const {
+    WaveWords words{"ensemble",
+                    "--net",
+                    folder_ / "small.cfg",
+                    "--data",
+                    "synthetic:300:3",
+                    "--max-batches",
+                    "80",
+                    "--test-every",
+                    "0",
+                    "--workers",
+                    "2",
+                    "--deterministic",
+                    "--out",
+                    folder_ / out,
+                    "--json",
+                    "--sweep",
+                    "learning_rate=log:1e-7..1",
+                    "momentum=0,0.5",
+                    "tpe:8:2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  nlohmann::json record(const char* out) const {
+    return nlohmann::json::parse(get(folder_ / out / "ensemble.json"));
+  }
+
+  TemporaryDirectory folder_;
+};
+
+// Killed at any time, it draws and learns the same.
+TEST_F(WaveRuns, AKilledSweepDrawsTheSame) {
+  const Finished undisturbed = omni_run(sweep("undisturbed", {"--checkpoint-every", "20"}));
+  ASSERT_EQ(undisturbed.exit_code, 0) << undisturbed.errors;
+  const auto summary = nlohmann::json::parse(undisturbed.output);
+  ASSERT_EQ(summary["members"].size(), 8u) << "the one table has all waves";
+  for (const auto& each : summary["members"]) EXPECT_EQ(each["state"], "finished") << each;
+  double least = 1e9;
+  for (const auto& each : summary["members"]) least = std::min<double>(least, each["test_loss"]);
+  for (const auto& each : summary["members"])
+    EXPECT_EQ(each["name"] == summary["best"], each["test_loss"] == least) << "of all waves";
+  EXPECT_GE(summary["ahead"]["loss"], 0);
+
+  const WaveWords words = sweep("killed", {"--checkpoint-every", "20", "--resume", "auto"});
+  for (const std::size_t members : {4, 6, 8}) {  // in each wave
+    WaveWords command = words;
+    command.insert(command.begin(), kOmniRun);
+    const pid_t child = start_program(command);
+    const auto begun = [&] {
+      if (!fs::exists(folder_ / "killed/ensemble.json")) return false;
+      const auto list = record("killed")["members"];
+      return list.size() >= members &&
+             fs::exists(folder_ / "killed" / list[members - 1]["name"].get<std::string>());
+    };
+    while (!begun()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    kill(child, SIGKILL);
+    wait_for_program(child);
+  }
+  const Finished last = omni_run(words);
+  ASSERT_EQ(last.exit_code, 0) << last.errors;
+  const auto again = nlohmann::json::parse(last.output);
+  EXPECT_EQ(again["members"], summary["members"]);
+  EXPECT_EQ(again["best"], summary["best"]);
+  EXPECT_EQ(again["ahead"], summary["ahead"]);
+  for (const auto& each : summary["members"]) {
+    const std::string name = each["name"];
+    EXPECT_EQ(get(folder_ / "killed" / name / "net.weights"),
+              get(folder_ / "undisturbed" / name / "net.weights"))
+        << name;
+  }
+  const Finished joint = omni_run({"valid", "--ensemble", folder_ / "killed", "--data",
+                                   "synthetic:300:3", "--json", "--workers", "1"});
+  EXPECT_EQ(joint.exit_code, 0) << joint.errors;
+
+  WaveWords others = words;
+  std::ranges::replace(others, std::string("momentum=0,0.5"), std::string("momentum=0,0.6"));
+  const Finished refused = omni_run(others);
+  EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+  EXPECT_NE(refused.errors.find("is of another sweep"), std::string::npos) << refused.errors;
+}
+
+// Members of later waves are compared at rungs with those of earlier ones.
+TEST_F(WaveRuns, LosersOfAllWavesAreEnded) {
+  const Finished run = omni_run(sweep("run", {"--stop", "asha:20:2"}));
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const auto members = nlohmann::json::parse(run.output)["members"];
+  ASSERT_EQ(members.size(), 8u);
+  int dropped = 0;
+  for (const auto& each : members) dropped += each["state"] == "dropped";
+  EXPECT_GT(dropped, 0) << members;
+  EXPECT_LT(dropped, 8) << members;
+  const auto rungs = nlohmann::json::parse(get(folder_ / "run/rungs.json"));
+  EXPECT_EQ(rungs["members"].size(), 8u);
+  std::set<int> at_first;
+  for (const auto& each : rungs["reached"])
+    if (each["iteration"] == 20) at_first.insert(each["member"].get<int>());
+  EXPECT_EQ(at_first.size(), 8u) << "all waves have the same rungs";
+}
+
+// A wave that diverges as a whole is no end, unless all do.
+TEST_F(WaveRuns, DivergedMembersAreBadSettings) {
+  WaveWords words = sweep("run", {});
+  std::ranges::replace(words, std::string("learning_rate=log:1e-7..1"),
+                       std::string("learning_rate=1e30,1e31,1e32,0.01"));
+  const Finished run = omni_run(words);
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  std::ranges::replace(words, std::string("learning_rate=1e30,1e31,1e32,0.01"),
+                       std::string("learning_rate=1e30,1e31,1e32,1e33"));
+  EXPECT_EQ(omni_run(words).exit_code, 6);
+}
+
+TEST_F(WaveRuns, RefuseWhatTheyCannotHave) {
+  const struct {
+    WaveWords words;
+    const char* text;
+  } kCases[] = {
+      {{"--net", folder_ / "small.cfg"}, "--sweep tpe: draws settings of one net"},
+      {{"--part", "1/2"}, "--sweep tpe: results decide which members begin"},
+      {{"--exploit", "10"}, "--sweep tpe: members of later waves cannot join a tournament"},
+      {{"--plan", "--machine", "8-gpus"}, "--sweep tpe: its members are not known before"},
+      {{"--no-test"}, "there is no test set"}};
+  for (const auto& each : kCases) {
+    WaveWords words = sweep("out", each.words);
+    if (each.words.front() == "--no-test")
+      words.erase(std::ranges::find(words, "--test-every"),
+                  std::ranges::find(words, "--test-every") + 2);
+    const Finished run = omni_run(words);
+    EXPECT_EQ(run.exit_code, 2) << run.errors;
+    EXPECT_NE(run.errors.find(each.text), std::string::npos) << run.errors;
+  }
+}
+
+}  // namespace
+}  // namespace omni::test
