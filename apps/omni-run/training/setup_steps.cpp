@@ -147,6 +147,8 @@ Status TrainCommand::check() {
   OMNI_CHECK(check_planned(arguments_));
   OMNI_CHECK(check_adam(arguments_.groups, *strategy_.type, spec_.solver));
   OMNI_CHECK(check_automatic(arguments_, spec_.solver));
+  OMNI_CHECK(check_clipping(spec_, groups().count(),
+                            arguments_.groups.automatic || arguments_.groups.planned));
   if (arguments_.epochs && !std::isfinite(*arguments_.epochs))
     return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
   return {};

@@ -32,12 +32,13 @@ constexpr std::array kPolicies{
 constexpr int kAnyWhole = std::numeric_limits<int>::max();
 
 // The fields of a solver hold these options of the training.
-constexpr std::array<std::array<std::string_view, 2>, 8> kFieldsOfOptions{
+constexpr std::array<std::array<std::string_view, 2>, 9> kFieldsOfOptions{
     {{"policy", "lr_policy"},
      {"max_batches", "max_iter"},
      {"learning_rate", "base_lr"},
      {"momentum", "momentum"},
      {"decay", "weight_decay"},
+     {"clip_gradients", "clip_gradients"},
      {"step", "stepsize"},
      {"steps", "stepvalue"},
      {"subdivisions", "iter_size"}}};
@@ -137,6 +138,7 @@ void read_solver_fields(CaffeFields& fields, const NamedOptions& named, Trainabl
   if (const std::string none = without_momentum(solver); !none.empty())
     fields.refuse("momentum", fmt::format("momentum: {} with {}", solver.momentum, none),
                   "it has none: remove it");
+  solver.clip_gradients = std::max(fields.real("clip_gradients"), 0.0f);  // Caffe: below 0 is none
   read_policy(fields, named.policy.has_value(), solver);
   solver.max_batches = fields.whole("max_iter", 0, kAnyWhole);
   net.options.subdivisions = fields.whole("iter_size", 1, kMostImages);
@@ -229,6 +231,8 @@ Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableN
                  fmt::format("batch {} is not divisible into {} mini-batches", net.options.batch,
                              net.options.subdivisions),
                  "choose a divisor of the batch, as in --subdivisions 1"};
+  // Caffe's norm is that of the sum over the mini-batches.
+  if (fields != nullptr) solver.clip_gradients /= static_cast<float>(net.options.subdivisions);
   // Caffe's delta is of the mean gradient; ours of the sum over the images.
   if (fields != nullptr && has_epsilon(solver))
     solver.epsilon *= static_cast<float>(net.options.batch);
