@@ -16,8 +16,9 @@ from source_tree import is_cpp, run
 # review found in pilots took 60. Shares of the rate that failed, which the guard remembers, took 60. Tournaments and
 # shared test images took 330, ensembles over ranks 720, their page of curves 35. Caffe's parameters, snapshots, LMDBs,
 # BatchNorm, solvers and `convert` took 1,655. Making LMDBs took 360. Clipped gradients took 192.
-LINES = {"runtime": 8_767, "codelets": 7_846, "layers": 6_364, "scheduling": 10_410, "apps": 8_785, "perf": 3_150}
-IN_ALL = 45_282
+# Caffe's log and snapshots took 130.
+LINES = {"runtime": 8_767, "codelets": 7_846, "layers": 6_380, "scheduling": 10_420, "apps": 8_889, "perf": 3_150}
+IN_ALL = 45_412
 
 LITERAL = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'')
 COMMENT = re.compile(r"//[^\n]*|/\*(?:.|\n)*?\*/")

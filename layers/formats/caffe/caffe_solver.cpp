@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "layers/formats/caffe/caffe_layers.hpp"
@@ -115,6 +116,18 @@ void read_policy(CaffeFields& fields, bool overridden, SolverOptions& solver) {
   if (name == "sigmoid") solver.gamma = -gamma;  // Caffe's rises with the iterations
 }
 
+// As in Caffe, the name of the solver's file is the prefix if there is none, or if it is a folder.
+// Without `snapshot` and a prefix nothing is written.
+void read_snapshots(CaffeFields& fields, SnapshotOptions& snapshots) {
+  snapshots.every = static_cast<std::uint64_t>(fields.whole("snapshot", 0, kAnyWhole));
+  snapshots.at_end =
+      fields.flag("snapshot_after_train") && (snapshots.every > 0 || fields.has("snapshot_prefix"));
+  const std::filesystem::path prefix = fields.text("snapshot_prefix"), file = fields.file();
+  snapshots.prefix = (prefix.has_filename() ? prefix.filename() : file.stem()).string();
+  if (snapshots.prefix == "." || snapshots.prefix == "..")
+    fields.refuse("snapshot_prefix", "snapshot_prefix names no file", "snapshot_prefix: \"lenet\"");
+}
+
 void read_solver_fields(CaffeFields& fields, const NamedOptions& named, TrainableNet& net) {
   SolverOptions& solver = net.solver;
   const float below_one = std::nextafter(1.0f, 0.0f);
@@ -142,6 +155,7 @@ void read_solver_fields(CaffeFields& fields, const NamedOptions& named, Trainabl
   read_policy(fields, named.policy.has_value(), solver);
   solver.max_batches = fields.whole("max_iter", 0, kAnyWhole);
   net.options.subdivisions = fields.whole("iter_size", 1, kMostImages);
+  read_snapshots(fields, net.snapshots);
   for (const auto& [option, field] : kFieldsOfOptions)
     net.places[std::string(option)] = {fields.where(field), std::string(field)};
 }
