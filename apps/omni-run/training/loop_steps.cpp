@@ -177,7 +177,7 @@ Status TrainCommand::train() {
   const bool at_end =
       spec_.snapshots.at_end ||
       (spec_.snapshots.every > 0 && trainer.state().iteration % spec_.snapshots.every == 0);
-  if (!arguments_.save_weights.empty() || at_end) OMNI_CHECK(gather_for_snapshot());
+  OMNI_CHECK(gather_for_snapshot());
   // The weights are saved before the evaluation, so that a later failure does not lose them.
   if (const std::string& file = arguments_.save_weights; !file.empty()) {
     OMNI_CHECK(save_parameters(file, trainer.state()));
