@@ -170,7 +170,7 @@ void describe(auto& add, DatasetArguments& made) {
   add.group("Data set");
   add("FROM", &made.from, {.check = not_empty, .required = true},
       "Images as of --data: a folder with a folder per class, a list, or an LMDB, which is shown");
-  add("TO", &made.to, "LMDB to make; without it and --mean, FROM is shown");
+  add("TO", &made.to, {.check = not_empty}, "LMDB to make; without it and --mean, FROM is shown");
   add("--resize WIDTHxHEIGHT", &made.size, {.check = image_size},
       "Resize images to this size; their aspect ratio is not kept");
   add("--gray", &made.grey, "Make images grey");

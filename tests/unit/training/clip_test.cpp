@@ -35,6 +35,8 @@ class ClippedTraining : public test::DeterministicSession {
     TrainingPlan plan{.net = *net, .groups = {.count = 1}, .data = &*data};
     plan.build.slice = slice;
     plan.build.update_in_backward = true;
+    plan.build.cores = 4;  // so slices add to several sums
+    plan.build.fixed_sums = fixed_sums_;
     plan.length.iterations = iterations;
     const auto training = Training::make(std::move(plan), session());
     EXPECT_TRUE(training) << training.error().message();
@@ -63,11 +65,13 @@ class ClippedTraining : public test::DeterministicSession {
     return error / (0.5 * scale * norm_);
   }
   double norm_ = 0;  // of the mean gradient
+  bool fixed_sums_ = false;
 };
 
 TEST_F(ClippedTraining, steps_are_those_of_plain_loops) {
   for (const char* options : {"", "subdivisions=2"})
-    for (const int slice : {0, 3}) {
+    for (const int slice : {0, 2}) {
+      fixed_sums_ = slice == 0;
       EXPECT_LT(error_of_step(options, 0.01f, slice), 1e-5) << options << ' ' << slice;
       EXPECT_GT(norm_, 0.05) << "or nothing is clipped";
       EXPECT_EQ(error_of_step(options, 100, slice), 0) << "below the limit nothing changes";
