@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "codelets/elementwise/exchange.hpp"
+#include "codelets/normalise/gradient_clip.hpp"
 #include "layers/memory_plan.hpp"
 #include "layers/slice_choice.hpp"
 #include "runtime/communicator/transfers.hpp"
@@ -43,7 +44,8 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     net->parts_.adam = options.adam;
     net->rule_ = options.rule;
     // A task that moves weights and velocities between devices is not for cores beside a GPU.
-    net->parts_.update_in_backward = options.update_in_backward && one_pass && options.gpus == 0;
+    net->parts_.update_in_backward =
+        options.update_in_backward && !options.clips && one_pass && options.gpus == 0;
     // A core adds to gradients that are still in its caches. A GPU would read old values for
     // nothing, so there the first task overwrites them. With several workers, tasks that add go to
     // the worker that has the gradient, the weights and their velocity.
@@ -105,6 +107,9 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     return Error{ErrorKind::usage, described.layers.back().where, "the last layer computes no loss",
                  "end the net with a softmax layer"};
   net->place_tensors_in_memory();
+  if (options.clips)
+    for (std::size_t i = sums_of_squares(net->gradients().size()); i > 0; --i)
+      net->sums_of_squares_.push_back(&net->parts_.tensors.declare("sum of squares", 1));
   return net;
 }
 

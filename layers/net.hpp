@@ -35,7 +35,7 @@ struct Sharing {
 
 struct BuildOptions {
   bool training = true;
-  bool adam = false;                    // parameters have the state of Adam, see Param::mean_square
+  bool adam = false;                // parameters have the state of Adam, see Param::mean_square
   StepRule rule = StepRule::usual;  // what the velocities are
   int images = 0;  // per pass through the net; 0: batch / subdivisions. If given, an update may
                    // take several passes.
@@ -51,6 +51,8 @@ struct BuildOptions {
   // True: layers may update parameters in the tasks that compute the gradients. This works for one
   // mini-batch per update, and without GPUs. Param::diff is then null, see Step::update_of.
   bool update_in_backward = false;
+  // True: Net::clip_gradients() is called. Then no layer updates parameters in these tasks.
+  bool clips = false;
 };
 
 class Net {
@@ -79,6 +81,9 @@ class Net {
   bool is_merged(const Param& param) const;  // of the merged phase
   // True: other groups have nets with the same parameters.
   bool has_replicas() const { return has_replicas_; }
+
+  // Submits tasks that clip all complete gradients to a common norm; see BuildOptions::clips.
+  void clip_gradients(float limit, TaskTag tag) const;
 
   // Layers read the master copies (evaluation) or, where there are any, the replicas (training).
   void read_masters(bool masters);
@@ -121,12 +126,14 @@ class Net {
   void fuse_layers();
   void place_tensors_in_memory();
   void use_slot(const BatchSlot& slot);
+  std::vector<TensorPart> gradients() const;  // of what learns, by parameter and part
   void share_gradients(const Layer& layer, int slice);
 
   std::string name_;
   StepRule rule_ = StepRule::usual;
   NetOptions options_;
   NetParts parts_;
+  std::vector<Tensor*> sums_of_squares_;  // for clip_gradients()
   // Ranges of layers [first, end) that a slice passes without waiting for other slices. All but the
   // last end with a layer that joins the slices.
   struct Segment {

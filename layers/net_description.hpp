@@ -157,11 +157,22 @@ struct NetDescription {
   std::string statements;  // that describe the layers; the same for equal layers
 };
 
+// SnapshotOptions say when a training saves its parameters, and what the solver remembers, in files
+// for other programs.
+struct SnapshotOptions {
+  std::uint64_t every = 0;  // iterations; 0: only at the end
+  bool at_end = false;
+  std::string prefix;  // of the files' names
+
+  bool any() const { return every > 0 || at_end; }
+};
+
 // A TrainableNet is a net with the other settings of its file: solver, augmentation, length of the
 // training.
 struct TrainableNet : NetDescription {
   SolverOptions solver;
   AugmentOptions augment;
+  SnapshotOptions snapshots;
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
   std::string data;                   // as of --data, if the file names data that are there
   std::string text;                   // of the file, with settings; for equal ones the same

@@ -3,6 +3,7 @@
 #include <cassert>
 
 #include "codelets/elementwise/accumulate.hpp"
+#include "codelets/normalise/gradient_clip.hpp"
 #include "layers/net.hpp"
 #include "runtime/tasks/calls/task_chain.hpp"
 
@@ -82,6 +83,20 @@ void Net::backward(const Step& step, Phase phase) {
         share_gradients(*layers()[first], slice);
     end = first;
   }
+}
+
+std::vector<TensorPart> Net::gradients() const {
+  // A parameter with the rate 0 has no gradient in Caffe.
+  const auto learns = [](const Param& param) { return param.diff != nullptr && param.rate != 0; };
+  std::vector<TensorPart> all;
+  for (const Param& param : parts_.params)
+    for (std::size_t part = 0; learns(param) && part < param.diff->parts(); ++part)
+      all.emplace_back(*param.diff, part);
+  return all;
+}
+
+void Net::clip_gradients(float limit, TaskTag tag) const {
+  submit_clip(gradients(), sums_of_squares_, limit, tag);
 }
 
 // Adds what a layer wrote into private gradient tensors (see LayerBuilder::input).

@@ -22,6 +22,9 @@ struct SolverOptions {
   StepRule rule = StepRule::usual;
   bool decay_by_sign = false;                     // L1, in place of L2; not with StepRule::usual
   float square_memory = 0.999f, epsilon = 1e-7f;  // of Adam: B2, eps
+  // The L2 norm of all gradients together is at most this, before they get the decay; 0: any. A
+  // gradient is the mean over the images of an update.
+  float clip_gradients = 0;
   RatePolicy policy = RatePolicy::constant;
   int first = 1;  // number of the first update in the policies' formulas
   int burn_in = 0;

@@ -156,6 +156,36 @@ void describe(auto& add, DataCheckArguments& check) {
       "As of a training");
 }
 
+struct DatasetArguments {
+  CommonArguments common;
+  std::string from, to, mean, size;
+  std::uint64_t seed = 1;
+  bool grey = false, encoded = false, shuffle = false;
+};
+
+std::string image_size(std::string& value);
+
+void describe(auto& add, DatasetArguments& made) {
+  describe_shared(add, made);
+  add.group("Data set");
+  add("FROM", &made.from, {.check = not_empty, .required = true},
+      "Images as of --data: a folder with a folder per class, a list, or an LMDB, which is shown");
+  add("TO", &made.to, {.check = not_empty}, "LMDB to make; without it and --mean, FROM is shown");
+  add("--resize WIDTHxHEIGHT", &made.size, {.check = image_size},
+      "Resize images to this size; their aspect ratio is not kept");
+  add("--gray", &made.grey, "Make images grey");
+  add("--encoded", &made.encoded,
+      {.excludes = {{"--resize", "--encoded stores files as they are", "leave one of them out"},
+                    {"--gray", "--encoded stores files as they are", "leave one of them out"}}},
+      "Store image files as they are, in place of their pixels");
+  add("--shuffle", &made.shuffle, "Store images in an order that --seed draws");
+  add("--seed NUMBER", &made.seed,
+      {.check = whole_number(), .needs = {{"--shuffle"}}, .shows_default = true},
+      "Seed of --shuffle");
+  add("--mean FILE", &made.mean, {.check = not_empty},
+      "Write the mean of the images as a .binaryproto");
+}
+
 struct DevicesArguments {
   CommonArguments common;
   MachineArguments machine;

@@ -14,6 +14,7 @@ Status time_command(const TimeArguments& arguments);
 Status plan_command(const PlanArguments& arguments);
 Status plan_gpu_command(const PlanArguments& arguments);
 Status compare_command(const CompareArguments& arguments);
+Status dataset_command(const DatasetArguments& arguments);
 Status data_command(const DataCheckArguments& arguments);
 Status shipped_net_command(const ShippedNetArguments& arguments);
 Status convert_command(const ConvertArguments& arguments);

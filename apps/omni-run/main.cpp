@@ -119,6 +119,8 @@ class Commands {
         compare_, compare_command);
     add("data", "Check a data set: damaged files, classes, duplicates, sizes", checked_,
         data_command);
+    add("dataset", "Make an LMDB of images, or show one; compute the mean of images", made_,
+        dataset_command);
     add("net", "The shipped nets; with NAME: the text of one", shipped_, shipped_net_command);
     add("convert", "Write parameters in another format, if that loses nothing", converted_,
         convert_command);
@@ -177,6 +179,7 @@ class Commands {
   PlanArguments plan_;
   CompareArguments compare_;
   DataCheckArguments checked_;
+  DatasetArguments made_;
   LayersArguments layers_;
   ShippedNetArguments shipped_;
   ConvertArguments converted_;

@@ -108,9 +108,15 @@ void Progress::redraw(const std::string& text) {
 }
 
 void Progress::checked(std::size_t done, std::size_t all, std::size_t unreadable) {
+  tenth(fmt::format("checked {} of {} samples, {} unreadable", done, all, unreadable), done, all);
+}
+
+void Progress::prepared(std::size_t done, std::size_t all) {
+  tenth(fmt::format("{} of {} images", done, all), done, all);
+}
+
+void Progress::tenth(const std::string& text, std::size_t done, std::size_t all) {
   if (quiet_) return;
-  const std::string text =
-      fmt::format("checked {} of {} samples, {} unreadable", done, all, unreadable);
   if (terminal_ && is_time(done == all)) redraw(text);
   const std::size_t tenths = done * 10 / all;
   if (!terminal_ && tenths > std::exchange(tenths_, tenths)) log::info("{}", text);

@@ -38,6 +38,8 @@ class Progress {
   // Shows the progress of omni-run data: redraws a line on a terminal, prints a line for each tenth
   // to a pipe.
   void checked(std::size_t done, std::size_t all, std::size_t unreadable);
+  // Shows the progress of omni-run dataset in the same way.
+  void prepared(std::size_t done, std::size_t all);
   // Shows the progress of other long steps: redraws a line on a terminal, prints nothing to a pipe.
   void part(const std::string& what, int done, int all);
   void finish_line();  // so that other output starts on a line of its own
@@ -46,6 +48,7 @@ class Progress {
  private:
   std::string bar(const StepReport& report) const;
   bool is_time(bool last);
+  void tenth(const std::string& text, std::size_t done, std::size_t all);
   void redraw(const std::string& text);
   bool quiet_, terminal_;
   CommonLine* common_;

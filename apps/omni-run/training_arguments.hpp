@@ -42,6 +42,7 @@ struct TrainArguments : NetRunArguments {
   std::uint64_t display = 20;
   std::optional<std::uint64_t> test_every{};  // iterations; 0: at the end only; none: an epoch
   bool dry_run = false, no_test = false;
+  bool logs_as_caffe = false;
   std::string weights, snapshot, save_weights, metrics;
   std::string out;
   std::uint64_t checkpoint_every = 0;
@@ -147,6 +148,8 @@ void describe(auto& add, TrainArguments& train) {
   add.group("Output");
   add("--display ITERATIONS", &train.display,
       {.check = whole_number(1, 1 << 30), .shows_default = true}, "Iterations between two reports");
+  add("--log darknet|caffe", choice(train.logs_as_caffe, {{"darknet", false}, {"caffe", true}}),
+      "Lines of progress: those of Darknet (default), or those that scripts for Caffe read");
   add("--test-every ITERATIONS", &train.test_every,
       {.check = whole_number(0, kMost), .excludes = {{"--no-test"}}},
       "Iterations between two evaluations on the test set; default: an epoch; 0: only at the end");

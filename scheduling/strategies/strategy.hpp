@@ -61,6 +61,7 @@ class Strategy {
   Strategy& operator=(const Strategy&) = delete;
 
   virtual std::string name() const = 0;
+  const SolverOptions& solver() const { return solver_; }
   // True: groups begin in turn, or in the order of a virtual clock, and updates happen in that
   // order. False: each group begins when it is free, and updates happen as gradients arrive.
   virtual bool in_order() const { return true; }

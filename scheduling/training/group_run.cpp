@@ -204,17 +204,27 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
     strategy_.submit_behind(update, stepped);
     stepped.clear();
   };
+  const TaskTag tag{.priority = kUpdatePriority};
+  const auto collect = [&](const Param& param) {
+    if (param.slices_per_sum > 0)
+      submit_collect_in_pairs(param.partial_diffs, *param.diff, tag);
+    else if (!param.partial_diffs.empty())
+      submit_collect(param.partial_diffs, *param.diff, tag);
+  };
+  // The norm is of all gradients, so the first step waits for the last gradient.
+  const float clip = strategy_.solver().clip_gradients;
+  if (clip > 0 && !merged) {
+    for (const Param* param : params_)
+      if (param->trainable) collect(*param);
+    net_.clip_gradients(clip * static_cast<float>(update.batch.count), tag);
+  }
   for (const auto& layer : net_.layers()) {
     for (std::size_t left = layer->params().size(); left > 0; --left) {
       const std::size_t i = number++;
       const Param* param = params_[i];
       if (!param->trainable || param->updated_in_backward || net_.is_merged(*param) != merged)
         continue;
-      const TaskTag tag{.priority = kUpdatePriority};
-      if (param->slices_per_sum > 0)
-        submit_collect_in_pairs(param->partial_diffs, *param->diff, tag);
-      else if (!param->partial_diffs.empty())
-        submit_collect(param->partial_diffs, *param->diff, tag);
+      if (!(clip > 0)) collect(*param);
       const Exchange step{strategy_.step(update, i), strategy_.stepped(update, i)};
       const bool taken = sums_ != nullptr && sums_->take(i, group_, step, order, tag);
       if (!taken) exchanges.push_back(step);

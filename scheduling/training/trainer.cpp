@@ -129,6 +129,7 @@ Status Trainer::train() {
     // caller does the last evaluation, unless a pilot ends the training with this one.
     const bool at_end = state_.samples == samples_of(options_.iterations);
     state_.owes_evaluation = test_ != nullptr && (due(options_.evaluate_every) || at_end);
+    if (due(options_.snapshot_every) && !at_end) save_snapshot_in_passing();
     if (due(options_.checkpoint_every) && !at_end) save_in_passing();
     if (state_.owes_evaluation && !at_end) OMNI_CHECK(evaluate_in_passing());
     if (rest_is_due()) OMNI_CHECK(ask_pilots([this](Pilot& pilot) { return pilot.rested(*this); }));
@@ -164,7 +165,8 @@ std::uint64_t Trainer::last() const {
 
 std::uint64_t Trainer::next_stop() const {
   std::uint64_t stop = last();
-  for (const std::uint64_t every : {options_.checkpoint_every, options_.evaluate_every})
+  for (const std::uint64_t every :
+       {options_.checkpoint_every, options_.snapshot_every, options_.evaluate_every})
     if (every != 0)
       stop = std::min(stop, (state_.samples / samples_of(every) + 1) * samples_of(every));
   return std::min(stop, pilots_rest());
@@ -214,6 +216,7 @@ Status Trainer::catch_up(std::uint64_t before) {
   };
   const bool evaluates = missed(options_.evaluate_every) && !finished();
   state_.owes_evaluation = evaluates && test_ != nullptr;
+  if (missed(options_.snapshot_every) && !finished()) save_snapshot_in_passing();
   if (missed(options_.checkpoint_every)) save_in_passing();
   return evaluates ? evaluate_in_passing() : Status();
 }
@@ -329,6 +332,12 @@ Status Trainer::save_changed() {
 // A full disk may have room again later, so only a failure of the last save ends the run.
 void Trainer::save_in_passing() {
   if (Status saved = save(); !saved && ranks::first())
+    log::warn("{}; going on", saved.error().message());
+}
+
+void Trainer::save_snapshot_in_passing() {
+  if (!events_.save_snapshot) return;
+  if (Status saved = events_.save_snapshot(state_); !saved && ranks::first())
     log::warn("{}; going on", saved.error().message());
 }
 

@@ -26,6 +26,7 @@ struct TrainerOptions {
   std::uint64_t schedule = 0;          // length that the learning rate follows; 0: max_batches
   std::uint64_t evaluate_every = 0;    // iterations; 0: only at the end
   std::uint64_t checkpoint_every = 0;  // iterations; 0: never
+  std::uint64_t snapshot_every = 0;    // iterations; 0: never
   bool traced = true;                  // tasks belong to iterations of the trace
   MakeStrategy strategy = async();
   std::vector<DataFeed*> feeds{};  // by group, where they take mini-batches of other sizes
@@ -44,6 +45,8 @@ struct TrainerEvents {
   std::function<void(const EvaluationReport&)> on_evaluation{};
   // It is called when all updates up to state.iteration are done.
   std::function<Status(const TrainingState&)> save_checkpoint{};
+  // Writes files for other programs in the middle of the training. A failure is only a warning.
+  std::function<Status(const TrainingState&)> save_snapshot{};
   // Marks the checkpoint that was saved last as the best so far, so that it is kept.
   std::function<Status()> keep_best{};
   std::function<void(const std::string&)> say{}, warn{};  // messages of pilots to the user
@@ -125,7 +128,8 @@ class Trainer {
   Status go_back(Error error);
   void note();
   Status save();
-  void save_in_passing();        // a failure is only a warning
+  void save_in_passing();  // a failure is only a warning
+  void save_snapshot_in_passing();
   Status evaluate_in_passing();  // a stop request is no error
   Status begin_pilots();
   double epochs_of(std::uint64_t samples) const {

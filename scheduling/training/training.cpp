@@ -47,12 +47,25 @@ Result<ComputeGroups> make_groups(const NetDescription& net, const BuildOptions&
   return ComputeGroups::make(plan.count, like, build_net, plan.ranks, plan.images_per_pass);
 }
 
+Status check_clipping(const TrainableNet& net, int groups, bool automatic) {
+  if (net.solver.clip_gradients <= 0 || (groups == 1 && !automatic && !ranks::several())) return {};
+  return Error{ErrorKind::usage, net.place_of("clip_gradients"),
+               groups == 1 && !automatic
+                   ? "clip_gradients needs the whole gradient, of which each rank has a part"
+                   : "clip_gradients is not for several groups: merged layers make their step "
+                     "before the other gradients are complete",
+               groups == 1 && !automatic ? "start one process"
+                                         : "train with one group, or without clip_gradients"};
+}
+
 Result<std::unique_ptr<Training>> Training::make(TrainingPlan plan, const Session& session) {
   if (plan.data == nullptr || !plan.data->train)
     return Error{ErrorKind::usage, plan.net.name, "the plan has no training data",
                  "set TrainingPlan::data"};
   plan.build.adam = keeps_two_states(plan.net.solver.rule, plan.net.solver.adam);
   plan.build.rule = plan.net.solver.rule;
+  plan.build.clips = plan.net.solver.clip_gradients > 0;
+  OMNI_CHECK(check_clipping(plan.net, plan.groups.count, plan.pilots.automatic));
   plan.pilots.groups = plan.groups.count;
   plan.pilots.workers = workers_of(session);
   OMNI_TRY(ComputeGroups groups, make_groups(plan.net, plan.build, plan.groups));

@@ -13,6 +13,9 @@
 namespace omni {
 
 Workers workers_of(const Session& session);
+// Refuses SolverOptions::clip_gradients where no group has all gradients of its mini-batch.
+// `automatic` means that the number of groups may grow.
+Status check_clipping(const TrainableNet& net, int groups, bool automatic);
 Result<ComputeGroups> make_groups(const NetDescription& net, const BuildOptions& build,
                                   const GroupsPlan& plan);
 

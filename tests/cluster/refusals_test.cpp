@@ -41,6 +41,8 @@ TEST(RanksRefuse, what_works_on_one_rank_only) {
                  "--groups auto: the number of groups");
   expect_refused(on_ranks(2, refused_net("2", {"--strategy", "sma", "--group-layout", "0:0;2:0"})),
                  2, "--group-layout: '2:0' does not begin with rank 0, or 1");
+  expect_refused(on_ranks(2, refused_net("2", {"--set", "clip_gradients=1"})), 2,
+                 "clip_gradients needs the whole gradient, of which each rank has a part");
   expect_refused(on_ranks(2, refused_net("2", {"--auto"})), 2, "--auto: the number of groups");
   expect_refused(on_ranks(2, {"layers"}), 2,
                  "omni-run layers: only trainings, ensembles, devices and plan");

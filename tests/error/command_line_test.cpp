@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"lenet.cfg"},
                 2,
                 "error: unknown command 'lenet.cfg' (one of: valid predict time plan compare data "
-                "net convert layers explain devices machine slurm ensemble train)\n"},
+                "dataset net convert layers explain devices machine slurm ensemble train)\n"},
         Refusal{"NoGroups", {"--net", "lenet", "--groups", "0"}, 2, "--groups"},
         Refusal{"TooManyGroups",
                 {"--net", "lenet", "--groups", "65"},

@@ -41,7 +41,7 @@ std::optional<int> refuse_members(const Error& error) {
 constexpr std::array kOfAll{"--workers",       "--gpus",   "--precision", "--sched",
                             "--deterministic", "--impl",   "--models",    "--json",
                             "--quiet",         "--resume", "--keep",      "--dry-run"};
-constexpr std::array kOfNobody{"--trace", "--metrics", "--save-weights", "--out"};
+constexpr std::array kOfNobody{"--trace", "--metrics", "--save-weights", "--out", "--log"};
 
 Result<std::vector<Wanted>> members_of_nets(const Words& nets, std::uint64_t first_seed) {
   std::vector<Wanted> all;

@@ -101,7 +101,8 @@ BuildOptions build_options(const TrainableNet& spec, const NetArguments& net) {
           .cores = net.cores,
           .fixed_sums = net.fixed_sums,
           .values = net.values,
-          .update_in_backward = true};
+          .update_in_backward = true,
+          .clips = spec.solver.clip_gradients > 0};
 }
 
 void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& arguments,

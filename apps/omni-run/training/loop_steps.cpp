@@ -58,6 +58,7 @@ TrainerOptions TrainCommand::lengths() {
           .schedule = iterations_,
           .evaluate_every = arguments_.test_every.value_or(per_epoch),
           .checkpoint_every = arguments_.checkpoint_every,
+          .snapshot_every = spec_.snapshots.every,
           .make_clock = make_clock_,
           .use_groups = [this, all = groups().count()](int count) {
             groups().use(count, workers_of(*session_));
@@ -72,14 +73,17 @@ TrainerEvents TrainCommand::events() {
       .on_iteration =
           [this](const StepReport& report) {
             time_limit_.note_iteration();
-            name_damaged(report.iteration);
-            progress_.iteration(report);
+             name_damaged(report.iteration);
+             if (!caffe_log_) progress_.iteration(report);
           },
       .is_reported =
-          [this](std::uint64_t iteration) { return iteration % arguments_.display == 0; },
+          [this](std::uint64_t iteration) {
+            return caffe_log_ ? caffe_log_->is_reported(iteration)
+                              : iteration % arguments_.display == 0;
+          },
       .on_step =
           [this](const StepReport& report) {
-            progress_.step(report);
+            caffe_log_ ? caffe_log_->step(report) : progress_.step(report);
             StepReport with = report;
             if (const SharedStream* of = stream())
               with.figures.push_back({"stream_fill", of->fill()});
@@ -88,7 +92,8 @@ TrainerEvents TrainCommand::events() {
       .on_evaluation =
           [this](const EvaluationReport& report) {
             time_limit_.pause();
-            progress_.evaluation(report, net().classes());
+            caffe_log_ ? caffe_log_->evaluation(report, net().classes())
+                       : progress_.evaluation(report, net().classes());
             last_ = report;
             record(&MetricsLog::evaluation, report);
             share_damaged(report.at.iteration);
@@ -101,6 +106,7 @@ TrainerEvents TrainCommand::events() {
             saved_ = saved_ || saved;
             return saved;
           },
+      .save_snapshot = [this](const TrainingState& state) { return save_snapshot(state); },
       .keep_best =
           [this] { return on_first_rank([this] { return folder_->store().mark_best(); }); },
       .say =
@@ -159,6 +165,7 @@ Status TrainCommand::train() {
     log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
               start_.iteration, iterations_);
   }
+  if (caffe_log_ && !is_finished()) caffe_log_->begin(spec_.name, spec_.solver.policy);
   if (shared_ == nullptr) stop_in_order();
   TrainingState from = start_;
   start_.kept.clear();  // only the pilots hold these states from now on
@@ -167,26 +174,19 @@ Status TrainCommand::train() {
   const Trainer& trainer = training_->trainer();
   name_damaged(trainer.state().iteration);
   OMNI_CHECK(ended(trained));
-  // A snapshot for Caffe has what the solver remembers, of which each rank has its part.
-  if (RankSums* sums = training_->sums(); sums != nullptr && net().rule() != StepRule::usual)
-    OMNI_CHECK(sums->gather_memory());
+  const bool at_end =
+      spec_.snapshots.at_end ||
+      (spec_.snapshots.every > 0 && trainer.state().iteration % spec_.snapshots.every == 0);
+  OMNI_CHECK(gather_for_snapshot());
   // The weights are saved before the evaluation, so that a later failure does not lose them.
   if (const std::string& file = arguments_.save_weights; !file.empty()) {
-    OMNI_CHECK(save_parameter_file(net(), file, trainer.state().samples));
-    std::error_code ignored;
-    log::info("saved {} ({} bytes)", file, std::filesystem::file_size(file, ignored));
-    if (const std::string snapshot = snapshot_beside(file, net()); !snapshot.empty()) {
-      const std::uint64_t done = trainer.state().iteration;
-      const auto over = std::ranges::count_if(
-          spec_.solver.steps, [&](int step) { return static_cast<std::uint64_t>(step) < done; });
-      OMNI_CHECK(save_caffe_snapshot(net(), snapshot, {.iteration = done, .parameters = file},
-                                     static_cast<int>(over)));
-      log::info("saved {}", snapshot);
-    }
+    OMNI_CHECK(save_parameters(file, trainer.state()));
     if (const Status named = write_names_beside(file, identity_.class_names); !named)
       log::warn("{}", named.error().message());
   }
+  if (at_end) OMNI_CHECK(save_snapshot(trainer.state()));
   OMNI_CHECK(ended(training_->evaluate()));
+  if (caffe_log_) caffe_log_->end();
   share_damaged(trainer.state().iteration);
   OMNI_CHECK(task_status());
   if (shared_ == nullptr) {

@@ -44,6 +44,8 @@ TrainCommand::TrainCommand(TrainArguments arguments, SharedTrainings* shared,
     : arguments_(std::move(arguments)),
       shared_(shared),
       make_pilot_(std::move(make_pilot)),
+      caffe_log_(arguments_.logs_as_caffe ? std::optional(CaffeLog(arguments_.display))
+                                          : std::nullopt),
       progress_(arguments_.common.quiet, shared != nullptr ? &shared->progress : nullptr, name) {}
 
 Status TrainCommand::run() {
@@ -147,6 +149,8 @@ Status TrainCommand::check() {
   OMNI_CHECK(check_planned(arguments_));
   OMNI_CHECK(check_adam(arguments_.groups, *strategy_.type, spec_.solver));
   OMNI_CHECK(check_automatic(arguments_, spec_.solver));
+  OMNI_CHECK(check_clipping(spec_, groups().count(),
+                            arguments_.groups.automatic || arguments_.groups.planned));
   if (arguments_.epochs && !std::isfinite(*arguments_.epochs))
     return Error{ErrorKind::usage, "--epochs", "is not a number", "--epochs 3"};
   return {};
@@ -155,27 +159,7 @@ Status TrainCommand::check() {
 Status TrainCommand::try_places() {
   // Darknet's shipped cfgs have batch=1 for testing, and users forget to switch.
   if (net().options().batch == 1) log::warn("training with batch=1; set --batch (128, say)");
-  if (!arguments_.save_weights.empty()) {  // an error now is better than after hours of training
-    OMNI_CHECK(check_parameter_file(net(), arguments_.save_weights));
-    OMNI_CHECK(check_output(
-        {.option = "--save-weights",
-         .path = arguments_.save_weights,
-         .read = {arguments_.net.net, arguments_.net.solver, arguments_.data.source},
-         .written = {arguments_.metrics, arguments_.out, arguments_.trace},
-         .replaceable = is_parameter_file,
-         .foreign = fmt::format("holds no {}", parameter_format(arguments_.save_weights))},
-        net().parameter_count() * sizeof(float)));
-    OMNI_CHECK(check_names_beside(arguments_.save_weights));
-    if (const std::string snapshot = snapshot_beside(arguments_.save_weights, net());
-        !snapshot.empty())
-      OMNI_CHECK(check_output({.option = "--save-weights",
-                               .path = snapshot,
-                               .read = {arguments_.snapshot},
-                               .written = {arguments_.metrics, arguments_.out, arguments_.trace},
-                               .replaceable = is_caffe_snapshot,
-                               .foreign = "holds no snapshot of Caffe"},
-                              2 * net().parameter_count() * sizeof(float)));
-  }
+  OMNI_CHECK(check_snapshots());
   if (!arguments_.metrics.empty() && ranks::first())
     OMNI_CHECK(MetricsLog::check(arguments_.metrics, arguments_.resume != "none"));
   return {};

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "apps/omni-run/caffe_log.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/job_check.hpp"
@@ -88,6 +89,14 @@ class TrainCommand {
   std::uint64_t checkpoint_bytes();  // rough size of a checkpoint
   TrainerOptions lengths();
   TrainerEvents events();
+
+  // These are in snapshot_steps.cpp.
+  Status check_snapshots();
+  std::string snapshot_name(std::uint64_t iteration) const;  // of the .caffemodel
+  // Writes the parameters and, with a solver of Caffe, what it remembers, on this rank.
+  Status save_parameters(const std::string& file, const TrainingState& at);
+  Status save_snapshot(const TrainingState& at);  // all ranks call it
+  Status gather_for_snapshot();
   // Calls one of MetricsLog's functions to write `facts`. A failure is only a warning, so that it
   // does not end the training.
   void record(auto write, const auto&... facts) {
@@ -141,6 +150,7 @@ class TrainCommand {
   std::unique_ptr<Recorder> recorder_;
   std::optional<MetricsLog> metrics_;
   std::vector<std::pair<DamagedImage, bool>> unrecorded_;  // true: it is of the training set
+  std::optional<CaffeLog> caffe_log_;                      // --log caffe
   Progress progress_;
   std::optional<EvaluationReport> last_;  // the last evaluation
   bool saved_ = false;                    // this process has saved a checkpoint

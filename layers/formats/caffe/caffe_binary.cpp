@@ -198,6 +198,18 @@ Result<MeanImage> read_caffe_mean(const std::filesystem::path& path) {
   return parse_caffe_mean(bytes, source);
 }
 
+Status save_caffe_mean(const MeanImage& mean, const std::filesystem::path& path) {
+  caffe_files::BlobProto blob;
+  const std::size_t channels = mean.extent.c;
+  blob.set_num(1);
+  blob.set_channels(mean.extent.c);
+  blob.set_height(mean.extent.h);
+  blob.set_width(mean.extent.w);
+  for (std::size_t c = 0; c < channels; ++c)
+    for (std::size_t i = c; i < mean.values.size(); i += channels) blob.add_data(mean.values[i]);
+  return write_file_atomically(path, blob.SerializeAsString());
+}
+
 std::string shape_text(std::span<const std::int64_t> shape) {
   return shape.empty() ? "one value" : fmt::format("{}", fmt::join(shape, "x"));
 }

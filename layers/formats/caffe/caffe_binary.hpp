@@ -58,6 +58,7 @@ Result<std::vector<float>> values_of(caffe_files::BlobProto& blob, std::uint64_t
                                      const CaffeSource& source, const std::string& what);
 // Reads the mean of images from a file that Caffe's compute_image_mean made.
 Result<MeanImage> read_caffe_mean(const std::filesystem::path& path);
+Status save_caffe_mean(const MeanImage& mean, const std::filesystem::path& path);
 Result<MeanImage> parse_caffe_mean(const std::string& bytes, const CaffeSource& source);
 std::string shape_text(std::span<const std::int64_t> shape);  // "20x1x5x5"
 

@@ -59,6 +59,7 @@ class CaffeFields {
   // Returns "lenet.prototxt:12: layer 'conv1'": the place of the field if it is there, otherwise
   // that of the message.
   std::string where(std::string_view name = "", int index = -1) const;
+  const std::string& file() const { return text_->file; }
   bool is_commanded(std::string_view name) const;  // the command line sets it
   void refuse(std::string_view name, std::string what, std::string hint, int index = -1);
   bool failed() const { return !*status_; }

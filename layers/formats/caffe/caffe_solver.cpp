@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "layers/formats/caffe/caffe_layers.hpp"
@@ -32,12 +33,13 @@ constexpr std::array kPolicies{
 constexpr int kAnyWhole = std::numeric_limits<int>::max();
 
 // The fields of a solver hold these options of the training.
-constexpr std::array<std::array<std::string_view, 2>, 8> kFieldsOfOptions{
+constexpr std::array<std::array<std::string_view, 2>, 9> kFieldsOfOptions{
     {{"policy", "lr_policy"},
      {"max_batches", "max_iter"},
      {"learning_rate", "base_lr"},
      {"momentum", "momentum"},
      {"decay", "weight_decay"},
+     {"clip_gradients", "clip_gradients"},
      {"step", "stepsize"},
      {"steps", "stepvalue"},
      {"subdivisions", "iter_size"}}};
@@ -114,6 +116,18 @@ void read_policy(CaffeFields& fields, bool overridden, SolverOptions& solver) {
   if (name == "sigmoid") solver.gamma = -gamma;  // Caffe's rises with the iterations
 }
 
+// As in Caffe, the name of the solver's file is the prefix if there is none, or if it is a folder.
+// Without `snapshot` and a prefix nothing is written.
+void read_snapshots(CaffeFields& fields, SnapshotOptions& snapshots) {
+  snapshots.every = static_cast<std::uint64_t>(fields.whole("snapshot", 0, kAnyWhole));
+  snapshots.at_end =
+      fields.flag("snapshot_after_train") && (snapshots.every > 0 || fields.has("snapshot_prefix"));
+  const std::filesystem::path prefix = fields.text("snapshot_prefix"), file = fields.file();
+  snapshots.prefix = (prefix.has_filename() ? prefix.filename() : file.stem()).string();
+  if (snapshots.prefix == "." || snapshots.prefix == "..")
+    fields.refuse("snapshot_prefix", "snapshot_prefix names no file", "snapshot_prefix: \"lenet\"");
+}
+
 void read_solver_fields(CaffeFields& fields, const NamedOptions& named, TrainableNet& net) {
   SolverOptions& solver = net.solver;
   const float below_one = std::nextafter(1.0f, 0.0f);
@@ -137,9 +151,11 @@ void read_solver_fields(CaffeFields& fields, const NamedOptions& named, Trainabl
   if (const std::string none = without_momentum(solver); !none.empty())
     fields.refuse("momentum", fmt::format("momentum: {} with {}", solver.momentum, none),
                   "it has none: remove it");
+  solver.clip_gradients = std::max(fields.real("clip_gradients"), 0.0f);  // Caffe: below 0 is none
   read_policy(fields, named.policy.has_value(), solver);
   solver.max_batches = fields.whole("max_iter", 0, kAnyWhole);
   net.options.subdivisions = fields.whole("iter_size", 1, kMostImages);
+  read_snapshots(fields, net.snapshots);
   for (const auto& [option, field] : kFieldsOfOptions)
     net.places[std::string(option)] = {fields.where(field), std::string(field)};
 }
@@ -229,6 +245,8 @@ Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableN
                  fmt::format("batch {} is not divisible into {} mini-batches", net.options.batch,
                              net.options.subdivisions),
                  "choose a divisor of the batch, as in --subdivisions 1"};
+  // Caffe's norm is that of the sum over the mini-batches.
+  if (fields != nullptr) solver.clip_gradients /= static_cast<float>(net.options.subdivisions);
   // Caffe's delta is of the mean gradient; ours of the sum over the images.
   if (fields != nullptr && has_epsilon(solver))
     solver.epsilon *= static_cast<float>(net.options.batch);

@@ -25,6 +25,7 @@ constexpr std::array kNetKeys{
     Key{"learning_rate", "0.001", "step length of the updates; policy and burn_in vary it"},
     Key{"momentum", "0.9", "share of the last update that goes into the next one"},
     Key{"decay", "0.0001", "L2 penalty of weights (not of biases)"},
+    Key{"clip_gradients", "0", "largest L2 norm of all gradients together; 0: any"},
     Key{"policy", "constant", "one of: constant step steps exp poly sigmoid random sgdr inv"},
     Key{"burn_in", "0", "first batches, during which the rate rises"},
     Key{"power", "4", "for burn_in, poly, random and inv: exponent"},
@@ -114,6 +115,7 @@ void read_solver(OptionReader& options, const NamedOptions& named, SolverOptions
   solver.momentum = named.momentum.value_or(solver.momentum);
   solver.decay = named.decay.value_or(solver.decay);
   read_adam(options, solver);
+  solver.clip_gradients = options.real("clip_gradients", 0, 0);
   solver.policy = named.policy.value_or(solver.policy);
   solver.burn_in = named.burn_in.value_or(solver.burn_in);
   solver.power = options.real("power", 4);

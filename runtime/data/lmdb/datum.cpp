@@ -40,7 +40,43 @@ struct Bytes {
   }
 };
 
+void put_number(std::string& bytes, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  bytes += static_cast<char>(value);
+}
+void put_field(std::string& bytes, Field field, std::uint64_t value) {
+  put_number(bytes, std::uint64_t{field} << 3);
+  put_number(bytes, value);
+}
+void put_data(std::string& bytes, std::uint64_t size) {  // the data follow
+  put_number(bytes, std::uint64_t{data} << 3 | 2);
+  put_number(bytes, size);
+}
+
 }  // namespace
+
+std::string datum_of(const Image& image, int label_of) {
+  std::string bytes;
+  const auto count = static_cast<std::size_t>(image.extent.c);
+  put_field(bytes, channels, count);
+  put_field(bytes, height, static_cast<std::uint64_t>(image.extent.h));
+  put_field(bytes, width, static_cast<std::uint64_t>(image.extent.w));
+  put_data(bytes, image.pixels.size());
+  for (std::size_t c = 0; c < count; ++c)
+    for (std::size_t i = count == 3 ? 2 - c : c; i < image.pixels.size(); i += count)
+      bytes += static_cast<char>(image.pixels[i]);
+  put_field(bytes, label, static_cast<std::uint64_t>(label_of));
+  return bytes;
+}
+
+std::string datum_of_file(std::string_view file, int label_of) {
+  std::string bytes;
+  put_data(bytes, file.size());
+  bytes += file;
+  put_field(bytes, label, static_cast<std::uint64_t>(label_of));
+  put_field(bytes, encoded, 1);
+  return bytes;
+}
 
 Result<Datum> parse_datum(std::string_view bytes, const std::string& where) {
   if (bytes.size() > kMostFileBytes + (kMaxPixels << 2))

@@ -20,6 +20,9 @@ struct Datum {
 
 // Errors name `where`.
 Result<Datum> parse_datum(std::string_view bytes, const std::string& where);
+// Returns the bytes of a Datum, with the image itself or with an image file.
+std::string datum_of(const Image& image, int label);
+std::string datum_of_file(std::string_view file, int label);
 Result<Image> image_of(const Datum& datum, const std::string& where, LeastSize least);
 
 }  // namespace omni

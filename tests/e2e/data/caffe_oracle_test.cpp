@@ -140,15 +140,15 @@ TEST_F(CaffeOracleFiles, an_lmdb_that_the_net_names_is_its_data) {
 
 INSTANTIATE_TEST_SUITE_P(
     , CaffeOracle,
-    testing::Values(OracleCase{"normalised", "normalised"},
-                    OracleCase{"normalised", "normalised", {"--slice", "3"}},
-                    OracleCase{"scaled", "scaled"}, OracleCase{"residual", "residual"},
-                    OracleCase{"residual", "residual", {"--slice", "3"}},
-                    OracleCase{"stepped", "scaled"}, OracleCase{"nesterov", "scaled"},
-                    OracleCase{"adagrad", "scaled"}, OracleCase{"rmsprop", "scaled"},
-                    OracleCase{"adadelta", "scaled"}, OracleCase{"adam", "scaled"},
-                    OracleCase{"l1", "scaled"}, OracleCase{"frozen", "scaled"},
-                    OracleCase{"frozen", "scaled", {"--slice", "3"}}),
+    testing::Values(
+        OracleCase{"normalised", "normalised"},
+        OracleCase{"normalised", "normalised", {"--slice", "3"}}, OracleCase{"scaled", "scaled"},
+        OracleCase{"residual", "residual"}, OracleCase{"residual", "residual", {"--slice", "3"}},
+        OracleCase{"stepped", "scaled"}, OracleCase{"nesterov", "scaled"},
+        OracleCase{"adagrad", "scaled"}, OracleCase{"rmsprop", "scaled"},
+        OracleCase{"adadelta", "scaled"}, OracleCase{"adam", "scaled"}, OracleCase{"l1", "scaled"},
+        OracleCase{"clipped", "scaled"}, OracleCase{"clipped", "scaled", {"--slice", "3"}},
+        OracleCase{"frozen", "scaled"}, OracleCase{"frozen", "scaled", {"--slice", "3"}}),
     [](const auto& one) { return one.param.name + (one.param.words.empty() ? "" : "_in_slices"); });
 
 }  // namespace

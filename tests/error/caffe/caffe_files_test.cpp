@@ -53,8 +53,6 @@ TEST_F(CaffeCases, solvers_are_refused_with_the_line) {
        "solver_type beside type (remove it: it is the old form)"},
       {"base_lr: 1\nlr_policy: 'fixed'\n>type: 'adam'",
        "unknown solver 'adam' (did you mean 'Adam'?)"},
-      {"base_lr: 1\nlr_policy: 'fixed'\n>clip_gradients: 10",
-       "clip_gradients: 10 is not supported (gradients are not cut)"},
       {"base_lr: 1\nlr_policy: 'fixed'\n>regularization_type: 'L3'",
        "regularization_type 'L3' is not supported (known: L1 L2)"},
       {"base_lr: 1\nlr_policy: 'fixed'\ntype: 'Adam'\n>regularization_type: 'L1'",
@@ -73,6 +71,7 @@ TEST_F(CaffeCases, solvers_are_refused_with_the_line) {
 TEST_F(CaffeCases, the_command_line_is_refused_with_its_option) {
   put(folder_ / "n.prototxt", kCaffeData + caffe_layer("type: 'ReLU'") + kCaffeLoss);
   put(folder_ / "s.prototxt", kCaffeSolver);
+  put(folder_ / "clip.prototxt", std::string(kCaffeSolver) + "clip_gradients: 1\n");
   put(folder_ / "none.prototxt", "net: 'nowhere.prototxt'\n");
   const std::string net = folder_ / "n.prototxt", solver = folder_ / "s.prototxt";
   struct {
@@ -86,6 +85,11 @@ TEST_F(CaffeCases, the_command_line_is_refused_with_its_option) {
        "--set base_lr=x:1:10: Expected double"},
       {{"--net", net, "--solver", solver, "--set", "momentum=2"},
        "command line: momentum: 2 is out of range"},
+      {{"--net", net, "--solver", folder_ / "clip.prototxt", "--groups", "2", "--data",
+        "synthetic:48:4"},
+       "clip.prototxt:4: clip_gradients is not for several groups"},
+      {{"--net", net, "--solver", folder_ / "clip.prototxt", "--auto", "--data", "synthetic:48:4"},
+       "clip.prototxt:4: clip_gradients is not for several groups"},
       {{"--net", net, "--solver", "no.prototxt"}, "--solver no.prototxt: no such solver"},
       {{"--net", "lenet", "--solver", solver}, "is no net of Caffe"},
       {{"--net", "none.prototxt"}, "--net none.prototxt: no such net"},

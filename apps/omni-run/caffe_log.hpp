@@ -1,0 +1,35 @@
+// CaffeLog prints the lines of a training as Caffe does. Its script tools/extra/parse_log.py, and
+// scripts of users, read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "layers/solver_options.hpp"
+#include "scheduling/training/step_report.hpp"
+
+namespace omni {
+
+class CaffeLog {
+ public:
+  explicit CaffeLog(std::uint64_t display) : display_(display) {}
+
+  // Caffe reports an iteration before its update, and counts iterations from 0.
+  bool is_reported(std::uint64_t iteration) const { return (iteration - 1) % display_ == 0; }
+  void begin(const std::string& net, RatePolicy policy) const;
+  void step(const StepReport& report);
+  void evaluation(const EvaluationReport& report, int classes) const;
+  void snapshot(const std::string& parameters, const std::string& state) const;
+  void end() const;
+
+ private:
+  std::uint64_t display_, last_ = 0;  // last_: the last iteration that was reported
+  bool first_ = true;
+  double seconds_ = 0;  // of the training, at that report
+};
+
+// Returns what glog prints before a line: "I1130 06:50:06.586750 15231 solver.cpp:231] ". `place`
+// is one in Caffe's source.
+std::string glog_prefix(const char* place);
+
+}  // namespace omni
