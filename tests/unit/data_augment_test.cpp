@@ -1,5 +1,4 @@
-// These tests check augmentation. Without options the net gets the image unchanged; with options
-// the changes depend only on the seed and the sample.
+// Without options for augmentation, images do not change. With options, results are reproducible.
 #include "runtime/data/augment.hpp"
 
 #include <gtest/gtest.h>
@@ -93,8 +92,7 @@ TEST(PrepareImage, TestingAndCenterCutTheCentre) {
                              .hue = 0.5f,
                              .flip = true};
   EXPECT_EQ(prepare(pixels, image, {}, net, 1, false), window(pixels, image, net, 1, 2));
-  // min_crop equals the image's height, so the image keeps its size. All other options are for
-  // training images only.
+  // min_crop is the image's height. The other options must have no effect on test images.
   EXPECT_EQ(prepare(pixels, image, every, net, 1, false), window(pixels, image, net, 1, 2));
   EXPECT_EQ(
       prepare(pixels, image,
@@ -167,8 +165,7 @@ TEST(PrepareImage, FlipMirrorsHalfOfTheImages) {
 }
 
 TEST(PrepareImage, BilinearResizeKnownAnswer) {
-  // Where an image is enlarged twofold, the new pixels' centres lie at -1/4, 1/4, 3/4 and 5/4 of
-  // the old pixels.
+  // In a doubled image the pixels' centres lie at -1/4, 1/4, 3/4 and 5/4 of the old pixels.
   const Floats wide = prepare({0, 100}, {1, 2, 1}, {}, {1, 2, 1}, 0, false);
   EXPECT_EQ(wide, (Floats{0, 100.0f / 255}));
   const Floats doubled = prepare({0, 100, 100, 200}, {2, 2, 1}, {}, {4, 4, 1}, 0, false);
@@ -179,8 +176,7 @@ TEST(PrepareImage, BilinearResizeKnownAnswer) {
 }
 
 TEST(PrepareImage, ResizingKeepsARamp) {
-  // The values are linear in x and y. Bilinear sampling must reproduce them at any size, except
-  // near the edges.
+  // Bilinear sampling must reproduce values that are linear in x and y, except near the edges.
   const Extent image{24, 32, 3};
   Bytes pixels;
   for (int y = 0; y < image.h; ++y)
@@ -201,8 +197,7 @@ TEST(PrepareImage, ResizingKeepsARamp) {
   }
 }
 
-// Returns by which factors 900 samples of an image were enlarged. The image is a ramp, whose steps
-// shrink as it grows.
+// Returns the factors by which 900 samples were enlarged: the steps of a ramp shrink by them.
 std::vector<float> enlargements(const AugmentOptions& options) {
   const Extent extent{8, 8, 1};
   Bytes pixels;
@@ -237,9 +232,8 @@ TEST(PrepareImage, CropDrawsTheShorterSideEvenly) {
 }
 
 TEST(PrepareImage, WindowsStayInsideTheImage) {
-  // The red channel is a ramp to the right and the green one a ramp down. A ramp is flat where a
-  // window leaves the image. At each end, one pixel of an image that is enlarged at most twofold
-  // may lie beyond the last pixel's centre.
+  // Ramps to the right (red) and down (green) become flat where a window leaves the image. Images
+  // are enlarged at most twofold, so one pixel at each end may lie beyond the last pixel's centre.
   const Extent net{8, 8, 3};
   for (const Extent image : {Extent{9, 16, 3}, {16, 9, 3}, {9, 9, 3}}) {
     Bytes pixels;
@@ -305,8 +299,7 @@ TEST(LeastSize, IsWhatTheWindowNeeds) {
 }
 
 TEST(PrepareImage, RotationTurnsAroundTheCentre) {
-  // A bright dot to the right of the centre moves along a circle, by at most the angle that is
-  // given.
+  // A bright dot to the right of the centre moves along a circle, by at most the given angle.
   const Extent extent{33, 33, 1};
   Bytes pixels(extent.count(), 0);
   pixels[16 * 33 + 26] = 255;

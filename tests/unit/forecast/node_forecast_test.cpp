@@ -153,8 +153,8 @@ TEST(NodeForecast, NodesOfAGroupCutLargeWeights) {
   EXPECT_DOUBLE_EQ(network({.parts = {kBytes, 40}}, 16), 2 * (0.5 + (kBytes / 16 + 40) * 15 / 100));
 }
 
-// Whatever their sizes, nobody owns much more than others, and messages stay large: the less so,
-// the more ranks send one to its owner.
+// No rank owns much more than the others, and pieces stay large. The more ranks send a piece to its
+// owner, the smaller it may be.
 TEST(PieceValues, SpreadParametersEvenly) {
   for (const int ranks : {2, 3, 8, 64, 500})
     for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{35'000'001},
@@ -179,7 +179,8 @@ TEST(PieceValues, SpreadParametersEvenly) {
     }
 }
 
-// Inputs go to all nodes, and outputs to those that have the images; their gradients go back.
+// A layer's inputs go to all nodes. Its outputs go to the nodes that have the images. The gradients
+// of both go back.
 TEST(NodeForecast, NodesOfOneGroupDivideNeurons) {
   NodeCosts costs{.net = {.images = 100, .merged = {.connected = {{400, 512}}}}, .seconds = 8};
   const NodeForecast row = row_of(costs, 4, 1, "sync");

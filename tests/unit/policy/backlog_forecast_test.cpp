@@ -1,4 +1,4 @@
-// These tests check what the policy learns about work of which ready tasks are only the beginning.
+// These tests check the forecast of the tasks that will follow the ready tasks.
 #include "scheduling/policy/backlog_forecast.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,8 @@ TEST(BacklogForecast, expects_what_came_the_last_times) {
   BacklogForecast backlog_forecast;
   EXPECT_EQ(backlog_forecast.expected(kRoot, 2), 2);  // nothing is known
   run_four_chains(backlog_forecast);
-  // 10 began until the last of its sort had; 1 + 2 + 3 + 4 were ready.
+  // Ten tasks had begun when the last kRoot task began. The four kRoot tasks were noted with 1, 2,
+  // 3 and 4 ready tasks.
   EXPECT_DOUBLE_EQ(backlog_forecast.expected(kRoot, 1), 4);
   EXPECT_DOUBLE_EQ(backlog_forecast.expected(kRoot, 4), 10) << "more than usual";
   EXPECT_EQ(backlog_forecast.expected(kRoot, 20), 20) << "less than is ready";
