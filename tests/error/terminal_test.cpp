@@ -11,8 +11,8 @@
 namespace omni::test {
 namespace {
 
-// The name has a terminal command that begins with one byte (7 bits), one byte (8 bits) and two
-// bytes (UTF-8). A line break and the letter ä, which may stay, follow.
+// The name holds three terminal commands, which begin with a 7-bit byte, an 8-bit byte, and two
+// bytes in UTF-8. A line break and the letter ä, which may stay, follow.
 const std::string kHostile = "\x1b[2J\x9b\x32J\xc2\x9b\x32J\nerror\xc3\xa4";
 
 void expect_harmless(const Finished& run, int exit_code) {
