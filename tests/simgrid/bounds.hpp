@@ -1,7 +1,7 @@
 // Bounds tells how fast the submitted tasks could run on a simulated machine at best, with any
-// scheduler and without transfers. Neither the sum of all work nor the longest chain of dependent
-// tasks can be faster. `omni-perf bounds` does the same for a trace, whose tasks' lengths are
-// measured.
+// scheduler and without transfers. They cannot be faster than with all workers always busy, nor
+// than the longest chain of dependent tasks. `omni-perf bounds` does the same for a trace, whose
+// tasks' lengths are measured.
 #pragma once
 
 #include <starpu.h>
