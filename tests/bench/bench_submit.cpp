@@ -1,7 +1,7 @@
-// Measures the cost of one empty task through our typed codelet, against StarPU's own
-// starpu_task_insert, and the cost of recording it. Blocks of both alternate in one process, and
-// their medians are compared. With taskset -c 0 one CPU does everything, so that no part of a cost
-// hides behind another one.
+// Measures the cost of one empty task through Omnivore's typed codelet, against StarPU's own
+// starpu_task_insert, and the cost of recording a task. Tasks of both kinds alternate in blocks,
+// and their medians are compared. With taskset -c 0 one CPU does everything, so that no part of a
+// cost hides behind another one.
 #include <fmt/format.h>
 #include <starpu.h>
 #include <stdlib.h>

@@ -228,7 +228,7 @@ TEST(FailingGpu, one_that_nothing_is_compiled_for_is_left_out) {
   EXPECT_EQ(omni_run(named).exit_code, 5);
 }
 
-// Each GPU is left out for its own reason.
+// The program must print for each GPU why it is not used. The reasons differ.
 TEST(FailingGpu, says_why_it_is_not_used) {
   const Setting two("OMNI_PLAYED_GPUS", "2");
   const auto unused = [](std::vector<std::string> arguments) {

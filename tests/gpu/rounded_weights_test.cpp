@@ -19,7 +19,7 @@ std::vector<float> values_of(const Tensor& tensor) {
   return HostAccess(tensor, HostAccess::Mode::read).values();
 }
 
-// A rounded copy follows what the host writes, and every update.
+// The copy in bf16 must change when the host writes the weights, and with every update.
 TEST(RoundedWeights, follow) {
   const TemporaryDirectory models;
   SessionOptions options;

@@ -53,8 +53,6 @@ inline std::vector<double> random_values(std::size_t count, std::uint64_t seed,
   return values;
 }
 
-// The next class sets the policy under which implementations run.
-
 // While a Deterministic lives, the policy is that of --deterministic, so that a GPU's results
 // repeat bit for bit, and of --precision.
 class Deterministic {
@@ -108,10 +106,6 @@ inline Operand in_place(std::size_t count, Fill fill = uniform(-1, 1)) {
 }
 // The buffer begins with values other than zero, so overwriting instead of adding is noticed.
 inline Operand accumulated(std::size_t count) { return {AccessMode::accumulate, count}; }
-
-// The next class is memory with guard zones. A block is aligned to 64 bytes, as StarPU's buffers
-// are. All bytes around the data are 0xFF, which is also a NaN. So a write outside breaks the
-// pattern, and a read outside makes the result NaN.
 
 // The block is aligned to 64 bytes, as StarPU's buffers are. All bytes around the data are 0xFF,
 // which is also a NaN. So a write outside breaks the pattern, and a read outside poisons the

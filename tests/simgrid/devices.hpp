@@ -1,6 +1,7 @@
-// Simulated devices take these times for the engine's tasks. The linker sends the engine's
-// submissions and allocations here (--wrap). Every codelet gets a GPU implementation, which is
-// never run. A model that knows the rates of the devices replaces StarPU's model of measured times.
+// Simulated devices take times for the engine's tasks that this header describes. With --wrap, the
+// linker replaces the engine's calls of StarPU's submission and allocation. Every codelet gets a
+// GPU implementation, which never runs. A model that knows the devices' rates replaces StarPU's
+// model of measured times.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Texts of small nets in Darknet's format, which tests put together layer by layer:
-//   net(6, {8, 8, 1}, kSgd) + convolutional(5, "tanh") + connected(3) + layer("softmax")
+// These functions return sections of small nets in Darknet's format, which tests concatenate:
+// net(6, {8, 8, 1}, kSgd) + convolutional(5, "tanh") + connected(3) + layer("softmax")
 #pragma once
 
 #include <fmt/format.h>

@@ -34,7 +34,7 @@ enum Engine : std::int64_t {
 constexpr cudnnBackendKnobType_t kKnob = CUDNN_KNOB_TYPE_TILE_SIZE;
 constexpr std::int64_t kMostTurned = 3;  // then relu makes 0 of NaN
 
-// The best offer comes first.
+// The heuristics offer these engines in this order, the best one first.
 struct Offer {
   std::int64_t engine, turned = 0;
 };

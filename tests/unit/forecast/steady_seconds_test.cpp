@@ -1,4 +1,4 @@
-// These tests compute the time per iteration of groups from the moments when iterations ended.
+// These tests compute the time per iteration of groups from the times at which iterations ended.
 #include "scheduling/forecast/steady_seconds.hpp"
 
 #include <gtest/gtest.h>

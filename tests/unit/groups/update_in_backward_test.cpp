@@ -1,4 +1,5 @@
-// Large connected layers update their parameters in the tasks that compute the gradients.
+// These tests check that large connected layers update their parameters in the tasks that compute
+// the gradients.
 #include <gtest/gtest.h>
 
 #include "tests/support/deterministic_session.hpp"

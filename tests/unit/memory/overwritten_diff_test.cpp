@@ -1,4 +1,5 @@
-// These tests check which gradients of weights an iteration writes instead of adding to them.
+// These tests check for which weights an iteration overwrites the gradient (diff) instead of adding
+// to it.
 #include <gtest/gtest.h>
 
 #include <set>

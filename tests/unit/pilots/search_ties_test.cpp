@@ -1,4 +1,4 @@
-// These tests check which of two steps a search takes when their losses do not differ for sure.
+// These tests check which of two steps a search takes if their losses do not surely differ.
 #include <gtest/gtest.h>
 
 #include <algorithm>

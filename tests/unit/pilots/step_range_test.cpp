@@ -1,4 +1,5 @@
-// A sweep of growing steps tells the step at the lowest loss, and the step that diverges.
+// These tests check which step a sweep of growing steps finds best, and which step it finds to
+// diverge.
 #include "scheduling/pilots/tuning/step_range.hpp"
 
 #include <gtest/gtest.h>

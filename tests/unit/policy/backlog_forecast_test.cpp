@@ -8,7 +8,7 @@ namespace {
 
 const BacklogForecast::Sort kRoot{0, 1}, kLink{0, 2};
 
-// Four chains of three tasks, of which the first tasks are ready at once.
+// Runs four chains of three tasks. The first task of each chain is ready at once.
 void run_four_chains(BacklogForecast& backlog_forecast) {
   for (int chain = 1; chain <= 4; ++chain) backlog_forecast.note(kRoot, chain);
   for (int task = 0; task < 12; ++task) backlog_forecast.began(task % 3 == 0 ? kRoot : kLink, 1);
