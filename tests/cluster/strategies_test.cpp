@@ -72,7 +72,7 @@ TEST_F(GroupsOnRanks, have_the_bits_of_one_process) {
     }
 }
 
-// The groups' updates come in turn, on whatever ranks the groups are.
+// Groups update in turn. The ranks on which the groups are make no difference.
 TEST_F(GroupsOnRanks, asynchronous_ones_have_them_in_turn) {
   for (const char* connected : {"merged", "replicated"})
     for (const auto& [groups, ranks] : {std::pair(2, 2), std::pair(4, 2), std::pair(4, 4)}) {

@@ -23,7 +23,7 @@ constexpr int kRequests[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}
 
 class Stop : public testing::Test {
  protected:
-  // Returns the exit code of a program that gets the signal as soon as there() is true.
+  // Sends the signal as soon as there() returns true, and returns the program's exit code.
   int asked(Words words, int number, const std::function<bool()>& there,
             const std::string& output = "/dev/null") {
     words.insert(words.begin(), kOmniRun);

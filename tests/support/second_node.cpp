@@ -81,7 +81,7 @@ class Mapped {
   std::vector<char> before_;
 };
 
-// StarPU calls this function for a task on the second node.
+// StarPU calls this function for each task on the second node.
 template <std::size_t implementation>
 void run_there(void* interfaces[], void* arguments) {
   const starpu_task* task = starpu_task_get_current();
