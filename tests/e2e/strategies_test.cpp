@@ -158,8 +158,8 @@ TEST_F(Strategies, elastic_as_it_comes_leaves_models_on_unequal_devices_alone) {
   EXPECT_FALSE(trained("other", "0.02", {"--central-momentum", "0.9"}).second == usual.second);
 }
 
-// In 40 mini-batches, 3 groups meet after 2 mini-batches each (sma). 2 groups meet after 4 each,
-// and at the end (local).
+// In 40 mini-batches, sma's 3 groups meet after 2 each, 6 times. local's 2 groups meet after 3 each
+// and at the end, 7 times. elastic's 2 groups meet after 4 each, 5 times.
 TEST_F(Strategies, leave_their_meetings_in_the_trace) {
   const auto async = [&](const std::string& name) {
     Words all = command(

@@ -143,8 +143,8 @@ TEST_F(Lmdb, damaged_files_never_end_the_process) {
   for (int round = 0; round < (wanted != nullptr ? std::atoi(wanted) : 200); ++round) {
     std::string bytes = whole;
     for (unsigned left = 1 + random() % 8; left > 0; --left) {
-      // Half of the changed bytes are in the first 64 bytes of a page, which describe the page. The
-      // others are anywhere.
+      // About half of the changed bytes are in the first 64 bytes of a page, which describe the
+      // page. The other half is anywhere in the file.
       const std::size_t page = random() % (bytes.size() / 4096) * 4096;
       bytes[random() % 2 == 0 ? page + random() % 64 : random() % bytes.size()] =
           static_cast<char>(random());
