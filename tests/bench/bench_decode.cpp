@@ -1,5 +1,5 @@
-// Measures how fast image files become the net's input on one core. It measures decoding alone and
-// with everything that a task of the data feed does, at full and at reduced size.
+// Measures how fast one core turns image files into the net's input. It measures decoding alone and
+// a whole task of the data feed, at full and at reduced size.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using namespace omni;
 
 constexpr double kSeconds = 1;  // per measurement
 
-// Medians do not notice when another program takes the core for a moment.
+// A median hardly changes when another program uses the core for a moment.
 template <class Work>
 double median_seconds(Work work) {
   std::vector<double> times;

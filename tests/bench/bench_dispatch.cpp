@@ -1,7 +1,7 @@
-// Measures for how long a task holds the policy's lock, which all workers share. A task is put into
-// the queue of 64 equal workers and taken from it, with the lock each time. One thread does so, or
-// two that contend for the lock. StarPU's own questions about a task (may this worker run it?) come
-// on top.
+// Measures how long a task holds the policy's lock, which all workers share. A task is put into the
+// queue of 64 equal workers and taken from it, with the lock each time. One thread does so, or two
+// that contend for the lock. StarPU's calls that ask whether a worker may run a task are not
+// included.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using namespace omni;
 
 constexpr int kWorkers = 64, kPriorities = 20, kTasks = 400000, kRounds = 7;
 
-// Equal workers: nothing but priorities is asked.
+// All workers are equal, so only priorities decide.
 struct Facts {
   using Kind = WorkerKind<int>;
   int priority(int task) const { return task % kPriorities; }

@@ -29,7 +29,8 @@ namespace {
 
 using namespace omni;
 
-// A GPU's entry is the last one of a codelet, so that what all use in turn moves there once.
+// The GPU's implementation is the last of a codelet and is measured last. So the shared tensors
+// move to the GPU only once.
 #ifdef OMNI_CUDA
 bool gpu_present() {
   int devices = 0;
@@ -71,7 +72,8 @@ class Values {
   std::unique_ptr<float, Deallocate> data_;
 };
 
-// Best of the runs that fit about a fifth of a second: noise only ever adds.
+// Returns the shortest time of the runs that fit in about a fifth of a second. Other programs can
+// only make a run slower.
 template <class Run>
 double best_seconds(Run run) {
   using Clock = std::chrono::steady_clock;

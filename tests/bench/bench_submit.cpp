@@ -1,7 +1,7 @@
-// Measures the cost of one empty task through our typed codelet, against StarPU's own
-// starpu_task_insert, and the cost of recording it. Blocks of both alternate in one process, and
-// their medians are compared. With taskset -c 0 one CPU does everything, so that no part of a cost
-// hides behind another one.
+// Measures the cost of one empty task through Omnivore's typed codelet, against StarPU's own
+// starpu_task_insert, and the cost of recording a task. Tasks of both kinds alternate in blocks,
+// and their medians are compared. With taskset -c 0 one CPU does everything, so that no part of a
+// cost hides behind another one.
 #include <fmt/format.h>
 #include <starpu.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ void compare_with_starpu(const Tensors& tensors) {
       median(theirs), median(ours), range(ratios));
 }
 
-// Tasks with four accesses; those of LeNet have 3.3 on average.
+// Each task accesses four tensors. LeNet's tasks access 3.3 on average.
 int measure_recording(const Tensors& tensors) {
   std::string folder = (std::filesystem::temp_directory_path() / "bench-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return 1;

@@ -1,4 +1,4 @@
-// Snapshots for Caffe that several ranks save.
+// This test saves a snapshot for Caffe from a training over several ranks.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -8,7 +8,8 @@
 namespace omni::test {
 namespace {
 
-// Each rank remembers the velocities of its own part of the parameters.
+// Each rank holds the velocities of its own part of the parameters. The snapshot must hold all
+// velocities.
 TEST(CaffeSnapshotOverRanks, HasWhatAllRanksRemember) {
   const TemporaryDirectory folder;
   const auto snapshot = [&](int ranks) {

@@ -1,5 +1,5 @@
-// Members of an ensemble over ranks: they learn the same bits as in one process, whichever ranks
-// prepare the samples.
+// These tests train the members of an ensemble over ranks. They learn the same bits as in one
+// process, whichever ranks prepare the samples.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -33,7 +33,7 @@ class EnsemblesOverRanks : public testing::Test {
     return {"--data", "synthetic:60:3",  "--max-batches", "60", "--test-every",
             "30",     "--deterministic", "--workers",     "1"};
   }
-  // Four members, of which the last takes 600 samples, the others 360.
+  // Four members train. The last member uses 600 samples, the other members 360.
   Words ensemble(const std::string& out) const {
     return Words{"ensemble", "--net",  file("small.cfg") + ":2", "--members", file("members"),
                  "--out",    file(out)} +
@@ -58,9 +58,9 @@ class EnsemblesOverRanks : public testing::Test {
   TemporaryDirectory folder_;
 };
 
-// E3: all ranks prepare equal parts, or exactly so many ranks as were asked for. E4: every rank
-// receives what it has not prepared, one byte for each value. E1: no sample is prepared twice. E6:
-// the weights do not depend on it.
+// All ranks, or as many as --preparers says, prepare equal numbers of samples, and none is prepared
+// twice. Each rank receives the samples that it has not prepared, one byte for each value. The
+// weights do not depend on who prepares.
 TEST_F(EnsemblesOverRanks, LearnTheSameWhoeverPrepares) {
   ASSERT_EQ(omni_run(ensemble("one")).exit_code, 0);
   const struct {
@@ -136,7 +136,7 @@ TEST_F(EnsemblesOverRanks, GoOnWhenARankIsKilled) {
   ASSERT_EQ(last.exit_code, 0) << last.errors;
   EXPECT_EQ(unfinished(), 0);
   expect_equal(file("one"), file("ranks"));
-  // One rank may go on as well: nothing is left to do.
+  // The finished training resumes on one rank, where nothing is left to do.
   EXPECT_EQ(on_ranks(1, words).exit_code, 0);
   expect_equal(file("one"), file("ranks"));
 }
@@ -215,7 +215,7 @@ TEST_F(EnsemblesOverRanks, ReportWhatHappensOnOtherRanks) {
   }
 }
 
-// What fails in the check of one rank's test images ends the job before another rank trains.
+// If a test image of one rank's member cannot be read, the job ends before another rank trains.
 TEST_F(EnsemblesOverRanks, CheckTestImagesBeforeAnyRankTrains) {
   make_image_folder(file("photos"), 10, 100);
   put(file("photos/val/red/109.jpg"), "no image");
@@ -337,7 +337,8 @@ TEST_F(EnsemblesOverRanks, KeepDataApartThatHardlyDiffer) {
       << "two ranks share their samples: " << run.errors;
 }
 
-// An error after ranks have joined their streams ends the job as it ends one process.
+// An error after the ranks have joined their streams ends the job with the same exit code and
+// message as in one process.
 TEST_F(EnsemblesOverRanks, EndAsOneProcessOnAnErrorAfterTheyHaveJoined) {
   Finished runs[2];
   for (int ranks = 1; ranks <= 2; ++ranks) {
@@ -357,7 +358,7 @@ TEST_F(EnsemblesOverRanks, StopInOrder) {
   const pid_t job = start_program(mpiexec(2, words));
   const std::string metrics = file("ranks/small-2/metrics.jsonl");
   wait_for_text(metrics, "\"iteration\":40");
-  // Only one rank is asked to stop.
+  // Only rank 1 is asked to stop.
   kill(process_of_rank(1, file("ranks")), SIGTERM);
   EXPECT_EQ(wait_for_program(job), 75);
   const auto record = nlohmann::json::parse(get(folder_ / "ranks/ensemble.json"));

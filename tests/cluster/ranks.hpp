@@ -1,4 +1,4 @@
-// This header runs omni-run on several ranks of this machine, started by MPICH's mpiexec.
+// These functions run omni-run on several ranks of this machine, started by MPICH's mpiexec.
 #pragma once
 
 #include <csignal>
@@ -20,13 +20,14 @@ inline Words mpiexec(int ranks, Words arguments) {
   return command;
 }
 
-// Runs omni-run on several ranks; a single rank has no launcher.
+// Runs omni-run on several ranks, or without mpiexec on a single rank.
 inline Finished on_ranks(int ranks, Words arguments) {
   return ranks == 1 ? omni_run(std::move(arguments))
                     : run_program(mpiexec(ranks, std::move(arguments)));
 }
 
-// Runs two ranks of different commands, each with words of mpiexec's before the program.
+// Runs two ranks with different commands. Each begins with options of mpiexec, which stand before
+// the program.
 inline Finished on_two_unlike(Words first, Words second) {
   Words command{OMNI_MPIEXEC, "-iface", "lo", "-n", "1"};
   command.insert(command.end(), first.begin(), first.end());
@@ -35,7 +36,7 @@ inline Finished on_two_unlike(Words first, Words second) {
   return run_program(std::move(command));
 }
 
-// Of the rank's process that has this word in its command line; 0: there is none.
+// Returns the process of this rank that has `word` in its command line, or 0 if it does not run.
 inline pid_t process_of_rank(int rank, const std::string& word) {
   const auto bytes_of = [](const std::filesystem::path& path) {
     std::ifstream file(path, std::ios::binary);
@@ -52,7 +53,7 @@ inline pid_t process_of_rank(int rank, const std::string& word) {
   return 0;
 }
 
-// Waits until the text is in the file; the watchdog ends a wait that is in vain.
+// Waits until the text is in the file. If it never is, the test program's time limit ends the wait.
 inline void wait_for_text(const std::string& file, const std::string& text) {
   while (!std::filesystem::exists(file) || get(file).find(text) == std::string::npos)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -1,5 +1,5 @@
-// These tests end trainings over several ranks: by refusals, by errors of one rank, and by ranks
-// that are gone.
+// These tests end trainings over several ranks by refusals, by errors of one rank, and by killed
+// ranks.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -24,7 +24,7 @@ std::size_t count(const std::string& text, const std::string& words) {
   return found;
 }
 
-// Expects that the run was refused with this text, which is printed once.
+// Expects that the run was refused with this exit code and this text, which is printed once.
 void expect_refused(const Finished& run, int code, const std::string& text) {
   EXPECT_EQ(run.exit_code, code) << run.errors;
   EXPECT_EQ(count(run.errors, "error: "), 1u) << run.errors;
@@ -58,7 +58,7 @@ TEST(RanksRefuse, what_works_on_one_rank_only) {
                  "--group-layout: one group is on all ranks");
 }
 
-// mpiexec often returns 9 if several ranks exit with 2 one after another.
+// If several ranks exited with 2 one after another, mpiexec would often return 9.
 TEST(RanksRefuse, with_the_same_code_every_time) {
   for (int i = 0; i < 8; ++i) {
     const Finished run = on_ranks(4, refused_net("2", {"--auto"}));
@@ -74,7 +74,7 @@ TEST(RanksRefuse, ranks_that_differ) {
   expect_refused(on_two_unlike(first, second), 2, ": the command line is --net mlp");
 }
 
-// The same command in another folder, where the net's file says something else.
+// Both ranks have the same command but different folders, in which the net's file differs.
 TEST(RanksRefuse, nets_that_differ) {
   const TemporaryDirectory folder;
   const auto rank = [&](const char* name, const std::string& rate) {
@@ -136,7 +136,8 @@ struct Job {
   pid_t process;
 };
 
-// Else hydra kills what is left of the others as soon as one has closed its line to the launcher.
+// A rank must wait for the others. As soon as one rank closes its connection to the launcher, hydra
+// kills the other ranks.
 TEST(RanksEnd, after_they_have_told_the_launcher) {
   const TemporaryDirectory folder;
   const std::string ended = folder / "ended";
@@ -152,7 +153,8 @@ TEST(RanksEnd, after_they_have_told_the_launcher) {
   EXPECT_EQ(get(ended), "\n\n");
 }
 
-// The others must not wait for the first one to take their models. A later save succeeds.
+// The first rank cannot save. The other ranks must not wait for it to receive their models. A later
+// save succeeds.
 TEST(RanksEnd, in_order_after_a_save_that_failed) {
   const Job job({"--groups", "2", "--strategy", "sma", "--checkpoint-every", "20"});
   const std::string errors = job.folder / "errors";

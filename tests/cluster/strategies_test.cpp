@@ -1,4 +1,4 @@
-// Groups on several ranks: they learn what groups of one process learn.
+// These tests check that groups on several ranks learn what groups in one process learn.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ class GroupsOnRanks : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // Its summary, with the weights that it ends with.
+  // Returns the summary of a training, and a hash of its final weights.
   nlohmann::json result(int ranks, int iterations, Words more) {
     const std::string weights = folder_ / "weights";
     more.insert(more.end(), {"--deterministic", "--json", "--save-weights", weights});
@@ -36,7 +36,7 @@ class GroupsOnRanks : public testing::Test {
       EXPECT_EQ(one[what], other[what]) << what << ": " << one << other;
   }
 
-  // Slices whose loss each rank has computed, in training or not.
+  // Returns the number of slices whose loss each rank has computed, in training or in tests.
   static std::vector<int> slices_of(int ranks, const std::string& trace, bool training) {
     std::vector<int> counts;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -51,8 +51,8 @@ class GroupsOnRanks : public testing::Test {
     return counts;
   }
 
-  // With it the loss does not rise. Otherwise the guard chooses among parameters at the end, which
-  // it does in one process only.
+  // With this learning rate the loss does not rise. If it rose, the guard would choose parameters
+  // at the end, which it does in one process only.
   static constexpr const char* kSafe = "0.002";
 
   TemporaryDirectory folder_;
@@ -72,7 +72,7 @@ TEST_F(GroupsOnRanks, have_the_bits_of_one_process) {
     }
 }
 
-// The owners step in turn, whatever ranks the groups are on.
+// Groups update in turn. The ranks on which the groups are make no difference.
 TEST_F(GroupsOnRanks, asynchronous_ones_have_them_in_turn) {
   for (const char* connected : {"merged", "replicated"})
     for (const auto& [groups, ranks] : {std::pair(2, 2), std::pair(4, 2), std::pair(4, 4)}) {
@@ -90,7 +90,8 @@ TEST_F(GroupsOnRanks, asynchronous_ones_have_them_in_turn) {
     }
 }
 
-// The merged phase of a group elsewhere reads its inputs again when it makes the steps.
+// The merged layers of a group on another rank read their inputs again when their parameters are
+// updated.
 TEST_F(GroupsOnRanks, have_the_bits_of_one_process_with_large_merged_layers) {
   net_ = folder_ / "large.cfg";
   put(net_, test::net(16, {8, 8, 3}, "learning_rate=0.01\nmomentum=0.9\n") +
@@ -108,8 +109,8 @@ TEST_F(GroupsOnRanks, have_the_bits_of_one_process_in_several_passes) {
   expect_same(result(2, 12, words), result(1, 12, words));
 }
 
-// Between two updates of a group the others make groups - 1 on average, whoever is faster. Two
-// groups of four ranks have two each.
+// Between two updates of a group, the other groups make groups - 1 updates on average, whatever
+// their speeds. On four ranks, each of two groups has two ranks.
 TEST_F(GroupsOnRanks, asynchronous_ones_step_as_gradients_arrive) {
   for (const char* connected : {"merged", "replicated"})
     for (const int groups : {2, 4}) {
@@ -131,7 +132,8 @@ TEST_F(GroupsOnRanks, asynchronous_ones_step_as_gradients_arrive) {
     }
 }
 
-// The ranks of a group share each of its mini-batches; the owners add up their gradients.
+// The ranks of a group share each of its mini-batches. The owners of the parameters add up their
+// gradients.
 TEST_F(GroupsOnRanks, of_several_ranks_have_the_bits_of_one_process) {
   struct Layout {
     int ranks, groups;
@@ -159,7 +161,7 @@ TEST_F(GroupsOnRanks, of_several_ranks_have_the_bits_of_one_process) {
     }
 }
 
-// A group's ranks step parts of its model, and contribute these to meetings.
+// The ranks of a group update parts of the group's model, and contribute these parts to meetings.
 TEST_F(GroupsOnRanks, own_models_of_several_ranks_have_the_bits_of_one_process) {
   slice_ = "1", batch_ = "32";
   struct Layout {
@@ -184,7 +186,7 @@ TEST_F(GroupsOnRanks, own_models_of_several_ranks_have_the_bits_of_one_process) 
       result(1, 12, one));
 }
 
-// At first only the first group trains, on its ranks.
+// During the cold start only the first group trains, on its own ranks.
 TEST_F(GroupsOnRanks, have_the_bits_of_one_process_after_a_cold_start) {
   slice_ = "4";
   for (const char* connected : {"merged", "replicated"}) {
@@ -194,7 +196,7 @@ TEST_F(GroupsOnRanks, have_the_bits_of_one_process_after_a_cold_start) {
   }
 }
 
-// Mini-batches of several sizes, in several passes.
+// Groups have mini-batches of different sizes, which take several passes.
 TEST_F(GroupsOnRanks, hogbatch_has_them_in_turn) {
   for (const Words& how : {Words{"hogbatch", "--group-batches", "4,16"},
                            Words{"adaptive", "--group-batches", "4:4-16,16:8-16"}}) {
@@ -219,8 +221,8 @@ TEST_F(GroupsOnRanks, take_mini_batches_as_they_are_free) {
   }
 }
 
-// A pass is 3 images, of which the second group's ranks have 1 and 2. Its mini-batches shrink, on
-// both alike.
+// A pass has 3 images, of which rank 1 computes 1 and rank 2 computes 2. Their group's mini-batches
+// shrink, equally on both ranks.
 TEST_F(GroupsOnRanks, of_unlike_shares_take_mini_batches_as_they_are_free) {
   slice_ = "1", batch_ = "48";
   const std::string trace = folder_ / "trace";
@@ -233,7 +235,8 @@ TEST_F(GroupsOnRanks, of_unlike_shares_take_mini_batches_as_they_are_free) {
   EXPECT_EQ(slices[0] + slices[1] + slices[2], 96 * 48);
 }
 
-// Without --deterministic the weights of a layer are cut into blocks, which ranks step and average.
+// Without --deterministic, the weights of a layer are cut into blocks. Each rank updates and
+// averages some of them.
 TEST_F(GroupsOnRanks, of_several_ranks_learn_with_blocks_as_one_process_does) {
   const auto loss = [&](int ranks, const char* option, const char* value) {
     const Finished run = on_ranks(ranks, training(60, {option, value, "--strategy", "sma",
@@ -246,7 +249,7 @@ TEST_F(GroupsOnRanks, of_several_ranks_learn_with_blocks_as_one_process_does) {
   EXPECT_LT(one, 2);
 }
 
-// Sums of two groups each are added up: another rounding.
+// On two ranks, the sums of two groups each are added up, which rounds differently.
 TEST_F(GroupsOnRanks, learn_alike_where_a_rank_has_several) {
   const Words words{"--groups", "4", "--strategy", "sma"};
   const auto one = result(1, 24, words), two = result(2, 24, words);
@@ -255,7 +258,7 @@ TEST_F(GroupsOnRanks, learn_alike_where_a_rank_has_several) {
   EXPECT_NEAR(two["loss_average"], loss, 1e-3 * loss);
 }
 
-// In the middle between two meetings, with contributions of some of the groups.
+// The checkpoint is saved between two meetings, when some of the groups have contributed.
 TEST_F(GroupsOnRanks, go_on_from_checkpoints_of_other_numbers_of_ranks) {
   slice_ = "1", batch_ = "32";  // two ranks share a pass of elastic groups
   for (const char* strategy : {"sma", "local", "elastic", "async"})
@@ -293,7 +296,7 @@ TEST_F(GroupsOnRanks, stop_together_and_go_on) {
   EXPECT_EQ(result(2, stopped + 7, more)["weights"], straight["weights"]);
 }
 
-// A model of 64 MiB in each group: what the first rank has not, it writes piece by piece.
+// Each group's model takes 64 MiB. The first rank writes the models of other ranks part by part.
 TEST_F(GroupsOnRanks, save_without_memory_for_the_models_of_others) {
   put(folder_ / "wide.cfg",
       "[net]\nbatch=2\ninputs=4096\nlearning_rate=0.001\n[connected]\noutput=4096\n"
@@ -318,8 +321,8 @@ TEST_F(GroupsOnRanks, diverge_together) {
   EXPECT_NE(run.errors.find("is not a finite number"), std::string::npos) << run.errors;
 }
 
-// Groups of one rank each take turns with mini-batches of the test set. Of other groups the first
-// one takes all.
+// If each group has a rank of its own, groups take turns with the mini-batches of the test set.
+// Otherwise the ranks of the first group test alone.
 TEST_F(GroupsOnRanks, test_in_turn) {
   constexpr int kTasks = 6 * 2;  // slices of 96 images
   const auto tested = [&](int ranks, Words words) {
@@ -355,7 +358,8 @@ std::string normalised(const TemporaryDirectory& folder) {
   return folder / "own.cfg";
 }
 
-// Statistics are those of the group's whole mini-batch; all its ranks step by them alike.
+// Batch statistics are of the group's whole mini-batch, and all ranks of the group make the same
+// updates with them.
 TEST_F(GroupsOnRanks, of_several_ranks_normalise_as_on_one_each) {
   const std::string own = normalised(folder_);
   const auto weights = [&](int ranks, const char* option, const char* value) {
@@ -372,7 +376,7 @@ TEST_F(GroupsOnRanks, of_several_ranks_normalise_as_on_one_each) {
     EXPECT_EQ(weights(4, option, value), weights(2, option, value));
 }
 
-// Of running statistics each rank has its own, the mean of which is tested.
+// Each rank has running statistics of its own. The test uses their mean.
 TEST_F(GroupsOnRanks, average_running_statistics) {
   const std::string own = normalised(folder_), data = "synthetic:480:10",
                     weights = folder_ / "weights";
@@ -383,7 +387,7 @@ TEST_F(GroupsOnRanks, average_running_statistics) {
   const Finished run =
       on_ranks(2, {"--net", own, "--data", data, "--strategy", "local", "--groups", "2", "--json",
                    "--max-batches", "50", "--workers", "1", "--save-weights", weights});
-  // Both ranks test with what the first one saves.
+  // Both ranks test with the statistics that the first rank saves.
   const Finished saved = on_ranks(
       1, {"valid", "--net", own, "--data", data, "--weights", weights, "--json", "--workers", "1"});
   EXPECT_NEAR(loss(run), loss(saved), 1e-6);

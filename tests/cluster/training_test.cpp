@@ -1,4 +1,5 @@
-// Trainings over several ranks: the same bits on 1, 2 and 4, and nothing lost between them.
+// These tests train over several ranks: the same bits on 1, 2 and 4 ranks, also after a resume on
+// another number of ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,8 +67,8 @@ TEST_F(Ranks, give_the_same_bits_with_adam_in_several_passes) {
   EXPECT_EQ(bits(4, net, slices), one);
 }
 
-// Unequal shares of one slice or several, and sums in another order. Eight ranks exchange
-// statistics in rows.
+// Three ranks have unequal shares of a mini-batch and add up sums in another order. Eight ranks
+// exchange batch statistics in rows.
 TEST_F(Ranks, learn_alike_on_three_and_on_eight) {
   const auto loss = [&](int ranks) {
     const Finished run = on_ranks(ranks, training(folder_ / "normalised.cfg", 6,
@@ -79,8 +80,8 @@ TEST_F(Ranks, learn_alike_on_three_and_on_eight) {
   for (const int ranks : {3, 8}) EXPECT_NEAR(loss(ranks), one, 1e-5 * one) << ranks;
 }
 
-// Each rank computes some neurons of the connected layers, for the images of all ranks. There are
-// one slice or several, unequal shares, Adam, and several passes. A stopped training goes on with
+// Each rank computes some neurons of the connected layers for the images of all ranks. The cases
+// have one slice or several, unequal shares, Adam, or several passes. A training that resumes needs
 // the velocities of all ranks.
 TEST_F(Ranks, divide_neurons_and_learn_alike) {
   const auto run = [&](int ranks, const std::string& iterations, Words more) {
@@ -114,8 +115,8 @@ TEST_F(Ranks, divide_neurons_and_learn_alike) {
   EXPECT_NEAR(run(2, "12", resuming), straight, 1e-4 * straight);
 }
 
-// Large images take longer to decode than the small ones of the next mini-batch, which another
-// worker decodes at the same time. Its first layer sends the images to all ranks.
+// Large images take longer to decode than the small images of the next mini-batch, which another
+// worker decodes meanwhile. The first layer sends the images to all ranks in order.
 TEST_F(Ranks, send_images_in_the_order_of_mini_batches) {
   const std::string net = folder_ / "connected.cfg";
   put(net,
@@ -141,7 +142,8 @@ TEST_F(Ranks, send_images_in_the_order_of_mini_batches) {
   EXPECT_NEAR(loss(2), one, 1e-4 * one);
 }
 
-// Each reads a share of the images; they count together, and the first rank lists what all found.
+// Each rank reads a share of the images. Damaged images are counted over all ranks, and the first
+// rank lists all of them.
 TEST_F(Ranks, skip_damaged_images) {
   const std::string net = folder_ / "images.cfg", set = folder_ / "set";
   put(net, kImageNet);

@@ -1,5 +1,6 @@
-// Adam from the command line: it learns, it is counted in the memory, and its checkpoints are its
-// own. (That resuming changes nothing: determinism_test; how it steps: tests/unit/groups.)
+// These tests use Adam from the command line: it learns, its memory is counted, and other solvers
+// cannot resume its checkpoints. Resumes are in determinism_test.cpp, single steps in
+// tests/unit/groups.
 #include <gtest/gtest.h>
 
 #include "tests/support/net_text.hpp"

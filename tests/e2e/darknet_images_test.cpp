@@ -1,5 +1,5 @@
-// The net sees the same pixels of a photograph as in Darknet's `classifier valid`. The shorter side
-// is resized to the net's, and the centre is cut out.
+// These tests compare the pixels that the net gets from a photograph with those of Darknet's
+// `classifier valid`. Both resize the shorter side to the net's size and cut out the centre.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -45,7 +45,7 @@ TEST(DarknetImages, TheNetSeesTheSame) {
   EXPECT_EQ(image->extent, (Extent{288, 384, 3})) << "decoded at half the size";
   std::vector<float> ours(net.count());
   prepare_image(image->pixels, image->extent, options, 0, 0, false, net, ours.data());
-  // Darknet takes single pixels where we take means of four.
+  // Darknet takes one pixel where Omnivore takes the mean of four.
   const double same = difference(ours, seen_by_darknet(0));
   EXPECT_LT(same, 0.03);
   for (const int shift : {-3, 3}) EXPECT_GT(difference(ours, seen_by_darknet(shift)), 1.5 * same);

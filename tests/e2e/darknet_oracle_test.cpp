@@ -1,6 +1,5 @@
-// The forward pass is compared with a program that shares no line with ours: Debian's darknet
-// package. Both read the same cfg text, the same .weights file and the same images. Every net here
-// is a group of layers whose meaning could differ. Their gradients are the business of
+// These tests compare the forward pass with Debian's darknet package. Both read the same cfg text,
+// .weights file and images. Each net has layers whose meaning could differ. Gradients are tested in
 // tests/gradcheck.
 #include <gtest/gtest.h>
 
@@ -35,9 +34,9 @@ using Values = std::vector<float>;
 
 const fs::path kNets = OMNI_SOURCE_DIR "/tests/e2e/oracle_nets";
 
-// This is the relative Euclidean difference of one image's output. Darknet divides by
-// sqrt(variance) + 1e-6, we by sqrt(variance + 1e-5): with variances of 0.3 to 1.7 the two differ
-// by less than 2e-5.
+// The tolerance is for the relative Euclidean difference of one image's output. Darknet divides by
+// sqrt(variance) + 1e-6, Omnivore by sqrt(variance + 1e-5). With variances of 0.3 to 1.7 the two
+// differ by less than 2e-5.
 constexpr double kTolerance = 1e-4;
 
 template <class T>
@@ -46,7 +45,7 @@ T must(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-// ---- ours ----
+// Ours is the net as Omnivore computes it.
 
 class Ours {
  public:
@@ -68,14 +67,14 @@ class Ours {
   Extent output() const { return net_->layers().back()->output().extent; }
   std::size_t batch() const { return static_cast<std::size_t>(net_->slices().images()); }
 
-  // Parameters that a file holds and on which the output depends.
+  // Returns the parameters that a .weights file holds and that change the output.
   std::vector<Param*> params() {
     std::vector<Param*> stored;
     for (Param* param : net_->params())
       if (!param->name.ends_with("batchnorm.shift")) stored.push_back(param);
     return stored;
   }
-  // Weights as in training; biases and statistics unlike those of a new net.
+  // Initialises weights as in training, and gives biases and statistics random values.
   void randomise() {
     net_->initialise(3);
     Draws draws(Philox(5, RandomStream::synthetic), 0);
@@ -90,7 +89,7 @@ class Ours {
     }
   }
 
-  // Images and results are channels last.
+  // The values of images and results are in channels-last order.
   Values predict(const Values& images) {
     std::span<const float> left = images;
     for (const Tensor* slice : slot_.images) {
@@ -114,7 +113,7 @@ class Ours {
   BatchSlot slot_;
 };
 
-// ---- comparing ----
+// The next functions compare outputs.
 
 Values channels_first(const Values& values, const Extent& extent) {
   const auto pixels = static_cast<std::size_t>(extent.h) * static_cast<std::size_t>(extent.w);
@@ -128,7 +127,7 @@ Values channels_first(const Values& values, const Extent& extent) {
   return turned;
 }
 
-// Returns the largest relative L2 difference of any image; NaN where there is one.
+// Returns the largest relative L2 difference of any image, or NaN if a value is NaN.
 double difference(const Values& ours, const Values& theirs, std::size_t per_image) {
   double worst = ours.size() == theirs.size() && !ours.empty() ? 0 : NAN;
   for (std::size_t first = 0; first < theirs.size() && !std::isnan(worst); first += per_image) {
@@ -158,7 +157,8 @@ class DarknetOracle : public testing::Test {
   }
 
   void open(const std::string& name) { open_text(get(kNets / (name + ".cfg"))); }
-  // A net of ours and, from its parameters, the file that Darknet reads.
+  // Builds Omnivore's net from `cfg` with random parameters, and writes the .weights file that
+  // Darknet reads.
   void open_text(const std::string& cfg) {
     put(folder_ / "net.cfg", cfg);
     ours_.emplace(folder_ / "net.cfg");
@@ -198,7 +198,8 @@ TEST_P(DarknetNets, ForwardAgrees) {
     set_implementation_policy({.deterministic = true, .preferred = implementation});
     EXPECT_LE(apart(*ours_, expected), kTolerance) << implementation;
   }
-  // That proves something only if no parameter could be wrong, or in another order, unnoticed.
+  // Reversing the values of any parameter must change the output. Otherwise the comparison above
+  // would not notice wrong parameters.
   for (const Param* param : ours_->params()) {
     const auto reverse = [&] {
       std::ranges::reverse(HostAccess(*param->master, HostAccess::Mode::write).f32());
@@ -232,9 +233,9 @@ INSTANTIATE_TEST_SUITE_P(, DarknetNets,
                            return name;
                          });
 
-// Values that never went through our writer. Only without batch normalisation: a new net of
-// Darknet's has rolling variances of zero. The one way for [deconvolutional]: libdarknet writes its
-// weights, but divides by zero when it should read them.
+// Darknet writes the weights here. No net has batch normalisation, because a new net of Darknet has
+// rolling variances of zero. [deconvolutional] is tested in this way alone. The reason is that
+// libdarknet divides by zero when it reads its weights.
 TEST_F(DarknetOracle, NetThatDarknetInitialisedLoads) {
   for (const char* net : {"branches", "deconvolutional"}) {
     open(net);
@@ -267,7 +268,8 @@ TEST_F(DarknetOracle, OldTransposedFileMeansTheSame) {
   EXPECT_LE(apart(*ours_, expected), kTolerance);
 }
 
-// Only its place in the file: forward through a [batchnorm] of its own makes libdarknet crash.
+// The test compares only the .weights files, because libdarknet crashes in the forward pass of
+// [batchnorm].
 TEST_F(DarknetOracle, BatchnormLayerIsStoredAlike) {
   open_text(
       "[net]\nbatch=3\nheight=5\nwidth=5\nchannels=3\n"
@@ -277,8 +279,8 @@ TEST_F(DarknetOracle, BatchnormLayerIsStoredAlike) {
   EXPECT_TRUE(get(folder_ / "theirs.weights") == get(folder_ / "ours.weights"));
 }
 
-// All that it has: it takes AlexeyAB's later ones, which need their input for the gradient, for
-// relu.
+// Activations whose gradient needs the input are AlexeyAB's. The darknet package takes them for
+// relu, so they are left out.
 TEST_F(DarknetOracle, EveryActivationAgrees) {
   for (std::size_t i = 0; i < kActivationNames.size(); ++i) {
     if (gradient_needs_input(static_cast<Activation>(i))) continue;

@@ -1,5 +1,5 @@
-// --deterministic: the same bits whatever runs where; and a run that was killed and resumed ends
-// with the bits of one that was not.
+// These tests check --deterministic: the same bits on any number of workers and with any slices,
+// also after a kill and a resume.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -14,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Every kind of layer whose result could depend on the order of sums or on random numbers.
+// The net has every kind of layer whose result could depend on the order of sums or on random
+// numbers.
 const std::string kDeterministicNet =
     net(24, {20, 20, 3},
         "subdivisions=2\nlearning_rate=0.02\nmomentum=0.9\ndecay=0.0005\nflip=1\nangle=7\n") +
@@ -36,7 +37,7 @@ class Determinism : public testing::Test {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  // The weights after the run, as bytes.
+  // Returns the bytes of the weights after the run.
   std::string train(const std::string& weights, std::vector<std::string> more) {
     const Finished run = omni_run(arguments(weights, std::move(more)));
     EXPECT_EQ(run.exit_code, 0) << run.errors;
@@ -59,7 +60,7 @@ TEST_F(Determinism, SameBitsWithAnyWorkersAndScheduler) {
       << "the seed makes no difference: the comparison proves nothing";
 }
 
-// The folder of the checkpoint at `step`, once it is there.
+// Waits for the checkpoint at `step`, and returns its folder.
 fs::path wait_for_checkpoint(const fs::path& folder, const std::string& step) {
   for (int tries = 0; tries < 6000; ++tries) {
     std::error_code ignored;
@@ -72,7 +73,7 @@ fs::path wait_for_checkpoint(const fs::path& folder, const std::string& step) {
   return {};
 }
 
-// Forty iterations, and twenty that are killed, resumed and go on to forty.
+// Compares 40 iterations with 20 iterations that are killed, resumed and continued to 40.
 void Determinism::expect_resuming_changes_nothing(const std::vector<std::string>& more) {
   const auto with = [&more](std::vector<std::string> own) {
     own.insert(own.end(), more.begin(), more.end());
@@ -145,7 +146,7 @@ TEST_F(Determinism, StopSignalSavesAndExits75) {
     std::vector<std::string> again = common;
     again.insert(again.end(), {"--resume", "auto"});
     EXPECT_TRUE(straight == train("resumed", again));
-    // Every iteration once, although some may have been shown before the last checkpoint.
+    // The metrics hold every iteration once, although some iterations ran again after the resume.
     std::uint64_t expected = 1;
     for (const auto& line : read_metrics(run / "metrics.jsonl"))
       if (line.contains("loss")) {

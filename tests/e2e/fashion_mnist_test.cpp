@@ -1,5 +1,5 @@
-// The promise of `./bootstrap run`: LeNet reaches 89 % on Fashion-MNIST within 3 epochs, on one
-// worker and on two.
+// These tests check the promise of `./bootstrap run`: LeNet reaches 89 % on Fashion-MNIST within 3
+// epochs, with one worker and with two.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"

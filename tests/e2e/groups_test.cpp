@@ -1,4 +1,4 @@
-// Compute groups from the command line: what they say, what they write, what they learn.
+// These tests train compute groups from the command line, and check messages, metrics and losses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,8 +49,7 @@ TEST(Groups, metrics_and_trace_have_every_update) {
   EXPECT_EQ(exchanges, 40u);
 }
 
-// This is defect (c) of the published optimizer: one part of it named devices in a form that
-// another part refused.
+// The published optimizer named devices in a form that another part of it refused.
 TEST(Groups, devices_are_named_as_options_take_them) {
   const auto train = [](const std::vector<std::string>& more) {
     std::vector<std::string> all{"--net",         "lenet", "--data",   "synthetic:64",
@@ -122,8 +121,8 @@ TEST(Groups, plan_measures_in_rounds) {
   }
 }
 
-// The number of updates that groups need is measured once. Then plans and trainings on these data
-// know it.
+// How many more updates groups need is measured once, and later plans and trainings on these data
+// use the result.
 TEST(Groups, measured_updates_are_kept) {
   const TemporaryDirectory folder;
   put(folder / "net.cfg",
@@ -173,7 +172,7 @@ TEST(Groups, measured_updates_are_kept) {
   EXPECT_THAT(blind.errors, testing::HasSubstr("--data"));
 }
 
-// `--groups auto` says, records and trains with one and the same number.
+// `--groups auto` prints, records and uses the same number of groups.
 TEST(Groups, auto_takes_what_the_plan_advises) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core: nothing to choose";
   const TemporaryDirectory folder;
@@ -230,7 +229,8 @@ TEST(Groups, auto_takes_what_the_plan_advises) {
   EXPECT_EQ(json::parse(second.output)["groups"], groups);
 }
 
-// With constant times an update comes as often as was predicted, whatever this machine takes.
+// With constant times, the simulated time per update must equal the prediction, whatever the speed
+// of this machine.
 TEST(Groups, auto_plans_for_a_simulated_machine) {
   const TemporaryDirectory folder;
   const std::string machine = folder / "machine.json", metrics = folder / "metrics.jsonl";
@@ -255,11 +255,12 @@ TEST(Groups, auto_plans_for_a_simulated_machine) {
     }
   }
   EXPECT_EQ(planned, (std::vector{1, 2, 4, 6}));
-  // The last updates leave mini-batches under way.
+  // At the end some mini-batches are unfinished, so the times may differ by 5 %.
   EXPECT_NEAR(simulated / 48, predicted, 0.05 * predicted);
 }
 
-// A cold start is the same as stopping after it and going on with all groups.
+// A training with a cold start must equal one that stops after the cold start and resumes with all
+// groups.
 TEST(Groups, cold_start_is_a_training_in_one_group) {
   const TemporaryDirectory folder;
   const auto train = [&](std::vector<std::string> more) {
@@ -286,7 +287,7 @@ TEST(Groups, cold_start_is_a_training_in_one_group) {
   }
 }
 
-// With the checkpoint's number, whatever a plan would say.
+// A resumed training with --groups auto uses the checkpoint's number of groups.
 TEST(Groups, auto_goes_on_with_the_checkpoint_s_groups) {
   const TemporaryDirectory folder;
   const auto train = [&](const std::string& groups, const char* until) {
@@ -305,7 +306,7 @@ TEST(Groups, auto_goes_on_with_the_checkpoint_s_groups) {
       std::string::npos);
 }
 
-// Nothing that was asked for is left out without a word.
+// Options without an effect are reported.
 TEST(Groups, what_has_no_effect_is_said) {
   const TemporaryDirectory folder;
   const auto train = [&](const std::vector<std::string>& more) {

@@ -21,7 +21,7 @@ class ImageFiles : public testing::Test {
     if (words[0] != "predict") words.insert(words.end(), {"--data", folder_ / "set"});
     return omni_run(std::move(words));
   }
-  // Trains, and returns the weights as bytes.
+  // Trains, and returns the bytes of the weights.
   std::string train(Words words) const {
     const std::string weights = folder_ / "weights";
     words.insert(words.end(), {"--save-weights", weights, "--deterministic", "-q"});
@@ -70,8 +70,8 @@ TEST_F(ImageFiles, SameBitsWithAnyWorkers) {
   EXPECT_FALSE(expected == train({"--max-batches", "12", "--seed", "2"}));
 }
 
-// The same pictures as PPM files, and as PNG files of every make and name: folders, lists, valid
-// and predict give the same bits.
+// The same pictures are PPM files in one set, and PNG files of every kind in another. Folders,
+// lists, valid and predict must give the same bits.
 TEST_F(ImageFiles, PngIsReadEverywhereAsItIsLookedAt) {
   const auto folder = [&](const std::string& set, const char* split, int label) {
     const auto path = folder_ / set / split / std::to_string(label);
@@ -125,7 +125,7 @@ TEST_F(ImageFiles, PngIsReadEverywhereAsItIsLookedAt) {
   EXPECT_TRUE(expected.first == seen.first);
   EXPECT_EQ(nlohmann::json::parse(expected.second)["test_loss"],
             nlohmann::json::parse(seen.second)["test_loss"]);
-  // Lists name their images in another order.
+  // Lists name the same images in another order.
   EXPECT_EQ(nlohmann::json::parse(outcome(lists_of_mixed).second)["images"], 12);
 
   const auto probabilities = [&](const std::string& set) {

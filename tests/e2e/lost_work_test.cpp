@@ -1,4 +1,5 @@
-// A failure beside a training must not cost the training, nor somebody else's checkpoints.
+// These tests check that errors beside a training lose neither the training nor the checkpoints of
+// another run.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -53,7 +54,7 @@ TEST_F(LostWork, ResumingIntoAnotherRunsFolderIsRefused) {
   EXPECT_EQ(checkpoints(theirs), before);
 }
 
-// Otherwise the same line would train it once more.
+// A run with --resume auto saves at its end. Otherwise the same command would train again.
 TEST_F(LostWork, WhatResumesByItselfIsSavedAtTheEnd) {
   const fs::path out = folder_ / "run";
   ASSERT_EQ(train({"--max-batches", "5", "--resume", "auto", "--out", out}).exit_code, 0);
@@ -114,7 +115,7 @@ TEST_F(LostWork, TheLastLineOfAStoppedRunGoesOn) {
       << again.errors;
 }
 
-// They are of another run, unless this one goes on with it.
+// The metrics of another run are not overwritten. Only a resume of that run adds to them.
 TEST_F(LostWork, MetricsOfAnotherRunStay) {
   const fs::path metrics = folder_ / "m.jsonl", out = folder_ / "run";
   const std::vector<std::string> run{"--max-batches",      "4",    "--display", "1",
@@ -131,7 +132,7 @@ TEST_F(LostWork, MetricsOfAnotherRunStay) {
   EXPECT_EQ(get(metrics), lines);
   const Finished first = train({"--metrics", metrics, "--out", metrics});
   EXPECT_EQ(first.errors, again.errors) << "before anything takes time";
-  // The last line was being written when the run was killed.
+  // The run was killed while it wrote the last line.
   put(metrics, lines + "{\"iteration\":5}\n{\"iteration\":4");
   auto more = run;
   more[1] = "6";
@@ -143,8 +144,8 @@ TEST_F(LostWork, MetricsOfAnotherRunStay) {
   EXPECT_TRUE(get(metrics).starts_with(lines));
 }
 
-// However often the line is started again, also as a job: each object is there once, the time and
-// the averages go on.
+// The same command is started several times, also as a Slurm job. Each line is in the metrics once,
+// and times and averages go on.
 TEST_F(LostWork, MetricsGoOnAsIfNobodyHadStopped) {
   const fs::path out = folder_ / "run", metrics = folder_ / "m.jsonl", whole = folder_ / "w.jsonl";
   const auto with = [&](const std::string& batches, const fs::path& file, const fs::path& run) {
@@ -180,7 +181,7 @@ TEST_F(LostWork, MetricsGoOnAsIfNobodyHadStopped) {
   const std::string again = with("8", metrics, out);
   EXPECT_EQ(get(metrics), finished) << "nothing was left to do";
   EXPECT_NE(again.find("\niteration 8, epoch 1.60: test loss "), std::string::npos) << again;
-  // Killed when it had saved, before its last evaluation.
+  // The run was killed after its last checkpoint and before its last evaluation.
   put(metrics, finished.substr(0, finished.rfind("{\"iteration\"")));
   const std::string goes_on = with("14", metrics, out);
 
@@ -206,7 +207,7 @@ TEST_F(LostWork, MetricsGoOnAsIfNobodyHadStopped) {
   for (const nlohmann::json& line : read_metrics(metrics))
     if (line.contains("test_loss")) tested.push_back(line["iteration"]);
   EXPECT_EQ(tested, (std::vector{4, 8, 12, 14}));
-  // The progress line shows the average.
+  // The progress line shows the average accuracy.
   EXPECT_NE(goes_on.find(fmt::format(" images/s, {:.2f} % correct\nsaved ",
                                      100 * told(metrics)[16]["accuracy_average"].get<double>())),
             std::string::npos)
@@ -255,17 +256,17 @@ TEST_F(LostWork, AFileThatHoldsNoMetricsStays) {
       {"--max-batches", "1", "--resume", "auto", "--metrics", text, "--trace", folder_ / "t"});
   EXPECT_EQ(refused.exit_code, 2) << refused.errors;
   EXPECT_EQ(entries_in(folder_.path()), 1) << "refused before anything was made";
-  // Zeros alone are no metrics.
+  // A file of zero bytes is no metrics file.
   put(text, std::string(9, '\0'));
   EXPECT_FALSE(MetricsLog::open(text, 5));
-  // The file system lost power: the size of the file was written, the last bytes were not.
+  // After a power failure a file may have its full size, but zeros at its end.
   const std::string whole = "{\"iteration\":1}\n";
   for (const std::string tail : {"", "{\"iter", "{\"iteration\":2,\"lo"}) {
     put(text, whole + tail + std::string(9, '\0'));
     ASSERT_TRUE(MetricsLog::open(text, 5)) << tail;
     EXPECT_EQ(get(text), whole) << tail;
   }
-  // Whole, but for the line end.
+  // The last line lacks only its line end.
   put(text, "{\"iteration\":1}");
   ASSERT_TRUE(MetricsLog::open(text, 5));
   EXPECT_EQ(get(text), "{\"iteration\":1}\n");
@@ -339,7 +340,7 @@ TEST_F(LostWork, OtherDataIsRefusedUntilItIsWanted) {
 
 TEST_F(LostWork, StopDuringTheLastEvaluationSaves) {
   const fs::path out = folder_ / "run", metrics = folder_ / "m.jsonl";
-  // 400,000 test images: far more than pass before the signal comes.
+  // The test set has 400,000 images, so the signal comes before they are all tested.
   const pid_t child =
       start_program({kOmniRun, "--net", "lenet", "--data", "synthetic:2000000", "--max-batches",
                      "1", "--out", out, "--metrics", metrics, "-q"});

@@ -1,5 +1,5 @@
-// omni-run machine measures a machine file that can be read back. omni-run plan --gpu reads one of
-// a GPU that is not there, and supposes nodes of other cores.
+// These tests check omni-run machine, which writes a machine file, and omni-run plan. `plan --gpu`
+// is for a GPU that this machine lacks, `plan --nodes` for nodes with other numbers of cores.
 #include <gtest/gtest.h>
 
 #include "scheduling/forecast/machine/machine_file.hpp"
@@ -23,7 +23,7 @@ TEST(MachineCommand, measures_a_core_at_ascending_sizes) {
   std::vector<std::uint64_t> sizes;
   for (const auto& [size, seconds] : machine->devices[0].seconds) sizes.push_back(size);
   EXPECT_EQ(sizes, (std::vector<std::uint64_t>{1, 2, 4, 6}));
-  // The file has the sizes in this order, too.
+  // The file lists the sizes in increasing order.
   std::vector<int> written;
   const auto file = nlohmann::ordered_json::parse(get(folder / "m.json"));
   for (const auto& [size, seconds] : file["devices"][0]["seconds"].items())
@@ -51,8 +51,8 @@ TEST(PlanOfAGpu, forecasts_time_and_memory) {
   EXPECT_LE(h100["largest_batch"], h200["largest_batch"]);
 }
 
-// If memory is fast without limit, the flops alone make the time of an iteration: forward and two
-// gradients, but no gradient of the images.
+// With unlimited memory bandwidth, only the flops count: the forward pass and two gradients. The
+// first layer computes no gradient of the images.
 TEST(PlanOfAGpu, takes_as_long_as_the_slower_of_products_and_memory) {
   const TemporaryDirectory folder;
   const auto on = [&](const std::string& products, const std::string& bytes) {
@@ -83,7 +83,7 @@ TEST(PlanOfAGpu, takes_as_long_as_the_slower_of_products_and_memory) {
   EXPECT_NEAR(of(products, "connected_"), 64 * connected / 1e9, 1e-6 * 64 * connected / 1e9);
   const auto traffic = on("1e29", "1e9"), half = on("1e29", "2e9");
   EXPECT_NEAR(of(traffic, "conv_"), 2 * of(half, "conv_"), 1e-9);
-  // Five floats of each parameter, and its gradient is not cleared.
+  // An update moves five floats for each parameter, and the gradient is not set to zero.
   EXPECT_NEAR(of(traffic, "exchange"), 431080 * 5 * 4 / 1e9, 431080 * 4 / 1e9);
 }
 
@@ -96,7 +96,7 @@ TEST(PlanOfAGpu, needs_a_roofline) {
       << run.errors;
 }
 
-// Of the same cores, more of which share the images of a mini-batch.
+// Nodes of 16 such cores compute a mini-batch faster than nodes of 2.
 TEST(PlanOfNodes, supposes_other_cores) {
   const auto compute = [](const std::string& cores) {
     const Finished run = omni_run({"plan", "--net", "lenet", "--batch", "42", "--most-groups", "1",

@@ -1,4 +1,4 @@
-// Every shipped net builds, prints its table, runs forward and backward, and lowers its loss on
+// These tests check that every shipped net builds, prints its layer table, and lowers its loss on
 // synthetic images.
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ TEST_P(Nets, LowersItsLoss) {
   const TemporaryDirectory folder;
   const std::string metrics = folder / "metrics.jsonl";
   const std::string batch = std::to_string(net.batch);
-  // As many images as one batch holds: what falls is the loss on images that were seen before.
+  // The data set holds one mini-batch, so the loss on images that were seen before must fall.
   const Finished run = omni_run(
       {"--net", net.name, "--batch", batch, "--max-batches", std::to_string(net.iterations),
        "--learning-rate", net.learning_rate, "--data", net.data + batch, "--metrics", metrics,
@@ -42,10 +42,9 @@ TEST_P(Nets, LowersItsLoss) {
   for (const double loss : losses) EXPECT_TRUE(std::isfinite(loss));
 }
 
-// Each implementation for CPUs is held to this, as it would be for GPUs, which no machine of ours
-// has. (Nets that take minutes are tested by hand, with --gtest_also_run_disabled_tests.) Without
-// --impl, times decide which implementation computes a layer, so that two runs may round
-// differently.
+// Every implementation for CPUs must give these losses. Nets that take minutes are tested by hand,
+// with --gtest_also_run_disabled_tests. Without --impl, measured times would choose the
+// implementations. Two runs might then round differently.
 class TenStepsOf : public testing::TestWithParam<TenSteps> {};
 
 std::vector<double> ten_losses(const TenSteps& steps, const std::string& net,
@@ -93,7 +92,8 @@ INSTANTIATE_TEST_SUITE_P(Shipped, TenStepsOf, testing::ValuesIn(kTenSteps), [](c
   return (large ? "DISABLED_" : "") + each.param.test_name();
 });
 
-// The nets have groups and normalisation across channels, or batch normalisation.
+// CaffeNet has convolutions with groups and normalisation across channels. ResNet-18 has batch
+// normalisation.
 TEST(Time, IsTakenOfWhateverNet) {
   for (const char* net : {"caffenet", "resnet-18"}) {
     const Finished run = omni_run({"time", "--net", net, "--batch", "4", "--subdivisions", "1",
@@ -103,13 +103,14 @@ TEST(Time, IsTakenOfWhateverNet) {
   }
 }
 
-// In MiB, of the line that ends so.
+// Returns the MiB in the memory line that ends with `end`.
 double memory_in(const std::string& text, const std::string& end) {
   const std::size_t at = text.find(end), line = text.rfind("memory: ", at);
   return at == text.npos ? NAN : std::stod(text.substr(line + 8));
 }
 
-// Small nets run until every implementation has computed, since all are planned for.
+// Each case trains long enough for every implementation to compute once, because the plan counts
+// the memory of all of them.
 struct MemoryCase {
   const char *net, *precision, *batch, *iterations;
 };

@@ -1,5 +1,5 @@
-// --precision bf16 on CPUs gives other numbers than fp32, but equally good ones, in half the
-// memory.
+// These tests check --precision bf16 on CPUs: other losses than with fp32, but equally good ones,
+// and about half of the memory.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -51,7 +51,7 @@ TEST_F(InPrecision, bf16_takes_half_the_memory_beside_the_parameters) {
         nlohmann::json::parse(omni_run({"--net", "resnet-18", "--workers", "1", "--dry-run",
                                         "--json", "--gpus", "none", "--precision", precision})
                                   .output);
-    // Parameters, their velocities and gradients are in single precision in both.
+    // In both cases parameters, velocities and gradients are in single precision.
     return plan["bytes"].get<double>() - 3 * sizeof(float) * plan["parameters"].get<double>();
   };
   EXPECT_LT(beside("bf16"), 0.55 * beside("fp32"));

@@ -1,4 +1,4 @@
-// Trainings cut their mini-batches into slices by a rule, or as --slice says.
+// These tests check the slices of mini-batches, chosen by a rule or by --slice.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"

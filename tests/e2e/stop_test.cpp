@@ -1,5 +1,5 @@
-// Asked to leave in every phase of every command: what was learnt is saved, and the exit code
-// is 75.
+// These tests ask omni-run to stop in every phase of every command. It saves what was learned, and
+// the exit code is 75.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ constexpr int kRequests[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}
 
 class Stop : public testing::Test {
  protected:
-  // Its exit code, when it was asked at the time when `there` became true.
+  // Sends the signal as soon as there() returns true, and returns the program's exit code.
   int asked(Words words, int number, const std::function<bool()>& there,
             const std::string& output = "/dev/null") {
     words.insert(words.begin(), kOmniRun);
@@ -35,7 +35,7 @@ class Stop : public testing::Test {
     return wait_for_program(child);
   }
   bool said(const std::string& text) const { return get(errors_).find(text) != std::string::npos; }
-  // A run that waits there until somebody reads.
+  // Returns the path of a pipe. A program that writes to it waits until the test reads.
   std::string pipe() const {
     const std::string path = folder_ / "pipe";
     mkfifo(path.c_str(), 0600);
@@ -59,7 +59,8 @@ TEST_F(Stop, ATrainingSavesWhateverTheRequest) {
   }
 }
 
-// Eight iterations of one group, then two groups: asked while the last of the eight are under way.
+// One group trains eight iterations, then two groups. The stop comes when the last of the eight
+// iterations are unfinished.
 TEST_F(Stop, BetweenTwoPiecesOfATraining) {
   for (const std::string at : {"5", "6", "7"}) {
     const fs::path out = folder_ / at;
@@ -94,7 +95,8 @@ TEST_F(Stop, ListensBeforeItSaysAnything) {
   EXPECT_EQ(code, 75);
 }
 
-// The loader tells when it has found all libraries and lets one after the other begin.
+// With LD_DEBUG=libs, the dynamic linker tells when it has found all libraries, and when it
+// initialises each of them.
 TEST_F(Stop, WhileLibrariesBegin) {
   const std::string told = pipe();
   const int line = ::open(told.c_str(), O_RDWR | O_CLOEXEC);
@@ -154,7 +156,7 @@ TEST_F(Stop, WhatWasPredictedIsPrinted) {
   EXPECT_EQ(get(output).back(), '\n') << "whole lines";
 }
 
-// As nohup starts programs.
+// nohup starts programs with SIGHUP ignored.
 TEST_F(Stop, AHangUpThatIsIgnoredIsIgnored) {
   const fs::path metrics = folder_ / "m.jsonl";
   const pid_t child = start_program(
@@ -170,7 +172,7 @@ TEST_F(Stop, AHangUpThatIsIgnoredIsIgnored) {
   EXPECT_EQ(read_metrics(metrics).size(), 300u);
 }
 
-// As a script starts what it runs in the background.
+// A shell script starts background programs with SIGINT ignored.
 TEST_F(Stop, AnInterruptThatIsIgnoredIsSaidOnce) {
   const std::string train =
       kOmniRun + " --net mlp --batch 8 --data synthetic:40 --no-test --max-batches 1 2>&1";
@@ -199,7 +201,8 @@ TEST_F(Stop, APipeThatCloses) {
   EXPECT_TRUE(fs::exists(weights));
 }
 
-// Before training where that is known, and as a full disk is afterwards.
+// If the file size limit is known to be too small, the training is refused. Otherwise writing fails
+// later, as with a full disk.
 TEST_F(Stop, LimitsOfFileSizesAreErrors) {
   const auto limited = [&](const std::string& kilobytes, const std::string& more) {
     return run_program({"/bin/sh", "-c",
@@ -215,7 +218,7 @@ TEST_F(Stop, LimitsOfFileSizesAreErrors) {
     EXPECT_NE(refused.errors.find("File too large"), std::string::npos) << refused.errors;
   }
   EXPECT_EQ(entries_in(folder_.path()), 1) << "a run folder that was asked for";
-  // A checkpoint holds what updates remember, and every group's replicas.
+  // Checkpoints also hold the optimizer's state and every group's replicas.
   for (const auto& [kilobytes, more] :
        {std::pair{"4000", "--out run --set adam=1"}, {"3500", "--out run --groups 2"}}) {
     const Finished refused = limited(kilobytes, more);
@@ -245,9 +248,9 @@ TEST_F(Stop, ATraceNeedsRoomBeforeAnythingElse) {
   }
 }
 
-// A training is asked to stop in an evaluation of the middle and in the last one, and then goes on.
-// It has the same points as without a stop, each once. This also holds by a virtual clock and with
-// groups.
+// A training is stopped in an evaluation in the middle and in the last one, and is resumed each
+// time. It must have the same evaluations as without a stop, each once, also with a virtual clock
+// and with groups.
 TEST_F(Stop, AnEvaluationThatWasInterruptedIsMadeUp) {
   const std::vector<Words> kinds{{},
                                  {"--groups", "2"},
@@ -299,7 +302,8 @@ TEST_F(Stop, AnEvaluationThatWasInterruptedIsMadeUp) {
   }
 }
 
-// Two trainings of one net that nobody gave a folder, stopped at once: as when a machine goes down.
+// Two trainings of one net without --out are stopped at the same time, as when a machine shuts
+// down.
 TEST_F(Stop, RunsWithoutAFolderDoNotTakeTheSame) {
   std::vector<pid_t> children;
   for (const char* name : {"a", "b"})

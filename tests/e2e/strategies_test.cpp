@@ -1,5 +1,5 @@
-// These tests use strategies as a user does. They check that any number of workers and a resume
-// give the same bits, the figures in the metrics, and what is refused.
+// These tests use strategies from the command line. Any number of workers, and a resume, must give
+// the same bits. The tests also check the metrics and what is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-// Dropout and batch normalisation depend on samples and on order.
+// With dropout and batch normalisation the result depends on the samples and their order.
 const std::string kNet = net(24, {14, 14, 1}, "learning_rate=0.02\nmomentum=0.5\ndecay=0.0005\n") +
                          convolutional(6, "leaky", "stride=2\npad=1\nbatch_normalize=1\n") +
                          layer("dropout", "probability=0.2\n") + connected(10) + layer("softmax");
@@ -57,7 +57,8 @@ class Strategies : public testing::Test {
     EXPECT_EQ(run.exit_code, 0) << run.errors;
     return get(folder_ / "weights");
   }
-  // 40 mini-batches on one worker, then on two, then in two pieces.
+  // Compares 40 mini-batches on one worker with 40 on two workers, and with 20 that are resumed and
+  // continue to 40.
   void expect_same_bits(const std::string& name, const Words& strategy, const Words& order) {
     const auto with = [&](Words more) {
       more.insert(more.end(), order.begin(), order.end());
@@ -134,7 +135,7 @@ TEST_F(Strategies, tell_their_figures) {
   EXPECT_TRUE(last_line("async").contains("staleness"));
 }
 
-// Nothing can be learned at this rate, so models may not grow either.
+// With a rate of 1e-9 nothing is learned, so the models must not change either.
 TEST_F(Strategies, elastic_as_it_comes_leaves_models_on_unequal_devices_alone) {
   put(folder_ / "machine.json", R"({"name": "20 : 1", "devices": [
     {"kind": "gpu", "seconds": {"1": 0.001, "24": 0.024}},
@@ -157,7 +158,8 @@ TEST_F(Strategies, elastic_as_it_comes_leaves_models_on_unequal_devices_alone) {
   EXPECT_FALSE(trained("other", "0.02", {"--central-momentum", "0.9"}).second == usual.second);
 }
 
-// 40 mini-batches: of 3 groups that meet after 2 each; of 2 groups after 4 each, and at the end.
+// In 40 mini-batches, sma's 3 groups meet after 2 each, 6 times. local's 2 groups meet after 3 each
+// and at the end, 7 times. elastic's 2 groups meet after 4 each, 5 times.
 TEST_F(Strategies, leave_their_meetings_in_the_trace) {
   const auto async = [&](const std::string& name) {
     Words all = command(

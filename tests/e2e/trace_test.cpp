@@ -1,5 +1,5 @@
-// These tests record real runs and read them with omni-perf. The parts of the time add up, runs can
-// be compared, and a killed run leaves what happened before.
+// These tests record real runs and read the traces with omni-perf. The parts of the time add up,
+// runs can be compared, and a killed run leaves a readable trace.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -55,13 +55,14 @@ TEST_F(Traced, TheTimeOfEveryWorkerIsAccountedFor) {
     }
     EXPECT_NEAR(sum, wall, 0.01 * wall);
     EXPECT_GT(worker.at("parts").at("compute").get<double>(), 0);
-    // The trainer's own clock stops at the last loss; the rest of that iteration follows.
+    // The trainer's time ends with the last loss. The trace also holds the rest of that iteration.
     EXPECT_GE(wall, 0.99 * trained);
     EXPECT_LE(wall, 1.05 * trained + trained / kIterations);
   }
 }
 
-// Differences beyond noise are told from traces made by hand: see tests/unit/perf/diff_test.cpp.
+// tests/unit/perf/diff_test.cpp tests, with traces made by hand, which differences are more than
+// noise.
 TEST_F(Traced, ARecordedRunCanBeCompared) {
   const std::string trace = record("run");
   const Finished diff = omni_perf({"diff", trace, trace, "--json"});
@@ -103,7 +104,7 @@ TEST_F(Traced, AKilledRunLeavesAReadableTrace) {
   EXPECT_NE(summary.errors.find("the run was killed"), std::string::npos) << summary.errors;
   EXPECT_EQ(json::parse(summary.output).at("complete"), false);
 
-  // The same bytes under the name of a run that ended have lost their tail.
+  // Without its last lines, a trace with the name of a finished run is refused.
   std::filesystem::rename(file, trace + "/rank-0.jsonl");
   const Finished truncated = omni_perf({"summary", trace});
   EXPECT_EQ(truncated.exit_code, 3);

@@ -1,5 +1,5 @@
-// Vectors from LIBSVM files: a net learns from them, and its weights are tested on them, scaled or
-// not.
+// These tests train a net on vectors from LIBSVM files, and test its weights, with and without
+// scaled features.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,7 +9,8 @@
 namespace omni::test {
 namespace {
 
-// Feature 1 decides and spans thousands; feature 2 is in the way.
+// Feature 1 decides the class and has values up to thousands. Feature 2 tells nothing about the
+// class.
 std::string lines(int first) {
   std::string text;
   for (int i = first; i < first + 64; ++i) {

@@ -1,5 +1,5 @@
-// Runs the table of malformed cfgs (cfg_cases.txt explains itself). The parser or Net::build
-// refuses each with the right kind, line, text and a hint.
+// These tests read the wrong cfg files in cfg_cases.txt. Each is refused with the expected kind of
+// error, line, text and hint.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct CfgCase {
   int line = 0;  // the one that the message names
 };
 
-// gtest prints this for a parameter.
+// gtest prints a test's parameter with this function.
 void PrintTo(const CfgCase& each, std::ostream* stream) { *stream << each.text; }
 
 constexpr std::string_view kNet =

@@ -1,6 +1,6 @@
-// These tests read every prefix of every shipped net, and replace every kind of token by something
-// wrong. The net is read, or refused with file and line, but there is never a crash (CI runs them
-// under ASan and UBSan).
+// These tests read every prefix of every shipped net, and replace tokens of every kind by wrong
+// ones. The net is read, or refused with file and line, but nothing crashes (CI runs these tests
+// with ASan and UBSan).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::vector<std::filesystem::path> shipped_nets() {
   return nets;
 }
 
-// "" when the error is one that a user can act upon, else what is wrong with it.
+// Returns "" if a user can act upon the error, or what is wrong with the error.
 std::string complaint(const Error& error) {
   if (error.kind != ErrorKind::usage) return "kind: " + error.message();
   const std::size_t colon = error.where.rfind(':');
@@ -57,8 +57,8 @@ struct Token {
   std::size_t start, length;
 };
 
-// Returns section names, keys and values. Of lines that look the same in the same kind of section,
-// only the first is taken. It says nearly as much as a deep net's hundreds.
+// Returns section names, keys and values. Of equal lines in equal sections, only the first is
+// returned, which saves time with deep nets.
 std::vector<Token> tokens(std::string_view text) {
   std::vector<Token> found;
   std::set<std::pair<std::string_view, std::string_view>> seen;

@@ -1,5 +1,5 @@
-// The shipped nets by name, nets with another number of classes, and the names of classes that go
-// with what was trained.
+// These tests check nets with another number of classes, and the names of classes that are saved
+// with weights.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,7 +73,8 @@ int outputs(Words words) {
   return count;
 }
 
-// A [connected], filters that [avgpool] makes scores of, one that a file's own lines set twice.
+// The number of classes is set by [connected], by a convolution before [avgpool], or by the second
+// of two lines with the same key.
 TEST(Classes, are_the_outputs_of_the_last_layer) {
   for (const char* net : {"lenet", "darknet19", "resnet-18", "w8a-mlp"})
     EXPECT_EQ(outputs({"--net", net, "--classes", "37"}), 37) << net;
@@ -194,7 +195,7 @@ TEST_F(ClassNames, of_other_data_are_told) {
   expect_named(predict(at("w"), {"--data", at("set")}));
 }
 
-// Weights that replace others do not keep their names.
+// When weights are overwritten, the names of the old weights' classes are removed.
 TEST_F(ClassNames, do_not_outlive_their_weights) {
   train({"--save-weights", at("w")});
   const Finished again = train({"--save-weights", at("w"), "--data", "synthetic:24"});

@@ -11,7 +11,7 @@ using Words = std::vector<std::string>;
 
 class Compare : public testing::Test {
  protected:
-  // Appends `more` to a valid beginning.
+  // Runs omni-run compare with valid options and `more`.
   Finished compare(const Words& more) {
     Words words{"compare", "--out", folder_ / "out", "--net", "lenet"};
     words.insert(words.end(), more.begin(), more.end());
@@ -65,7 +65,7 @@ TEST_F(Compare, RefusesTheFolderOfAnotherComparison) {
   refuses(words, "compare.json: is no comparison (name another --out)", 3);
 }
 
-// A program of its own: a training is the same program with other words.
+// omni-run is started as a program, because compare starts the same program for each training.
 TEST_F(Compare, EndsWhenATrainingIsRefused) {
   const Finished run = omni_run({"compare", "--out", folder_ / "out", "--net", "lenett", "--data",
                                  "synthetic:64", "--strategies", "sync", "--target", "0.9"});

@@ -1,4 +1,5 @@
-// Damaged images end a run only when they are too many, and those of the test set before training.
+// These tests check that a run ends if too many images are damaged. Damaged test images end it
+// before the training.
 #include <gtest/gtest.h>
 
 #include "tests/support/images/image_folder.hpp"
@@ -56,7 +57,7 @@ TEST_F(TooManyDamaged, TrainingImages) {
   EXPECT_FALSE(has(none, "skipped") || has(none, "--damaged-images")) << none.errors;
 }
 
-// Before the first iteration, of which there would be a line.
+// Damaged test images end the run before its first iteration, so no progress line is printed.
 TEST_F(TooManyDamaged, TestImages) {
   const std::string path = damage("val/green/43.jpg");
   const Words run{"--epochs", "1", "--display", "1"};

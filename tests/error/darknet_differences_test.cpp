@@ -1,5 +1,5 @@
-// A warning tells where one of the two Darknets would make another net of a cfg than we do. Where
-// we follow AlexeyAB's, the net is that one.
+// These tests check the warnings about cfg files that one of the two Darknets reads as another net
+// than Omnivore does.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -61,7 +61,8 @@ TEST(DarknetDifferences, AreNotSaidWhereThereAreNone) {
   EXPECT_EQ(build("[dropout]\n", false).said, "");
 }
 
-// Padding counts in taps: "same" stays the same.
+// The padding is multiplied by the dilation, so that the output of a convolution with pad=1 keeps
+// the image's size.
 TEST(DarknetDifferences, DilationMultipliesThePadding) {
   const auto side = [](const std::string& options) {
     return build("[conv]\n" + options).net->layers()[1]->output().extent.h;
@@ -84,7 +85,7 @@ TEST(DarknetDifferences, StopbackwardFreezesItsOwnLayerAndAllBefore) {
   };
   EXPECT_EQ(learning("[conv]\nfilters=4\n"), "000001002");
   EXPECT_EQ(learning("[conv]\nfilters=4\nstopbackward=1\n"), "002");
-  // Whoever reads them later.
+  // Layers before stopbackward=1 are frozen, even if a later [shortcut] reads their output.
   EXPECT_EQ(learning("[conv]\nfilters=4\nstopbackward=1\n[conv]\nfilters=4\n[shortcut]\nfrom=0\n"),
             "002004");
   EXPECT_EQ(learning("[route]\nlayers=0\nstopbackward=1\n"), "002");

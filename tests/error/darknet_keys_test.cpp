@@ -1,6 +1,6 @@
 // These tests try every section and key of Darknet's classification nets, pjreddie's and
-// AlexeyAB's. Each is taken, taken with a warning that it has no effect, or refused with a reason.
-// None is unknown.
+// AlexeyAB's. Each key is accepted, accepted with a warning that it has no effect, or refused with
+// a reason. None is unknown.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace omni {
 namespace {
 
-// section: settings. A * before a setting: without effect; a ! : refused. After a ; follows what it
-// needs.
+// Each line has a section and its settings. A * marks a setting without effect, a ! a setting that
+// is refused. Further settings that it needs follow after a semicolon.
 constexpr const char* kTable = R"(
 net: batch=8 subdivisions=2;batch=4 !time_steps=2 *notruth=1 channels=3 inputs=192 !inputs=191 !inputs=0
 net: learning_rate=.01 momentum=.5 decay=.1 adam=1 *B1=.8 *B2=.99 *eps=1 *clip=1
@@ -101,7 +101,7 @@ std::string lines(std::string text) {
   return text + "\n";
 }
 
-// Returns a sound net with the setting in its section.
+// Returns a valid net with the row's setting in the row's section.
 std::string net_with(const Row& row) {
   const std::string name = row.section.substr(0, row.section.find(';'));
   const std::string own =

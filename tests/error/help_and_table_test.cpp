@@ -1,6 +1,5 @@
-// These tests check texts that are read before a training: --help of every command, and the layer
-// table. Both fit 100 columns and say all that they are asked about. Neutral values of keys without
-// effect cause no warning.
+// These tests check the --help of every command and the layer table. Both fit 100 columns. Keys
+// without effect cause no warning if they have their neutral value.
 #include <gtest/gtest.h>
 
 #include <algorithm>

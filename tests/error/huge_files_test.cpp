@@ -1,5 +1,5 @@
-// Every option that names a file to read gets three gigabytes of zeros, which take no room on the
-// disk. They are refused, and never held in memory.
+// These tests give each option for an input file three gigabytes of zeros as a sparse file. The
+// file is refused, and is never read into memory as a whole.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"

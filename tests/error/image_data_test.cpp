@@ -1,5 +1,5 @@
-// Image data that cannot be used end the program with the documented exit code, and say where and
-// what. They do so at once, or when the bad image's turn comes.
+// These tests check image data that cannot be used. The program ends with the documented exit code
+// and says where and what, at once or when the bad image is read.
 #include <gtest/gtest.h>
 
 #include "tests/support/images/image_folder.hpp"
@@ -54,7 +54,7 @@ TEST_F(ImageData, WithoutFoldersOfClasses) {
           at("photos") +
               ": holds images, but no folders, one per class (put the images of each class into a "
               "folder of their own, CLASS/*.jpg; --hold-out 0.1 then tests on a tenth of them)");
-  // Of vehicles, say: a class may be called train.
+  // A folder named train is taken for the training set, even if it is meant as a class of vehicles.
   std::filesystem::create_directories(root / "veh");
   std::filesystem::copy(at("set/val/red"), at("veh/train"));
   std::filesystem::copy(at("set/val/blue"), at("veh/car"));

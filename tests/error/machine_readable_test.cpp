@@ -39,7 +39,8 @@ TEST(MachineReadable, DryRunLayersAndDevices) {
   ASSERT_EQ(convolution["type"], "convolutional");
   EXPECT_GT(convolution["bytes"], 0);
   EXPECT_GT(convolution["seconds_at_peak"], 0);
-  // It has been tried some ten times by then, or has not; but it was among those to choose from.
+  // Times decide which implementation runs, so "lowering" may not have run. But it is in the list
+  // of implementations.
   EXPECT_TRUE(convolution.at("codelets").at("conv_forward").contains("lowering"));
 }
 
@@ -65,7 +66,7 @@ TEST(MachineReadable, MetricsHoldWhatIsPromised) {
       ++steps;
       for (const char* key : {"loss", "learning_rate", "momentum", "images_per_second"})
         EXPECT_TRUE(line.contains(key)) << key;
-      // Not the double that the float becomes.
+      // The number is printed as in the net's file, not with the digits of the float nearest to it.
       EXPECT_EQ(line["learning_rate"], 0.013);
       EXPECT_EQ(line["momentum"], 0.9);
       EXPECT_LE(line["loss"].dump().size(), 10u) << line["loss"];

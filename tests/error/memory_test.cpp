@@ -6,7 +6,8 @@
 namespace omni::test {
 namespace {
 
-// No power of two above 2 divides the batch.
+// The largest power of two that divides the batch of 4050 is 2, so other divisors must be
+// suggested.
 TEST(TooMuchMemory, SuggestsSubdivisionsThatThereCanBe) {
   std::vector<std::string> vgg{"--net",   "vgg-16", "--gpus",         "none",
                                "--batch", "4050",   "--subdivisions", "1"};

@@ -1,6 +1,6 @@
-// There is one rule for every option that names a file. If the file is not there, the exit code is
-// 2. If something is wrong in it, or in one that a file names, it is 3. (A net description is
-// always 2.)
+// The same rule holds for every option that names a file. If the file does not exist, the exit code
+// is 2. If its contents are wrong, or those of a file that it names, it is 3. Errors in a net
+// description always have exit code 2.
 #include <gtest/gtest.h>
 
 #include "tests/support/images/image_folder.hpp"

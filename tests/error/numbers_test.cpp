@@ -1,5 +1,5 @@
-// Options that want a number do not take "nan" or "inf". This is tested of every option of every
-// command that --help lists.
+// These tests give "nan" and "-inf" to each option of each command. An option for a number must
+// refuse them.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -12,8 +12,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Command lines that end early, whatever else is given: well, or with an error that comes later
-// than those of options.
+// Each of these command lines ends early, with success or with an error that is found after those
+// of options.
 const std::vector<std::pair<std::string, Words>> kCommands{
     {"train", {"--net", "lenet", "--dry-run"}},
     {"train", {"--net", "lenet", "--dry-run", "--groups", "2", "--strategy", "sma"}},
@@ -51,7 +51,8 @@ class Numbers : public testing::Test {
   }
 };
 
-// An option that takes any word wants a name. Of the others, none takes these.
+// Options that accept the value "word" expect names and are left out. All other options must refuse
+// "nan" and "-inf".
 TEST_F(Numbers, AreFinite) {
   const TemporaryDirectory folder;
   const auto before = std::filesystem::current_path();

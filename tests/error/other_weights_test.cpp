@@ -1,5 +1,5 @@
-// Weights of another net are refused, not used in part; what a net may ask for instead is dontload
-// in its last layers.
+// These tests check that weights of another net are refused as a whole. With dontload=1 in its last
+// layers, a net loads the weights of all other layers.
 #include <gtest/gtest.h>
 
 #include "tests/support/net_text.hpp"
@@ -22,7 +22,7 @@ class OtherWeights : public testing::Test {
     put(folder_ / "shorter.cfg", net_with(""));
     put(folder_ / "longer.cfg", net_with("[connected]\noutput=5\nactivation=linear\n"
                                          "[connected]\noutput=5\nactivation=linear\n"));
-    // This net has another number of classes.
+    // tuned.cfg has another number of classes than net.cfg.
     put(folder_ / "tuned.cfg", net_with("[connected]\noutput=3\nactivation=linear\ndontload=1\n"));
     put(folder_ / "middle.cfg", net_with("[connected]\noutput=12\nactivation=relu\ndontload=1\n"
                                          "[connected]\noutput=5\nactivation=linear\n"));
@@ -33,7 +33,7 @@ class OtherWeights : public testing::Test {
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / "run"))
       if (entry.path().filename().string().starts_with("save-")) checkpoint_ = entry.path();
   }
-  // Every command that takes weights.
+  // Returns the command lines of all commands that read weights.
   std::vector<Words> readers(const std::string& net, const std::string& from) const {
     const Words common{
         "--net", folder_ / (net + ".cfg"), "--data", "synthetic:8", "--weights", from, "-q"};
@@ -64,7 +64,8 @@ class OtherWeights : public testing::Test {
 
 TEST_F(OtherWeights, AreRefusedWhenTooManyOrTooFew) {
   taken("net");
-  // 4 * (4 + 36 + 12 + 12 * 256), and the last layer's 4 * (5 + 60).
+  // The net needs 4 * (4 + 36 + 12 + 12 * 256) bytes. The file also has 4 * (5 + 60) bytes of one
+  // more layer.
   refused("shorter", weights_,
           "the network needs 12496 bytes of weights, the file has 12756 (the file belongs to "
           "another network; with dontload=1 in the last layers, the others are loaded from its "

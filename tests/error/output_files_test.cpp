@@ -1,5 +1,4 @@
-// A file at the place where a command is to write may be somebody's only copy. It is replaced only
-// if the command would have written a file of the same kind.
+// These tests check that a command does not overwrite a file of another kind than it writes itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,8 +38,8 @@ TEST_F(OutputFiles, of_others_are_not_replaced_by_weights) {
   for (const std::string& theirs :
        {std::string("a thesis\n"), std::string("\xff\xd8\xff\xe0\0\x10JFIF", 10) + zeros,
         std::string("\x89PNG\r\n\x1a\n") + zeros, kImageNet, zeros,
-        // These two begin with the length of a safetensors file's header, and with a version of
-        // Darknet without whole numbers.
+        // The first of these begins like a safetensors file, the second with a Darknet version that
+        // does not exist.
         std::string("\x48\x0c\0\0\0\0\0\0", 8) + zeros,
         std::string("\0\0\0\0\2\0\0\0\0\0\0\0", 12) + zeros + "x"}) {
     put(at("theirs"), theirs);
@@ -60,7 +59,7 @@ TEST_F(OutputFiles, that_are_empty_or_weights_are_replaced) {
     EXPECT_EQ(run.exit_code, 0) << run.errors;
     EXPECT_NE(get(at("w")), before);
   }
-  // With the header of old versions, whose count of images is shorter.
+  // The header of old .weights versions is shorter, because its count of images has 4 bytes.
   put(at("old"), std::string("\0\0\0\0\1\0\0\0\0\0\0\0", 12) + std::string(12, '\0'));
   EXPECT_EQ(train(at("old")).exit_code, 0);
   EXPECT_EQ(get(at("old")).size(), get(at("w")).size());

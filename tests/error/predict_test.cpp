@@ -1,5 +1,5 @@
-// These tests check what predict and valid say of images and weights, good and bad ones, and with
-// which exit code.
+// These tests check what predict and valid print about good and bad images and weights, and their
+// exit codes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -45,7 +45,7 @@ class Predict : public testing::Test {
                                  weights.empty() ? at(net) + ".weights" : weights});
     return omni_run(std::move(words));
   }
-  // `value` replaces the last float of the weights, which belongs to the last layer.
+  // Writes the weights with `value` as the last float, which belongs to the last layer.
   std::string weights_with(float value) const {
     std::string bytes = get(at("net.weights"));
     std::memcpy(bytes.data() + bytes.size() - sizeof value, &value, sizeof value);
@@ -74,7 +74,7 @@ TEST_F(Predict, FilesAndFoldersInOrderAndInBatches) {
   }
 }
 
-// Of three classes five are always all.
+// With three classes, the best five always include the label, so no top-5 accuracy is printed.
 TEST_F(Predict, FewClassesHaveNoTopFive) {
   EXPECT_EQ(run("valid", {"--data", at("set")}).output.find("top 5"), std::string::npos);
   const Finished trained = omni_run(
@@ -147,7 +147,7 @@ TEST_F(Predict, NamesOfTheClasses) {
                             "the classes)\n");
 }
 
-// The net has six outputs, the data have three classes.
+// The net has six outputs, but the data have three classes.
 TEST_F(Predict, ListsNoMoreClassesThanTheDataHave) {
   const Words words{"--json", "--image", at("set/val/red/4.jpg")};
   Words with_data = words;
@@ -200,7 +200,7 @@ TEST_F(Predict, OutputsThatAreNoNumbersAreRefused) {
   }
 }
 
-// Whatever group of a [softmax] the label is of.
+// predict and valid must count the same correct images, also with a [softmax] of several groups.
 TEST_F(Predict, CountsWhatValidCounts) {
   for (const char* net : {"net", "grouped"}) {
     const Finished run_valid = run("valid", {"--data", at("set"), "--per-class", "--json"}, net);
@@ -228,7 +228,8 @@ TEST_F(Predict, CountsWhatValidCounts) {
   }
 }
 
-// The class that each is most often taken for, which axis is the truth, and counts without ".0".
+// valid prints the class that each class is most often taken for, and which axis of its table shows
+// the true classes.
 TEST_F(Predict, ValidNamesTheMostFrequentMistake) {
   const Words words{"--data", at("set"), "--names", at("names"), "--per-class"};
   const Finished text = run("valid", words);
@@ -301,7 +302,7 @@ TEST_F(Predict, ConfusionAsTextAndAsCsv) {
   EXPECT_EQ(refused.output, "");
 }
 
-// [net] inputs= takes the values of an image, however it lies; that is a connected layer's view.
+// With inputs= in [net], a connected layer gets the same values as from an image.
 TEST_F(Predict, AFlatInputIsTheImageToAConnectedLayer) {
   const std::string layers =
       "[connected]\noutput=12\nactivation=relu\n[connected]\noutput=4\nactivation=linear\n"

@@ -1,4 +1,5 @@
-// A run folder is tried without traces: other runs may be starting in the same place.
+// A check whether a run folder can be made leaves nothing behind, because other runs may start in
+// the same place.
 #include "apps/omni-run/training/run_folder.hpp"
 
 #include <gtest/gtest.h>

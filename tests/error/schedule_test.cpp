@@ -1,4 +1,5 @@
-// Schedules of the learning rate in trainings of another length than the net says.
+// These tests check learning rate schedules in trainings of another length than the net's
+// max_batches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ constexpr const char* kEndless =
     "[net]\nbatch=4\nheight=6\nwidth=6\nchannels=1\nlearning_rate=0.01\n[connected]\noutput=3\n"
     "activation=linear\n[softmax]\n";
 
-// A mini-batch is a twelfth of an epoch.
+// The data have 48 images, so an epoch has twelve mini-batches.
 class Schedule : public testing::Test {
  protected:
   std::string at(const std::string& name) const { return folder_ / name; }
@@ -47,12 +48,12 @@ TEST_F(Schedule, poly_ends_with_the_training) {
     for (std::size_t i = 0; i < all.size(); ++i)
       EXPECT_NEAR(all[i], 0.01 * (1 - static_cast<double>(i + 1) / 24), 1e-8) << length << i;
   }
-  // As before, where the net says the length.
+  // Without --epochs, the length is the net's max_batches.
   ASSERT_EQ(train("policy=poly\npower=1\nmax_batches=8\n", {}).exit_code, 0);
   EXPECT_NEAR(rates().at(3), 0.005, 1e-8);
 }
 
-// Of a job, since this one would not end.
+// omni-run slurm writes a job here, because the training itself would never end.
 TEST_F(Schedule, without_an_end_is_told) {
   put(at("net.cfg"), kEndless);
   const Words words{"slurm", "--net", at("net.cfg"), "--data", "synthetic:48:3"};
@@ -152,7 +153,7 @@ TEST_F(SolverSchedule, ends_where_the_command_line_says) {
   EXPECT_EQ(rates().size(), 12u);
 }
 
-// In the words of the file, which --set knows.
+// The warning names the keys of the solver file, which --set accepts.
 TEST_F(SolverSchedule, of_another_length_is_told_in_its_own_words) {
   const auto said = [&](const std::string& policy, Words more = {}) {
     more.insert(more.end(), {"--epochs", "2"});

@@ -1,4 +1,5 @@
-// Options that omni-run refuses are refused when the Slurm job is written, not after the queue.
+// These tests check that omni-run slurm refuses wrong options when it writes the job script, not
+// when the job starts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -166,7 +167,7 @@ TEST(JobIsRefused, WhereItWouldBeginAgainAfterEachStop) {
       "#!/bin/bash\n#SBATCH --requeue\nset -euo pipefail\nomni-run \"$@\"\n");
   expect_refused({"--template", folder / "own.sbatch", "--net", "lenet", "--resume", "none"},
                  "the template own requeues its job");
-  // The folder may be on the own disk of a node.
+  // The folder does not exist here, but it may be on a node's own disk.
   expect_refused({"--net", "lenet", "--resume", "/no/disk/run"},
                  "(--out /no/disk/run in its place goes on there)");
   expect_refused({"--net", "lenet", "--resume", "/no/disk/run", "--array", "1-3"},

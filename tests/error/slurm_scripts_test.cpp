@@ -1,4 +1,4 @@
-// Bash runs the scripts of omni-run slurm, with an srun that only says what it is asked.
+// These tests run the scripts of omni-run slurm in bash. A replaced srun only prints its arguments.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,16 +21,17 @@ std::string job_script(Words words) {
   return made.output;
 }
 
-// As a job with these variables: the words of each srun, one on a line, with a $ at its end.
+// Job runs a script with environment variables as in a Slurm job. The output has each word of each
+// srun on a line of its own, followed by $.
 struct Job {
   explicit Job(const std::string& script, const Words& variables = {}) {
     put(folder / "script", script);
-    // Steps that run at once do not mix their lines.
+    // flock keeps the lines of several sruns that run at once apart.
     put(folder / "srun",
         "#!/bin/bash\n{ flock 9; printf '%s$\\n' \"--end\" \"$SLURM_JOB_END_TIME\" --pwd "
         "\"$PWD\" \"$@\"; } 9>\"$0.lock\"\nexit \"${CODE:-0}\"\n");
     put(folder / "scontrol", "#!/bin/bash\necho \"scontrol $*\"\n");
-    // As Slurm: the number of an array alone means all its tasks.
+    // As with Slurm, the number of a job array alone stands for all its tasks.
     put(folder / "squeue",
         "#!/bin/bash\nfor word; do case $word in\n15) echo N/A; echo 2030-01-01T00:00:00;;\n"
         "15_*) echo \"2031-01-01T00:00:0${word#15_}\";;\n17) echo 2032-01-01T00:00:00;;\n"
@@ -92,7 +93,7 @@ TEST(JobGpus, AreANumberAsForSbatch) {
   EXPECT_EQ(lines({"--template", "gpu", "--gpus", "2"}), "#SBATCH --gpus-per-node=2\n");
   EXPECT_EQ(lines({"--template", "gpu", "--gres", "gpu:2"}), "#SBATCH --gres=gpu:2\n");
   EXPECT_EQ(lines({}), "");
-  // Numbers of GPUs are the training's option.
+  // A list of GPU numbers is passed to the training, a number of GPUs to Slurm.
   EXPECT_EQ(lines({"--gpus", "2", "--batch", "64", "--"}), "#SBATCH --gpus-per-node=2\n");
   const std::string numbered =
       job_script({"--gpus", "4", "--net", "lenet", "--", "--gpus", "0,2", "--seed=3"});
@@ -173,7 +174,8 @@ TEST(JobScripts, KeepMetricsAndWeights) {
     EXPECT_EQ(job.after("--resume"), "auto");
     EXPECT_THAT(job.done.output, HasSubstr("--net$\nlenet$\n--batch$\n64$\n"));
   }
-  // The command line's own come last, and a training takes the last.
+  // The script's own --metrics and --save-weights come before those of the command line. If an
+  // option is given twice, a training uses the last one.
   const Job own(
       job_script({"--nodes", "2", "--net", "lenet", "--metrics", "m", "--save-weights", "w"}));
   EXPECT_GT(own.done.output.find("--metrics$\nm$\n"), own.done.output.find("/metrics.jsonl$\n"));
@@ -195,7 +197,8 @@ TEST(JobScripts, RequeueWhatWasStoppedAndUpToTenLosses) {
   EXPECT_THAT(Job(script, {"CODE=2"}).done.output, Not(HasSubstr("scontrol")));
 }
 
-// Slurm gives the last task the number of the array, which alone would requeue finished tasks, too.
+// Slurm gives the last task of an array the array's number. Requeueing that number would run
+// finished tasks again.
 TEST(JobScripts, OfArraysMeanTheirOwnTask) {
   for (const char* form : {"requeue", "nodes", "array", "ensemble"}) {
     SCOPED_TRACE(form);
@@ -218,7 +221,7 @@ TEST(JobScripts, KnowTheEndOfTheirTime) {
     last.push_back("SLURM_JOB_END_TIME=99");
     EXPECT_EQ(Job(script, last).after("--end"), "99") << "Slurm's own word counts";
   }
-  // 2032-01-01
+  // 1956528000 is the first second of 2032.
   EXPECT_EQ(Job(job_script({"--net", "lenet"})).after("--end"), "1956528000");
 }
 
@@ -236,13 +239,14 @@ TEST(JobScripts, StartWhereTheyWereWritten) {
   EXPECT_THAT(written_in("plain"), HasSubstr("\n#SBATCH --chdir=" + path + "/plain\n"));
   EXPECT_THAT(written_in("it's # \"a\""),
               HasSubstr("\n#SBATCH --chdir=\"" + path + "/it's # \\\"a\\\"\"\n"));
-  // No #SBATCH line holds two lines, and Slurm 22.05 writes no log below a backslash.
+  // A line break cannot be in an #SBATCH line, and Slurm 22.05 writes no log in a folder with a
+  // backslash in its name.
   for (const std::string name : {"two\nlines", "back\\slash"}) {
     const std::string script = written_in(name);
     EXPECT_THAT(script, Not(HasSubstr("#SBATCH --chdir")));
     EXPECT_EQ(Job(script).after("--pwd"), path + "/" + name);
   }
-  // A template's own folder stays, by either name.
+  // If the template sets a folder, with -D or --chdir, the script keeps it.
   for (const char* line : {"#SBATCH -D /there", "#SBATCH --chdir=/there"}) {
     put(place / "own.sbatch",
         std::string("#!/bin/bash\n") + line + "\nset -euo pipefail\nsrun omni-run \"$@\"\n");

@@ -1,4 +1,5 @@
-// Job scripts for Slurm, and what a job's environment says: its time, its task of an array.
+// These tests check job scripts for Slurm, and that a training reads its job's time limit and array
+// task from the environment.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,7 +95,8 @@ TEST(JobTime, ends_the_training_with_a_checkpoint) {
             R"({"iteration":0,"slurm_job":"15_3","slurm_nodes":"node[1-2]","slurm_restarts":2})");
 }
 
-// Clocks differ, and some sites do not enforce limits.
+// An end time in the past is ignored, because clocks differ and some sites do not enforce time
+// limits.
 TEST(JobTime, that_is_over_or_unknown_changes_nothing) {
   for (const std::string& time : {in_seconds(-100), std::string("SLURM_JOB_END_TIME=")})
     EXPECT_EQ(in_job({time}, {"--net", "mlp", "--max-batches", "1", "--no-test"}).exit_code, 0);

@@ -1,4 +1,5 @@
-// Names of files, classes and nets that hold what a terminal would obey: no program prints it.
+// These tests check that no program prints control characters in the names of files, classes and
+// nets.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +11,8 @@
 namespace omni::test {
 namespace {
 
-// A command in 7 bits, in 8, in 8 as UTF-8, a line of its own, and a letter that may stay.
+// The name holds three terminal commands, which begin with a 7-bit byte, an 8-bit byte, and two
+// bytes in UTF-8. A line break and the letter ä, which may stay, follow.
 const std::string kHostile = "\x1b[2J\x9b\x32J\xc2\x9b\x32J\nerror\xc3\xa4";
 
 void expect_harmless(const Finished& run, int exit_code) {

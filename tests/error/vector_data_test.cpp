@@ -1,4 +1,5 @@
-// Vectors that cannot be used end the program with the documented exit code and say where and what.
+// These tests check vector data that cannot be used. The program ends with the documented exit code
+// and says where and what.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"

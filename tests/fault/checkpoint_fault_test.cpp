@@ -1,4 +1,5 @@
-// Disks that fill up, break or are interrupted at every single operation of a save.
+// These tests let every single operation of a save fail, as when a disk is full, breaks or is
+// interrupted.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -62,7 +63,8 @@ TEST_F(CheckpointFaultTest, EveryFaultOfASaveIsReportedOrHarmless) {
       ASSERT_TRUE(before) << before.error().message();
       EXPECT_EQ(difference_from_sample(*before), "");
 
-      // The disk is well again: the same run goes on, and cleans up.
+      // When the disk works again, the same run saves the next checkpoint and removes what the
+      // failed save left.
       save(store, 4);
       EXPECT_EQ(latest(), 4);
       EXPECT_EQ(names().size(), 3u) << "lock and two checkpoints";

@@ -1,4 +1,4 @@
-// SIGKILL at any time of a process that does nothing but save.
+// This test kills, at any time, a process that does nothing but save checkpoints.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +15,8 @@ namespace {
 
 using CheckpointKillTest = CheckpointDirectoryTest;
 
-// Saves for ever; tells each step through the pipe once its save has returned.
+// Saves checkpoints until it is killed, and writes each step to the pipe after its save has
+// returned.
 [[noreturn]] void save_until_killed(const std::filesystem::path& folder, std::uint64_t step,
                                     int pipe) {
   auto store = CheckpointStore::open(folder, kOptions);
@@ -39,7 +40,8 @@ TEST_F(CheckpointKillTest, WhateverWasSavedIsFoundAfterwards) {
     ::close(ends[1]);
     std::uint64_t step = 0;
     ASSERT_EQ(::read(ends[0], &step, sizeof step), static_cast<ssize_t>(sizeof step));
-    // Every other kill waits for the next save to begin, the rest come at any time.
+    // In every second round the kill waits until a save begins. In the other rounds it comes at any
+    // time.
     const bool inside_a_save = round % 2 == 0;
     const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
     while (inside_a_save && !std::filesystem::exists(folder_ / ".unfinished") &&

@@ -1,5 +1,5 @@
-// These tests play a crash or power cut after every operation of a save. The disk then has the old
-// checkpoint or the new one, and once the save has reported success, the new one.
+// These tests simulate a crash or power failure after each operation of a save. The disk must then
+// hold the old or the new checkpoint. After a save has reported success, it must hold the new one.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -60,7 +60,8 @@ void apply(const FileOperation& operation, const fs::path& path, const fs::path&
   }
 }
 
-// Applies the first `count` operations, recorded under `recorded`, to the folder `target`.
+// Applies the first `count` operations, which were recorded in the folder `recorded`, to the folder
+// `target`.
 void replay(const std::vector<FileOperation>& operations, std::size_t count, Loss loss,
             const fs::path& recorded, const fs::path& target) {
   const auto moved = [&](const std::string& path) {
@@ -73,7 +74,8 @@ void replay(const std::vector<FileOperation>& operations, std::size_t count, Los
       if (loss != Loss::nothing && !flushed(operations, index, count, operation.path))
         bytes = loss == Loss::half_the_data ? bytes / 2 : 0;
     } else if (loss == Loss::unsynced_names) {
-      // A name belongs to its folder and is safe when that has been flushed.
+      // A file's name is stored in its folder. After a power failure the name exists only if the
+      // folder was flushed.
       if (!flushed(operations, index, count, fs::path(operation.path).parent_path())) continue;
     }
     const fs::path renamed = operation.target.empty() ? fs::path() : moved(operation.target);
@@ -83,7 +85,8 @@ void replay(const std::vector<FileOperation>& operations, std::size_t count, Los
 
 class CheckpointReplayTest : public CheckpointDirectoryTest {
  protected:
-  // Saves `step` on top of what is there and replays it in every way on top of the same.
+  // Saves `step` in the folder, and replays the save's operations with every kind of loss on copies
+  // of the folder.
   void try_every_crash(std::uint64_t step, std::int64_t before) {
     const TemporaryDirectory original;
     fs::copy(folder_.path(), original.path(), fs::copy_options::recursive);
@@ -117,7 +120,7 @@ class CheckpointReplayTest : public CheckpointDirectoryTest {
     }
   }
 
-  // The next run starts in whatever state the crash left, saves, and cleans up.
+  // The next run must start after any crash, save, and remove what the crash left.
   void go_on_from_here(std::uint64_t step) {
     auto store = open();
     save(store, step);
@@ -139,7 +142,7 @@ TEST_F(CheckpointReplayTest, ASaveThatRemovesTheOldest) {
   try_every_crash(3, 2);
 }
 
-// Without the flushes the replay must find a loss: that is what they are for.
+// Without the flushes the replay must find a lost checkpoint.
 TEST_F(CheckpointReplayTest, NoticesMissingFlushes) {
   { auto store = open(); }
   std::vector<FileOperation> operations;

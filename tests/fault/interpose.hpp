@@ -1,7 +1,7 @@
-// File operations of this executable, counted, recorded and made to fail: the C library's functions
-// are replaced (interpose_test.cpp), the code under test is not touched. Only operations under one
-// folder count, so the test's own output and libraries are left alone. One session at a time, one
-// thread.
+// FileSession counts, records and fails the file operations of this program. interpose_test.cpp
+// replaces the C library's functions, so the tested code stays the same. Only operations in one
+// folder count, not those of the test's output and of libraries. One session at a time may exist,
+// in one thread.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +19,8 @@ struct FileOperation {
   bool creates = false;      // of an open
 };
 
-// At the at-th operation (from 1): errno `code`; code 0 lets a write write only half.
-// `from_then_on` repeats it for every later one, as a full disk does.
+// The operation number `at`, counted from 1, fails with errno `code`. With code 0, a write writes
+// only half. With `from_then_on` all later operations fail, too, as on a full disk.
 struct FileFault {
   int at = 0;
   int code = 0;
@@ -37,8 +37,8 @@ class FileSession {
   const std::vector<FileOperation>& operations() const { return operations_; }
   bool fault_reached() const;
 
-  // For the replacements: notes the operation and says whether it is to fail. Nullptr outside a
-  // session.
+  // The replaced functions use these two. active() returns nullptr without a session. judge()
+  // records an operation and decides whether it fails.
   static FileSession* active();
   enum class Verdict { real, fail, half };
   Verdict judge(FileOperation operation);

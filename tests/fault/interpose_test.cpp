@@ -1,5 +1,5 @@
-// These tests have the replacements, and test them: a fault injector that injects nothing proves
-// nothing.
+// This file replaces file functions of the C library, and tests that the replacements really let
+// operations fail.
 #include "tests/fault/interpose.hpp"
 
 #include <dlfcn.h>
@@ -136,7 +136,7 @@ int unlink(const char* path) {
   return fails(FileCall::unlink, path) ? -1 : next(path);
 }
 
-// The next two are what std::filesystem::remove_all calls.
+// std::filesystem::remove_all calls the next two functions.
 int remove(const char* path) noexcept {
   static const auto next = real<int (*)(const char*)>("remove");
   if (current_session != nullptr) {
@@ -194,8 +194,8 @@ TEST(Interpose, SeesMakingAndRemovingFolders) {
   EXPECT_EQ(removed, 1);
 }
 
-// Every single failure of an atomic write: reported, or none; the old file or the new, never
-// another.
+// If an operation of an atomic write fails, an error is reported, or the write is complete. The
+// file is then the old or the new one.
 TEST(Interpose, EveryFaultOfAnAtomicWriteIsReportedOrHarmless) {
   int reported = 0;
   for (const int code : {ENOSPC, EIO, EINTR, 0}) {
@@ -222,7 +222,8 @@ TEST(Interpose, EveryFaultOfAnAtomicWriteIsReportedOrHarmless) {
       EXPECT_EQ(entries_in(folder.path()), 1) << code << " at " << at;
     }
   }
-  // Everything but closing the folder, which has nothing left to lose.
+  // Every operation but one is reported. Closing the folder may fail, because nothing can be lost
+  // by it.
   EXPECT_EQ(reported, 2 * 7);
 }
 

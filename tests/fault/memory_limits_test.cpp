@@ -1,4 +1,5 @@
-// Less memory than is needed: exit code 4 and a number, never a signal, never a hang.
+// These tests run omni-run with too little memory. It must end with exit code 4 and a number, never
+// by a signal, and never hang.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
@@ -18,7 +19,7 @@
 namespace omni::test {
 namespace {
 
-// Sanitizers take terabytes of address space.
+// Address and thread sanitizers reserve terabytes of address space.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #else
@@ -46,8 +47,8 @@ std::vector<std::string> short_training(const char* net, const char* batch) {
           "none",  "--workers", "2"};
 }
 
-// Around the least address space that is enough, which is other on each machine. By hand, all the
-// way from 0: OMNI_LIMIT_STEP=20 (MiB).
+// Tries limits around the smallest address space that is enough, which differs between machines.
+// OMNI_LIMIT_STEP=20 tries all limits from 0 on in steps of 20 MiB.
 void sweep(const char* net, const char* batch, std::size_t enough) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
   int refused = 0;
@@ -77,7 +78,7 @@ void sweep(const char* net, const char* batch, std::size_t enough) {
 TEST(MemoryLimits, of_LeNet_end_in_order) { sweep("lenet", "64", 2100); }
 TEST(MemoryLimits, of_AlexNet_end_in_order) { sweep("alexnet", "4", 2100); }
 
-// The least address space in which a command works, to 2 MiB.
+// Returns the least address space in which a command works, in MiB, up to 2 MiB too much.
 std::size_t least_space(const std::vector<std::string>& command) {
   std::size_t least = 0, most = 4096;
   while (most - least > 2) {
@@ -87,7 +88,8 @@ std::size_t least_space(const std::vector<std::string>& command) {
   return most;
 }
 
-// A little more than what the command takes without the option, and less than it takes with it.
+// Tries address spaces a little larger than the command needs without the option. With the option
+// most are too small.
 void sweep_option(const std::vector<std::string>& without, const std::vector<std::string>& option) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
   std::vector<std::string> with = without;
@@ -154,8 +156,8 @@ TEST_F(ControlGroups, of_both_versions_limit_what_is_planned) {
             std::min(machine.totalram * machine.mem_unit, control_group_memory("/")));
 }
 
-// Two rows of the one file take 16 MB, the coefficients of the other 54 MB; their bytes next to
-// nothing.
+// Two rows of the PNG file take 16 MB, and the coefficients of the JPEG file 54 MB. The files
+// themselves are small.
 TEST(MemoryLimits, are_not_taken_for_a_damaged_image) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
   const std::vector<std::uint8_t> pixels(27000000, 90);
@@ -170,7 +172,8 @@ TEST(MemoryLimits, are_not_taken_for_a_damaged_image) {
     EXPECT_EQ(in_a_copy(refuses), 0);
     EXPECT_TRUE(parse_image(file, "a", {}));
   };
-  // Before the other, which leaves memory that is free, but mapped.
+  // The PNG file is read first, because reading the JPEG file leaves memory that is free but
+  // mapped.
   check(make_png(1, 1000000, pixels, {.depth = 16, .colours = PNG_COLOR_TYPE_RGBA}));
   check(make_jpeg(3000, 3000, pixels, {.progressive = true}));
 }

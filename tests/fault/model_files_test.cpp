@@ -1,6 +1,6 @@
-// Files of performance models, whatever happened to them, end no run: what is damaged is moved
-// aside, what is left is read by StarPU itself. OMNI_MUTATIONS says how many mutations of each kind
-// of file are tried (by hand: 2000).
+// These tests damage the files of StarPU's performance models. No damage may end a run: damaged
+// files are moved aside, and StarPU reads all other files. OMNI_MUTATIONS is the number of
+// mutations of each kind of file (2000 by hand).
 #include <gtest/gtest.h>
 #include <starpu.h>
 #include <sys/resource.h>
@@ -64,7 +64,7 @@ std::string mutated(std::string text, std::mt19937& random) {
 
 class ModelFiles : public testing::Test {
  protected:
-  // Apart from what other tests of this program have left.
+  // The test has a StarPU folder of its own, apart from those of other tests.
   void SetUp() override {
     setenv("STARPU_HOSTNAME", "here", 1);
     setenv("STARPU_HOME", (folder_ / "home").c_str(), 1);
@@ -80,7 +80,7 @@ class ModelFiles : public testing::Test {
     chosen.models = models_;
     return chosen;
   }
-  // With a model and what StarPU measures of the bus.
+  // Writes a performance model, and lets StarPU measure the bus.
   void fill() {
     fs::create_directories(models_ / "codelets" / kVersion);
     fs::copy_file(kRecorded / kModel, models_ / "codelets" / kVersion / kModel);
@@ -106,7 +106,7 @@ TEST_F(ModelFiles, that_StarPU_has_written_are_sound) {
   EXPECT_EQ(warnings_of_start(), "");
 }
 
-// A machine with two memories of cores and three GPUs, as StarPU writes it.
+// The files describe a machine with two NUMA nodes and three GPUs, in StarPU's format.
 TEST_F(ModelFiles, of_a_bus_agree_with_its_config) {
   const std::string config =
       "# Current configuration\n64 # Number of CPUs\n2 # Number of NUMA nodes\n"
@@ -173,7 +173,8 @@ TEST_F(ModelFiles, that_are_not_ours_to_move_stay) {
   EXPECT_EQ(get(model), "45\n1\n");
 }
 
-// Like those without permission, which means nothing to root.
+// Directories in place of the files cannot be read, not even by root, as files without permission
+// could be.
 TEST_F(ModelFiles, that_cannot_be_read_stay) {
   fill();
   for (const fs::path& unreadable :
@@ -245,7 +246,7 @@ TEST_F(ModelFiles, leave_nothing_behind_when_a_run_is_killed) {
   unsetenv("TMPDIR");
 }
 
-// Cleaners of temporary files remove what is old.
+// Programs that clean /tmp remove old files.
 TEST_F(ModelFiles, that_are_removed_during_a_run_do_not_end_it) {
   const TemporaryDirectory temporary;
   const auto runs = [&] {
@@ -265,7 +266,7 @@ TEST_F(ModelFiles, that_are_removed_during_a_run_do_not_end_it) {
   EXPECT_TRUE(fs::exists(copy / "codelets" / kVersion / "omni_removed.x"));
 }
 
-// The first three operations take the room; copying finds none.
+// The fourth and all later operations find no room, so the copy fails.
 TEST_F(ModelFiles, are_copied_where_there_is_room) {
   fill();
   const TemporaryDirectory temporary;
@@ -333,7 +334,7 @@ TEST_F(ModelFiles, of_the_bus_however_mutated_end_no_start) {
   }
 }
 
-// From outside: what any training says, and that it trains.
+// The program is run as a user runs it. It must warn, and train.
 TEST_F(ModelFiles, that_are_damaged_end_no_training) {
   fill();
   put(models_ / "codelets" / kVersion / kModel, "45\n1\n");

@@ -1,4 +1,4 @@
-// A trace that cannot be written costs the trace, never the run.
+// These tests let writing a trace fail. The trace is then lost, but the run goes on.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -12,7 +12,7 @@
 namespace omni::test {
 namespace {
 
-// All lines of this test are written by this thread (no task runs), as the injector demands.
+// This thread writes all lines, because no task runs. The fault injector allows only one thread.
 TEST(TraceFault, a_full_disk_is_one_warning_and_leaves_what_was_written) {
   const TemporaryDirectory folder;
   SessionOptions options;

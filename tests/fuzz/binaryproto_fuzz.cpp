@@ -1,4 +1,4 @@
-// Any bytes as the mean of images.
+// The fuzzer reads any bytes as a file of Caffe with the mean of images.
 #include <cmath>
 #include <cstdlib>
 

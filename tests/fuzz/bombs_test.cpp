@@ -1,5 +1,5 @@
-// Files that are small, or hold nothing, and ask for much memory: refused within 100 MB, or read
-// within them.
+// These tests read small or sparse files that ask for much memory. They must be refused or read
+// within 100 MB.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -31,7 +31,8 @@ constexpr std::size_t kMostMemory = 1'000'000'000;  // the sanitizer keeps what 
 constexpr std::size_t kMostMemory = 100'000'000;
 #endif
 
-// Bytes that a process of its own had at once; `call` returns the message of what it refuses.
+// Returns the most bytes that a process of its own used for `call`, which returns the message of
+// the refusal.
 std::size_t peak_of(const std::function<std::string()>& call, const std::string& expected = "") {
   const TemporaryDirectory folder;
   const pid_t child = fork();
@@ -61,7 +62,7 @@ std::string message_of(const Result<T>& result) {
 class Bombs : public testing::Test {
  protected:
   std::string at(const std::string& name) const { return folder_ / name; }
-  // Nothing but zeros, which take no room on the disk.
+  // Writes a file of `head` and zeros. As a sparse file it takes no room on the disk.
   std::string zeros(const std::string& name, const std::string& head = "") const {
     put(at(name), head);
     std::filesystem::resize_file(at(name), 300'000'000);
@@ -76,7 +77,7 @@ class Bombs : public testing::Test {
     for (std::size_t written = 0; written < bytes; written += block.size()) file << block;
     return at(name);
   }
-  // Zeros that compress to a thousandth of what the head announces.
+  // Writes a gzip file of `head` and zeros, which is a thousandth of its unpacked size.
   std::string gzip_bomb(const std::string& name, const std::string& head, char fill = 0) const {
     const gzFile file = gzopen(at(name).c_str(), "wb1");
     gzwrite(file, head.data(), static_cast<unsigned>(head.size()));
@@ -145,7 +146,7 @@ TEST_F(Bombs, Vectors) {
   refused(gzip_bomb("packed.svm", "1\n", '\n'), "packed.svm: holds over 100 times its");
 }
 
-// Were they held with all features, 1 % of these files would fill the memory.
+// With one value for every possible feature, these vectors would fill the memory.
 TEST_F(Bombs, VectorsCostSomeTimesTheirFiles) {
   const auto file = repeated("sparse.svm", "", "1 16777216:1\n", 16 << 20);
   refuses_data(file + "," + at("sparse.svm"), "read");
@@ -247,7 +248,7 @@ TEST_F(Bombs, Png) {
   reads("woven", "read");
   reads("wide woven", "has 8192x3848 pixels interlaced: they take 90 MiB to put together");
 
-  // Chunks that are not needed are not unpacked.
+  // Chunks that are not needed must not be unpacked.
   const std::map<std::string, std::string> heads{
       {"zTXt", {"a\0\0", 3}}, {"iCCP", {"a\0\0", 3}}, {"iTXt", {"a\0\1\0\0\0", 6}}};
   in_a_child([&] {

@@ -1,4 +1,4 @@
-// Any bytes as the parameters of a net of Caffe.
+// The fuzzer reads any bytes as the parameters of a net of Caffe.
 #include <cstdlib>
 #include <cstring>
 

@@ -1,5 +1,5 @@
-// libFuzzer tries any bytes as a cfg. Build with clang++ -fsanitize=fuzzer,address,undefined; the
-// seed corpus is apps/nets, the dictionary cfg.dict.
+// libFuzzer reads any bytes as a cfg file. Build with clang++ -fsanitize=fuzzer,address,undefined.
+// The seed corpus is apps/nets, and the dictionary is cfg.dict.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

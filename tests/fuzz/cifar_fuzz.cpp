@@ -1,5 +1,5 @@
-// The fuzzer tries any bytes as each of the files of CIFAR-10. They are refused with a reason, or
-// give a record per label.
+// The fuzzer reads any bytes as each of CIFAR-10's files. They are refused with a reason, or give
+// as many images as labels.
 #include <cstdlib>
 #include <string>
 

@@ -1,4 +1,4 @@
-// Any bytes as a Datum, an entry of an LMDB.
+// The fuzzer reads any bytes as a Datum, an entry of an LMDB of Caffe.
 #include <cstdlib>
 
 #include "runtime/data/lmdb/datum.hpp"

@@ -1,6 +1,6 @@
-// One function per kind of input that takes any bytes and aborts when a promise does not hold.
-// Clang makes a fuzzer of each; with OMNI_MUTATIONS all of them are in one program, which mutates
-// known good files.
+// Each kind of input file has a function that reads any bytes and aborts if a promise does not
+// hold. Clang makes a fuzzer of each function. With OMNI_MUTATIONS one program has all of them, and
+// calls them with mutated good files.
 #pragma once
 
 #include <cstddef>

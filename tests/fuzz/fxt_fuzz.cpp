@@ -1,6 +1,6 @@
-// libFuzzer tries any bytes as a tasks.rec. They are refused with a reason, or give a trace that
-// omni-perf reads.
-// fxt_fuzz -rss_limit_mb=512 -timeout=5 CORPUS, with a tasks.rec of starpu_fxt_tool in it.
+// libFuzzer reads any bytes as a tasks.rec. They are refused with a reason, or give a trace that
+// omni-perf reads. Run fxt_fuzz -rss_limit_mb=512 -timeout=5 CORPUS, where CORPUS holds a tasks.rec
+// of starpu_fxt_tool.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Any bytes as IDX files, compressed or not: refused with a reason, or as many values as the header
-// says.
+// The fuzzer reads any bytes as IDX files, compressed or not. They are refused with a reason, or
+// give as many values as the header says.
 #include <cstdlib>
 
 #include "runtime/data/idx_files.hpp"

@@ -1,5 +1,6 @@
-// libFuzzer: any bytes as an image file, read at full size and reduced. Refused with a reason, or
-// as many values as its extent says. image_fuzz -rss_limit_mb=2048 -timeout=20 CORPUS SOME_JPEGS
+// libFuzzer reads any bytes as an image file, at full size and reduced. They are refused with a
+// reason, or give as many values as the image's extent says. Run image_fuzz -rss_limit_mb=2048
+// -timeout=20 CORPUS SOME_JPEGS
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,4 +1,4 @@
-// The fuzzer tries any bytes as LIBSVM files for training and for testing. They are refused with a
+// The fuzzer reads any bytes as LIBSVM files for training and for testing. They are refused with a
 // reason, or give vectors of finite values. Scaled values are from 0 to 1.
 #include <algorithm>
 #include <cmath>

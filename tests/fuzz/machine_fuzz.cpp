@@ -1,4 +1,5 @@
-// Any bytes as a machine file: refused, or a machine whose times are above 0.
+// The fuzzer reads any bytes as a machine file. It is refused, or gives a machine whose times are
+// above 0.
 #include <cmath>
 #include <cstdlib>
 #include <string_view>

@@ -1,4 +1,5 @@
-// Any bytes as the manifest of a checkpoint, as they are and with the right checksum at their end.
+// The fuzzer reads any bytes as the manifest of a checkpoint, as they are and with the right
+// checksum at their end.
 #include <cstdlib>
 #include <string_view>
 

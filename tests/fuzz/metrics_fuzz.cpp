@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as a metrics file. Refused with a reason, or fit for the page.
-// metrics_fuzz -rss_limit_mb=512 -timeout=5 CORPUS
+// libFuzzer reads any bytes as a metrics file. They are refused with a reason, or can be shown in
+// the report. Run metrics_fuzz -rss_limit_mb=512 -timeout=5 CORPUS
 #include <cstdint>
 #include <cstdlib>
 

@@ -1,6 +1,7 @@
-// Good files of every kind, damaged at random: refused or read, never an abort. Which ones follows
-// from the numbers alone. OMNI_MUTATIONS says how many of each kind (2000 by hand); with
-// OMNI_WRITE_SEEDS=FOLDER the undamaged ones are written for the fuzzers instead.
+// These tests damage good files of every kind at random. Each is refused or read, and nothing
+// aborts. A number determines each mutation. OMNI_MUTATIONS is the number of mutations of each kind
+// (2000 by hand). With OMNI_WRITE_SEEDS=FOLDER the undamaged files are written for the fuzzers
+// instead.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -79,7 +80,7 @@ TEST_P(Mutations, AreReadOrRefused) {
       put(corpus / ("seed-" + std::to_string(i)), files[i]);
     return;
   }
-  // In a process of its own, which says how far it came.
+  // The files are read in a process of its own, which writes to shared memory how many it has read.
   auto* const done = static_cast<std::uint64_t*>(mmap(
       nullptr, sizeof(std::uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const pid_t child = fork();

@@ -1,6 +1,6 @@
-// libFuzzer tries any bytes as a PNG file, as they are and with right checksums, which hardly a
-// mutation has by itself. Images are read at full size and reduced. Refused with a reason, or as
-// many values as its extent says.
+// libFuzzer reads any bytes as a PNG file, at full size and reduced. A mutation rarely has right
+// checksums, so the file is also read with corrected ones. It is refused with a reason, or gives as
+// many values as the image's extent says.
 #include <zlib.h>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// libFuzzer: any bytes as a net and a solver of Caffe, with a line of --- between them.
+// libFuzzer reads any bytes as a net and a solver of Caffe, with a line of --- between them.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

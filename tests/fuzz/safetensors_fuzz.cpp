@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as a safetensors file. Refused, or whole and written back to the same
-// content.
+// libFuzzer reads any bytes as a safetensors file. It is refused, or is complete and has the same
+// contents after it is written and read again.
 #include <cstdlib>
 #include <cstring>
 #include <span>

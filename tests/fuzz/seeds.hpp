@@ -1,5 +1,5 @@
-// Small good files of every kind that users hand over: where fuzzers begin, and what mutations
-// damage.
+// These functions return small good files of every kind that users give to the programs. Fuzzers
+// begin with them, and mutations damage them.
 #pragma once
 
 #include <zlib.h>
@@ -54,7 +54,7 @@ inline std::vector<std::string> image_seeds() {
   return files;
 }
 
-// Some with plain rows, so that a mutation reaches the filters.
+// Some images have rows without compression, so that a mutation reaches the filters.
 inline std::vector<std::string> png_seeds() {
   std::vector<std::uint8_t> rows;
   for (int i = 0; i < 8 * 17 * 23; ++i) rows.push_back(static_cast<std::uint8_t>(i * 37));
@@ -94,7 +94,7 @@ inline std::string trace_seed() {
   return get(folder / "rank-0.jsonl");
 }
 
-// By the name of the fuzzer.
+// Returns the files by the name of their fuzzer.
 inline std::map<std::string, std::vector<std::string>> seeds(const std::string& nets) {
   using std::string;
   const string images = idx_file('\3', string("\0\0\0\2\0\0\0\2\0\0\0\3", 12), "0123456789ab");

@@ -1,4 +1,5 @@
-// These tests check what a terminal is never shown, and that letters of all languages still are.
+// These tests check which characters of a name are not shown on a terminal. Letters of all
+// languages are shown.
 #include "runtime/shown_name.hpp"
 
 #include <gtest/gtest.h>

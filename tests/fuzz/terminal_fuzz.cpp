@@ -1,5 +1,5 @@
-// Any bytes on their way to a terminal: no command is left, escaping twice changes nothing, and
-// JSON stays the same JSON.
+// The fuzzer escapes any bytes for a terminal. No terminal command is left, escaping twice changes
+// nothing, and JSON keeps its contents.
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
-// libFuzzer: any bytes as a file of a trace. Refused with a reason, or fit for every analysis and
-// both exports. make_trace SEEDS tasks=1 layers=2 slices=2 gives a file to begin with; then
-// trace_fuzz -rss_limit_mb=512 -timeout=5 CORPUS SEEDS.
+// libFuzzer reads any bytes as a trace file. They are refused with a reason, or every analysis and
+// both exports accept them. make_trace SEEDS tasks=1 layers=2 slices=2 writes a file to begin with.
+// Run trace_fuzz -rss_limit_mb=512 -timeout=5 CORPUS SEEDS
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>

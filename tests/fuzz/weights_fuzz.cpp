@@ -1,4 +1,5 @@
-// Any bytes as a Darknet .weights file: its header, and as many values as it says that it holds.
+// The fuzzer reads any bytes as a Darknet .weights file: the header and as many values as the file
+// says.
 #include <cstdlib>
 #include <vector>
 

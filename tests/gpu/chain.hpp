@@ -1,5 +1,5 @@
-// Tests of chains share a lone GPU with two tensors on it and codelets that can be told to fail. A
-// log keeps what the host was told.
+// Tests of chains use one GPU with two tensors and with codelets that can be told to fail. A log
+// holds what the host was told.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,8 @@ inline constexpr std::int64_t kValues = 100;
 struct StepArgs {
   int number = 0;
   bool fails = false;
-  // These do additional work: the host before the launch, the GPU, and the host behind the launch.
+  // A test can add work: on the host before the launch, on the GPU, and on the host after the
+  // launch.
   void (*before)() = [] {}, (*on_gpu)() = nullptr, (*after)() = [] {};
 };
 
@@ -105,7 +106,7 @@ class Chain : public testing::Test {
   }
   void TearDown() override { clear_task_errors(); }
 
-  // Since it was asked last.
+  // Returns the number of tasks since the last call.
   static int tasks_on_gpu() {
     int tasks = 0;
     for (int number = 0; number < static_cast<int>(starpu_cuda_worker_get_count()); ++number) {
@@ -122,7 +123,7 @@ class Chain : public testing::Test {
     for (const float each : access.f32()) ASSERT_EQ(each, value) << tensor.name();
   }
 
-  // Each number of the sequence needs the two before it.
+  // Submits additions that give Fibonacci numbers. Each number needs the two numbers before it.
   void submit_fibonacci(int pairs) {
     for (int i = 0; i < pairs; ++i) {
       accumulate_sum.submit({kValues}, {accumulate(a_), read(b_)});

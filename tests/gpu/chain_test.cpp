@@ -1,4 +1,5 @@
-// Calls that a lone GPU gets in one task: the same results as apart, in the order of submission.
+// A chain is a StarPU task with several calls of a lone GPU. These tests check that results are as
+// with separate tasks, in the order of submission.
 #include "tests/gpu/chain.hpp"
 
 #include <chrono>
@@ -103,7 +104,7 @@ TEST_F(Chain, ends_with_the_call_that_fails) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().kind, ErrorKind::device);
   EXPECT_NE(status.error().message().find("test_copy"), std::string::npos);
-  // Who waits for one of them waits no longer.
+  // After a failure, callbacks of all calls run, so that no thread waits for ever.
   EXPECT_EQ(log, (std::vector<std::string>{"begun 1", "done 1", "done 2"}));
 }
 
@@ -130,7 +131,7 @@ TEST_F(Chain, that_fails_lets_nothing_compute_behind_it) {
   expect(a_, 3);
 }
 
-// When the calls of a chain computed, in nanoseconds, by their order.
+// Computed holds from when to when a call of a chain computed, in nanoseconds.
 struct Computed {
   std::int64_t from, to;
 };
@@ -145,19 +146,19 @@ std::vector<Computed> computed_in(const std::string& trace) {
 
 constexpr std::chrono::milliseconds kLate{50};
 
-// However busy the machine is: the GPU has done all that was launched, and has nothing to do.
+// Waits until the GPU has done all that was launched, and leaves it idle for kLate.
 void let_gpu_wait() {
   check(cudaStreamSynchronize(CudaWorker::current().stream()), "waiting for the GPU");
   std::this_thread::sleep_for(kLate);
 }
 
-// Under some tools launches wait for the GPU. Then the second launch never comes, and the test
-// fails instead of waiting for ever.
+// With some tools a launch waits until the GPU is idle. The last launch would then never come, so
+// the test fails after kPatience.
 std::counting_semaphore<> gpu_computes{0}, last_is_launched{0};
 constexpr std::chrono::seconds kPatience{20};
 
-// A GPU that has nothing to do until the host launches work does not compute meanwhile. If it works
-// while the host is late with something else, that is computing.
+// The time in which the GPU is idle, because the host launches late, does not count as computing.
+// If the GPU computes meanwhile, the time counts.
 TEST_F(Chain, waits_for_a_host_that_is_late) {
   const std::int64_t late = std::chrono::nanoseconds(kLate).count();
   const std::string trace = folder_ / "trace";
@@ -190,13 +191,13 @@ TEST_F(Chain, waits_for_a_host_that_is_late) {
   const std::vector<Computed> computed = computed_in(trace);
   ASSERT_EQ(computed.size(), 5u);
   EXPECT_GE(computed[1].from - computed[0].to, late) << "launched late";
-  // The mark behind it comes when the host has slept: all of that is the call's.
+  // The end of a call is marked after the host has slept, so its time includes the sleep.
   EXPECT_GE(computed[2].to - computed[2].from, late) << "launched in time";
   EXPECT_GE(computed[3].to - computed[3].from, late) << "waits for what is launched behind it";
   EXPECT_EQ(computed[4].from, computed[3].to) << "as late, but the GPU had something to do";
 }
 
-// Two workers share the calls that any of them may run; calls that only one may run are a chain.
+// Two workers share the calls that both may run. Calls that only one worker may run form a chain.
 TEST(ChainOfTwoWorkers, is_of_one) {
   setenv("STARPU_NWORKER_PER_CUDA", "2", 1);
   SessionOptions options;

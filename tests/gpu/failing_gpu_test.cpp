@@ -1,4 +1,4 @@
-// A GPU that dies, and one that is too small. Only a played one does so when asked.
+// These tests let a played GPU fail or give it little memory. Real GPUs cannot be told to fail.
 #ifdef OMNI_PLAYED_GPU
 
 #include <gtest/gtest.h>
@@ -37,7 +37,8 @@ std::map<std::uint64_t, double> losses_in(const std::string& metrics) {
   return losses;
 }
 
-// Deterministic: what a wrong checkpoint holds would show in the losses of who goes on from it.
+// The training is deterministic, so a wrong checkpoint would change the losses of the training that
+// resumes from it.
 TEST(FailingGpu, ends_with_status_five_and_keeps_what_was_saved) {
   const TemporaryDirectory folder;
   constexpr std::uint64_t kEvery = 5, kLast = 26;
@@ -103,9 +104,9 @@ TEST(FailingGpu, ends_with_status_five_and_keeps_what_was_saved) {
   }
 }
 
-// The very operation, and no hint how to find it. How many kernels an operation launches depends on
-// cuDNN's engine: every launch of the first forward pass fails once. There is one batch, because
-// another one would be unpacked between any two layers.
+// With CUDA_LAUNCH_BLOCKING the message names the operation that failed and has no hint. cuDNN's
+// engine decides how many kernels an operation launches, so each launch of the first forward pass
+// fails once. With a second batch, its images would be unpacked between any two layers.
 TEST(FailingGpu, names_the_operation_where_launches_wait) {
   const Setting wait("CUDA_LAUNCH_BLOCKING", "1");
   std::vector<std::string> named;
@@ -130,7 +131,7 @@ TEST(FailingGpu, names_the_operation_where_launches_wait) {
 }
 
 TEST(FailingGpu, too_small_a_one_is_refused_with_what_would_fit) {
-  // Of the GPU, or what StarPU is told to take of it at most, in MiB.
+  // The limits, in MiB, are the GPU's memory, or the most that StarPU may use of it.
   for (const char* limit :
        {"OMNI_PLAYED_GPU_MEMORY", "STARPU_LIMIT_CUDA_MEM", "STARPU_LIMIT_CUDA_0_MEM"}) {
     SCOPED_TRACE(limit);
@@ -143,21 +144,22 @@ TEST(FailingGpu, too_small_a_one_is_refused_with_what_would_fit) {
   }
 }
 
-// Much to hold, little to compute.
+// This net needs much memory but little computing.
 const std::string kWideNet = net(498, {32, 32, 3}) +
                              layer("convolutional", "filters=16\nsize=1\nactivation=relu\n") +
                              convolutional(8, "leaky") + layer("maxpool", "size=2\nstride=2\n") +
                              layer("connected", "output=10\n") + layer("softmax");
 
-// StarPU would try in vain to allocate what the forecast left out: images that wait, libraries'
-// workspaces, and what it takes for itself.
+// The forecast must count decoded images, libraries' workspaces and StarPU's own memory, because
+// StarPU would try again and again to allocate what does not fit.
 TEST(FailingGpu, what_is_suggested_for_a_small_one_trains_there) {
   const TemporaryDirectory folder;
   const std::string wide = folder / "wide.cfg";
   put(wide, kWideNet);
   const Setting small("OMNI_PLAYED_GPU_MEMORY", "60");
   using Words = std::vector<std::string>;
-  // A deterministic training tries no algorithms, which would take a played GPU minutes.
+  // A deterministic training does not measure cuDNN's algorithms, which takes minutes on a played
+  // GPU.
   for (const Words& net :
        {Words{"--net", wide}, Words{"--net", "cifar10-quick", "--batch", "498", "--deterministic"},
         Words{"--net", "lenet", "--batch", "996", "--deterministic"}}) {
@@ -177,9 +179,9 @@ TEST(FailingGpu, what_is_suggested_for_a_small_one_trains_there) {
   }
 }
 
-// StarPU puts a net's small tensors in one piece. Then other programs take the rest of the memory
-// that the forecast counted on, and a kernel gets nothing to work with. Or before the second of
-// those that are larger: StarPU alone would try for ever.
+// Other programs take the rest of the GPU's memory after StarPU's first allocation, which holds the
+// small tensors. Then a kernel gets no workspace (lenet), or the second large tensor does not fit
+// (wide.cfg). StarPU alone would try for ever.
 TEST(FailingGpu, one_that_is_full_later_ends_with_what_would_fit) {
   const TemporaryDirectory folder;
   const std::string wide = folder / "wide.cfg";
@@ -226,7 +228,7 @@ TEST(FailingGpu, one_that_nothing_is_compiled_for_is_left_out) {
   EXPECT_EQ(omni_run(named).exit_code, 5);
 }
 
-// Each GPU is left out for its own reason.
+// The program must print for each GPU why it is not used. The reasons differ.
 TEST(FailingGpu, says_why_it_is_not_used) {
   const Setting two("OMNI_PLAYED_GPUS", "2");
   const auto unused = [](std::vector<std::string> arguments) {

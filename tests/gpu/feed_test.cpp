@@ -1,4 +1,5 @@
-// Images that a core makes values of are on their way to the GPU before a task asks for them.
+// A core prepares images as floats. These tests check that the floats are sent to the GPU before a
+// task asks for them.
 #include <gtest/gtest.h>
 #include <starpu.h>
 

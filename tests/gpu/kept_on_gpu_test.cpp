@@ -1,5 +1,5 @@
-// Tensors that stay on a lone GPU between iterations: who else uses one gets the right values, and
-// StarPU evicts none.
+// These tests check tensors that stay on a lone GPU between iterations. Other users of a tensor get
+// the right values, and StarPU evicts no kept tensor.
 #include "runtime/tasks/calls/kept_on_gpu.hpp"
 
 #include <atomic>
@@ -51,7 +51,8 @@ TEST_F(KeptOnGpuTest, keeps_what_chains_alone_use) {
   expect(other, 233);
 }
 
-// Whoever it is.
+// Kept tensors are given back when the host, a core, a smaller chain or a callback uses one of
+// them.
 TEST_F(KeptOnGpuTest, gives_back_when_others_use_it) {
   EXPECT_EQ(kept_after(2), 2u);
   expect(b_, 8);
@@ -155,8 +156,8 @@ TEST_F(KeptOnGpuTest, gives_back_when_a_call_fails) {
   expect(b_, 21 + 34 + 34 + 55);  // of 13 and 21: 34, 55; 89, 144
 }
 
-// A stream computes in the order of launches. The core's task lasts, so that the chain behind it is
-// ready after the one that was submitted later. Without an order the later one would come first.
+// A GPU stream computes in the order of launches. The core's task takes long, so the first chain is
+// ready after the second one. It must still be launched first.
 TEST_F(KeptOnGpuTest, launches_in_the_order_of_submission) {
   Tensor late("late", kValues);
   ASSERT_TRUE(late.allocate());
@@ -179,7 +180,8 @@ std::counting_semaphore<> all_are_submitted{0}, next_is_launched{0};
 std::atomic<bool> next_came{false};
 constexpr std::chrono::seconds kLongestWait{20};
 
-// Whatever else, as the images of a later one, is behind it already.
+// The next chain is launched although another task, for example for later images, is already in the
+// queue.
 TEST_F(KeptOnGpuTest, launches_the_next_while_the_gpu_computes) {
   Tensor images("images", kValues), pixels("pixels", kValues);
   for (Tensor* tensor : {&images, &pixels}) ASSERT_TRUE(tensor->allocate());
@@ -232,7 +234,7 @@ TEST_F(FullGpu, loses_nothing_that_is_kept) {
 
 class KeptInTraining : public Training {
  protected:
-  // An epoch, and so a test, every three steps.
+  // Three steps are an epoch, so the net is tested every three steps.
   Finished train(const std::string& run, Words more) const {
     Words arguments{"--net",
                     mixed(),
@@ -260,7 +262,7 @@ class KeptInTraining : public Training {
   std::string weights(const std::string& run) const { return get(folder_ / (run + ".weights")); }
 };
 
-// With two workers nothing is kept.
+// With two workers per GPU no tensors are kept on it.
 TEST_F(KeptInTraining, leaves_the_bits) {
   const Words steps{"--max-batches", "14", "--checkpoint-every", "4"};
   train("kept", steps);
@@ -274,7 +276,8 @@ TEST_F(KeptInTraining, leaves_the_bits) {
   EXPECT_EQ(weights("resumed"), weights("apart"));
 }
 
-// As StarPU counts them.
+// StarPU's statistics count the data of tasks that are found on the GPU. An iteration declares at
+// most 10.
 TEST_F(KeptInTraining, declares_few_data_for_an_iteration) {
   setenv("STARPU_ENABLE_STATS", "1", 1);
   setenv("STARPU_STATS", "1", 1);

@@ -1,4 +1,4 @@
-// omni-run machine measures GPUs and lists them before the cores.
+// This test checks that omni-run machine measures GPUs, and lists them before the CPU cores.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Without a GPU nothing here is tested, which is said and is no success.
+// Without a GPU the tests are skipped, and ctest says so.
 #include "tests/support/gpu_copy.hpp"
 
 const char* missing_for_tests() { return omni::gpu::present() ? nullptr : "GPU"; }

@@ -1,4 +1,4 @@
-// Tensors in main memory are pinned: otherwise a copy to or from a GPU makes the host wait.
+// Tensors in main memory are pinned. Otherwise a copy to or from a GPU would block the host.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 

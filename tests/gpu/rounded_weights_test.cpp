@@ -1,4 +1,5 @@
-// Copies in bf16 of the weights, for products: which weights have one, and that they follow.
+// These tests check the copies of weights in bf16, for products: which weights have a copy, and
+// that copies are updated.
 #include <starpu.h>
 
 #include <set>
@@ -18,7 +19,7 @@ std::vector<float> values_of(const Tensor& tensor) {
   return HostAccess(tensor, HostAccess::Mode::read).values();
 }
 
-// A rounded copy follows what the host writes, and every update.
+// The copy in bf16 must change when the host writes the weights, and with every update.
 TEST(RoundedWeights, follow) {
   const TemporaryDirectory models;
   SessionOptions options;
@@ -55,7 +56,7 @@ TEST(RoundedWeights, follow) {
   }
 }
 
-// The net's weights that have a copy, and which of all tensors products read as weights.
+// Found has the names of weights with a copy in bf16, and of tensors that products read as weights.
 struct Found {
   std::set<std::string> copied, read;
 };

@@ -1,4 +1,4 @@
-// Ten steps of every shipped net on a GPU: those of the CPU.
+// These tests train ten steps of every shipped net on a GPU. The losses must be the CPU's.
 #include "tests/gpu/training.hpp"
 #include "tests/support/equal_but_for_rounding.hpp"
 

@@ -1,5 +1,5 @@
-// Every strategy trains on a GPU, also with one group alone, several passes per update and mini-
-// batches that change.
+// These tests train every strategy on a GPU, also with one group, several passes per update, and
+// mini-batches that change their size.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"

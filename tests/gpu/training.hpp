@@ -1,4 +1,5 @@
-// Whole trainings for tests of GPUs: nets, their losses, and which worker did what.
+// These functions train nets in tests of GPUs. They return losses, and which workers did which
+// tasks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ inline constexpr bool kPlayed = true;
 inline constexpr bool kPlayed = false;
 #endif
 
-// The layers of the shipped nets, small enough for a played GPU.
+// This net has the layer types of the shipped nets, and is small enough for a played GPU.
 inline const std::string kMixedNet =
     net(8, {12, 12, 3}, "learning_rate=0.02\nmomentum=0.9\ndecay=0.0005\n") +
     convolutional(8, "leaky", "pad=1\nbatch_normalize=1\n") +
@@ -32,7 +33,7 @@ inline const std::string kMixedNet =
     layer("shortcut", "from=-4\nactivation=relu\n") + layer("avgpool") +
     layer("dropout", "probability=0.3\n") + connected(10, "logistic") + layer("softmax");
 
-// And those that they do not have.
+// This net has the other layer types.
 inline const std::string kOtherNet =
     net(8, {12, 12, 4}, "learning_rate=0.01\nmomentum=0.9\ndecay=0.0005\n") +
     layer("crop", "crop_height=10\ncrop_width=10\nflip=1\n") + convolutional(8, "mish") +
@@ -47,7 +48,7 @@ class Training : public testing::Test {
   Training() { put(mixed(), kMixedNet); }
   std::string mixed() const { return folder_ / "mixed.cfg"; }
 
-  // The losses of its steps.
+  // Returns the losses of the training's steps.
   std::vector<double> losses(const std::string& net, Words more, const std::string& slice = "4") {
     const std::string metrics = folder_ / "metrics.jsonl";
     std::filesystem::remove(metrics);
@@ -77,7 +78,7 @@ class Training : public testing::Test {
     return of_codelets<std::string>(trace, "implementation");
   }
 
-  // Differences of rounding grow from step to step.
+  // Rounding differences grow from step to step.
   static void expect_equal(const std::vector<double>& gpu, const std::vector<double>& cpu,
                            std::size_t steps) {
     ASSERT_EQ(gpu.size(), steps);
@@ -95,7 +96,7 @@ class Training : public testing::Test {
       EXPECT_NEAR(losses[i], others[i], most_off * others[i]) << "step " << i + 1;
   }
 
-  // Of a codelet, by the kind of the worker that did them.
+  // Returns the number of the codelet's tasks by the kind of worker.
   static std::map<std::string, int> tasks_by_kind(const std::string& trace,
                                                   const std::string& codelet) {
     std::map<int, std::string> kinds;  // of workers

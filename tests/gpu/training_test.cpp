@@ -1,5 +1,5 @@
-// Whole trainings on a GPU compute what a CPU computes, step by step. They also run on both at
-// once, wherever a random scheduler puts a task, and across a change of the device.
+// These tests compare trainings on a GPU with those on a CPU, step by step. They also run on both
+// at once, with a random scheduler, and resume on another device.
 #include "tests/gpu/training.hpp"
 
 #include <set>
@@ -37,7 +37,7 @@ TEST_F(Training, a_batch_of_one_slice_is_normalised_in_one_task_each_way) {
                                                                   {"batchnorm_forward", "cuda"}}));
 }
 
-// Layers' outputs are looked at that lie on the GPU alone.
+// The inspection reads layer outputs that lie on the GPU only.
 TEST_F(Training, a_net_that_cannot_learn_is_inspected) {
   const Finished run =
       omni_run({"--net", mixed(), "--no-test", "--slice", "8", "--out", folder_ / "run", "--impl",
@@ -107,7 +107,7 @@ TEST_F(Training, in_tf32) {
   }
 }
 
-// Without a GPU a CPU multiplies the same rounded numbers, and layers hand on such.
+// On a CPU, products take the same rounded numbers, and layers store their outputs in bf16.
 TEST_F(Training, in_bf16) {
   const auto train = [&](const char* precision, Words more) {
     more.insert(more.end(), {"--max-batches", "10", "--precision", precision});
@@ -128,7 +128,7 @@ TEST_F(Training, is_on_tensors_in_bf16) {
     return of_codelets<double>(trace, "bytes");
   };
   const auto floats = bytes_of_codelets("fp32"), bf16 = bytes_of_codelets("bf16");
-  // A byte becomes a value of four bytes, or of two.
+  // A byte becomes a float of four bytes, or a bf16 of two.
   EXPECT_EQ(5 * bf16.at("unpack_batch"), 3 * floats.at("unpack_batch"));
   EXPECT_EQ(2 * bf16.at("copy_channels"), floats.at("copy_channels"));
 }
@@ -155,7 +155,7 @@ TEST_F(Training, with_the_default_scheduler) {
                losses(mixed(), {"--max-batches", "10", "--gpus", "none"}), 10);
 }
 
-// Slices that add to the gradients of weights, and one that writes them.
+// With two slices, gradients of weights are added up. With one slice they are written.
 constexpr const char* kSlices[]{"4", "8"};
 
 TEST_F(Training, deterministic_is_bit_equal) {
@@ -177,7 +177,7 @@ TEST_F(Training, groups_exchange_on_the_gpu) {
     }
 }
 
-// The second adds to the gradients of the first.
+// The second subdivision adds to the gradients of the first one.
 TEST_F(Training, subdivisions_add_up) {
   const Words two{"--max-batches", "10", "--subdivisions", "2"};
   Words on_cpu = two, on_gpu = two;
@@ -188,7 +188,7 @@ TEST_F(Training, subdivisions_add_up) {
   EXPECT_NE(cpu, losses(mixed(), {"--max-batches", "10", "--batch", "4", "--gpus", "none"}));
 }
 
-// With two workers it gets them one by one.
+// With two workers per GPU, a GPU gets the calls one by one.
 TEST_F(Training, a_lone_gpu_gets_many_calls_at_once) {
   const std::string trace = folder_ / "trace";
   const Words few{"--max-batches", "6", "--deterministic", "--gpus", "0"};
@@ -200,7 +200,7 @@ TEST_F(Training, a_lone_gpu_gets_many_calls_at_once) {
   unsetenv("STARPU_NWORKER_PER_CUDA");
 
   int gpu = -1, unpacks = -1;
-  // By when the task was submitted.
+  // The map's key is the time at which the task was submitted.
   std::map<std::int64_t, std::map<int, std::pair<std::int64_t, std::int64_t>>> computed;
   std::size_t calls = 0;
   for (const auto& line : read_metrics(trace + "/rank-0.jsonl")) {
@@ -212,7 +212,8 @@ TEST_F(Training, a_lone_gpu_gets_many_calls_at_once) {
     constexpr std::size_t kSubmitted = 0, kStart = 6, kEnd = 7;
     computed[times[kSubmitted]][line["task"]] = {times[kStart], times[kEnd]};
   }
-  // Every mini-batch from its forward pass to the updates; images come ahead of it.
+  // A chain has all calls of a mini-batch from the forward pass to the updates. Its images are
+  // unpacked before.
   EXPECT_EQ(computed.size(), 6u);
   EXPECT_GT(calls, 30u * 6);
   for (const auto& [submitted, chain] : computed) {
@@ -224,7 +225,7 @@ TEST_F(Training, a_lone_gpu_gets_many_calls_at_once) {
   }
 }
 
-// Each learner has a stream.
+// Each group (a learner) has a CUDA stream of its own.
 TEST_F(Training, learners_share_a_gpu) {
   const std::string trace = folder_ / "trace";
   const Words groups{"--max-batches", "12", "--groups", "2", "--async", "reproducible"};
@@ -253,7 +254,7 @@ TEST_F(Training, learners_share_a_gpu) {
   EXPECT_EQ(submitted.size(), 12u) << "a backward pass is handed over at once";
 }
 
-// Worker 2 is the core.
+// Worker 2 is the CPU core.
 TEST_F(Training, a_group_that_has_only_cores_computes_on_them) {
   setenv("STARPU_NWORKER_PER_CUDA", "2", 1);
   for (const int second : {1, 2}) {
@@ -274,7 +275,8 @@ TEST_F(Training, a_group_that_has_only_cores_computes_on_them) {
   unsetenv("STARPU_NWORKER_PER_CUDA");
 }
 
-// It computes what it can where it was told to, and the rest on the GPU, one by one.
+// Operations with a vector implementation run on CPU cores, as --impl says. The others run on the
+// GPU, one by one.
 TEST_F(Training, of_another_implementation_is_deterministic_too) {
   const Words arguments{"--max-batches", "4", "--deterministic", "--impl", "vector"};
   Words on_cpu = arguments;
@@ -298,7 +300,7 @@ TEST_F(Training, goes_on_across_devices) {
   expect_equal(parts, straight, 12);
 }
 
-// The times of layers are measured in at most twenty iterations of their own.
+// Layers are timed in at most twenty additional iterations.
 TEST_F(Training, are_timed_without_marks_between_the_layers) {
   const Finished timed =
       omni_run({"time", "--net", "lenet", "--batch", "4", "--subdivisions", "1", "--gpus", "0",

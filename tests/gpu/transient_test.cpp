@@ -1,4 +1,4 @@
-// Tensors that only GPUs use take no main memory.
+// These tests check that tensors that only GPUs use take no main memory.
 #include <gtest/gtest.h>
 #include <starpu.h>
 

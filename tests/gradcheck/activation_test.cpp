@@ -25,7 +25,7 @@ std::vector<Case<ActivationArgs>> cases() {
   return all;
 }
 
-// One whole number plus a fraction: no kink of any activation, all of which are at whole numbers.
+// Returns values between whole numbers, because all kinks of the activations are at whole numbers.
 Fill between_whole_numbers() {
   return [](Draws& draws) {
     const auto whole = static_cast<float>(draws.below(16));
@@ -57,8 +57,8 @@ TEST(Activation, implementations_agree) {
   check_implementations(
       activation_backward, cases(),
       {.operands = [](const ActivationArgs& args) -> std::vector<Operand> {
-         // Few values not where gradients cross zero: there nothing is exact relative to them
-         // alone.
+         // Small cases use values from -0.5 on, where gradients do not cross zero. With few values,
+         // a relative error near zero would be too large.
          const float least = args.count < 16 ? -0.5f : -1.5f;
          return {input(values(args), uniform(least, 1.5f)), in_place(values(args))};
        },
@@ -153,7 +153,7 @@ TEST(Activation, extremes_stay_finite_and_nan_stays_nan) {
   }
 }
 
-// The polynomial of the float version is compared with the C library.
+// The test compares our polynomial for floats with the C library's expm1.
 TEST(Activation, exponential_is_exact_to_a_few_ulp) {
   for (int i = -8700; i <= 8800; ++i) {
     const float x = static_cast<float>(i) * 0.01f;

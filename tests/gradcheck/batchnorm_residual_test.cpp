@@ -1,4 +1,5 @@
-// Backward through the sum of a residual block as the first pass of the normalisation.
+// These tests check the backward pass of a residual block's sum, which is also the first backward
+// pass of its batch normalisation.
 #include "codelets/normalise/batchnorm.hpp"
 
 #include "tests/gradcheck/harness.hpp"

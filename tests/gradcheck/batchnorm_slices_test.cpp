@@ -1,5 +1,5 @@
-// Batch normalisation as a whole: the chain of operations over unequal slices is exact, and StarPU
-// runs the same chain.
+// These tests check batch normalisation over unequal slices. The chain of its operations is exact,
+// and StarPU runs the same chain.
 #include <numeric>
 
 #include "codelets/normalise/batchnorm.hpp"
@@ -13,7 +13,7 @@
 namespace omni::gradcheck {
 namespace {
 
-// A SlicedBatch is a mini-batch cut into slices, all in double.
+// A SlicedBatch is a mini-batch in slices, with all values in double precision.
 struct SlicedBatch {
   SlicedBatch(std::vector<int> slice_rows, int channel_count)
       : slices(std::move(slice_rows)),
@@ -131,7 +131,8 @@ TEST(BatchnormForward, a_single_value_normalises_to_the_shift) {
   for (const double each : batch.diff_src) EXPECT_NEAR(each, 0, 1e-12);
 }
 
-// The submit functions: order of buffers and access modes, with the chains run by StarPU.
+// The test checks the submit functions: StarPU must run the chain with the right buffers and access
+// modes.
 TEST(Batchnorm, tasks_over_unequal_slices) {
   SlicedBatch expected({20, 5, 31}, 7);
   expected.forward();
@@ -202,7 +203,7 @@ TEST(Batchnorm, tasks_over_unequal_slices) {
       {c}, {read(total_diff), accumulate(diff_scale), accumulate(diff_shift)});
   slice = 0;
   expected.for_each_slice([&](int, int rows, int) {
-    // The first slice works in place.
+    // The first slice overwrites diff_dst by its result.
     const Tensor& into = slice == 0 ? *diff_dst[slice] : *diff_src[slice];
     submit_batchnorm_backward_data({rows, c, expected.rows}, *src[slice], *diff_dst[slice], mean,
                                    inv_std, scale, shift, total_diff, into);

@@ -11,7 +11,7 @@ std::size_t batchnorm_values(const auto& args) {
 }
 double rows_of(const auto& args) { return static_cast<double>(args.rows); }
 
-// Calls a reference template on the double buffers of a check, in order.
+// Calls a reference kernel with the buffers of a check, all in double precision.
 template <auto kernel, std::size_t count, class Args>
 void on_doubles(const Args& args, const Buffers& buffers) {
   [&]<std::size_t... i>(std::index_sequence<i...>) { kernel(args, buffers.get<double>(i)...); }
@@ -37,7 +37,7 @@ TEST(BatchnormForward, partial) {
     };
   };
   check_implementations(batchnorm_partial, kSlices, operation(uniform(-1, 1)));
-  // A mean far from zero must not eat the variance.
+  // The variance must stay exact although the mean is far from zero.
   check_implementations(batchnorm_partial, kSlices, operation(uniform(1000, 1001)));
 }
 
@@ -80,7 +80,7 @@ TEST(BatchnormForward, merge_and_finish) {
                                    args.counts ? b.get<double>(5) : nullptr);
                              }});
 
-  // The averages are sums of weighted mini-batches, by the sum of the weights.
+  // The running averages are weighted sums over mini-batches, divided by the sum of the weights.
   const double momentum = 0.75, batches[] = {3, -1, 5};
   double mean = 7, variance = 9, averaged = 0, sum = 0, weights = 0, unused[2];
   for (const double batch : batches) {
@@ -139,7 +139,8 @@ TEST(BatchnormBackward, implementations_agree) {
                        .in_place = in_place}});
   };
   for (const auto& slice : kSlices) add(slice.what, slice.args, Activation::linear);
-  // Those with a kink or a step in their gradient would meet it in one precision only.
+  // Activations with a kink or a step in their gradient are left out. Only one of the two
+  // precisions might be beyond the kink.
   for (const Activation activation : {Activation::logistic, Activation::tanh, Activation::loggy,
                                       Activation::swish, Activation::mish, Activation::gelu})
     add(activation_name(activation).data(), kSlices[0].args, activation);
@@ -191,7 +192,7 @@ TEST(BatchnormBackward, implementations_agree) {
                              }});
 }
 
-// With weights that are powers of two no rounding moves a value across the kink of a relu.
+// All parameters are powers of two, so no rounding moves a value across the kink of relu.
 TEST(BatchnormBackward, relu_stops_what_is_not_positive) {
   constexpr int kChannels = 20;
   const std::size_t count = 6 * kChannels;

@@ -1,5 +1,5 @@
-// Batch normalisation in one task: as exact as its parts, with the bits that they would leave, and
-// with the accesses that it needs.
+// These tests check batch normalisation in one task. It has the exactness and the bits of its
+// separate parts, and the right access modes.
 #include "codelets/elementwise/shortcut_add.hpp"
 #include "codelets/normalise/batchnorm.hpp"
 
@@ -37,7 +37,7 @@ std::vector<Case<WholeForward>> whole_forward_cases() {
   return cases;
 }
 
-// As in the test of the parts, no activation with a kink or a step in its gradient.
+// As in the test of the parts, activations with a kink or a step in their gradient are left out.
 std::vector<Case<WholeBackward>> whole_backward_cases() {
   std::vector<Case<WholeBackward>> cases;
   for (const auto& [what, rows, c] : kWholeShapes)
@@ -125,12 +125,12 @@ TEST(BatchnormWhole, implementations_agree) {
                    at(args.diff_src == WholeDiffSrc::in_place ? 1 : 9));
            },
        .terms = [](const WholeBackward& args) { return static_cast<double>(args.rows); },
-       // Of a single row, nearly all of the gradient may be taken away.
+       // With a single row, nearly all of the gradient may cancel out.
        .tolerance = 2e-5});
 }
 
-// Runs the implementation of a part that belongs to the implementation `whole` of the whole. That
-// is the one of the same name, or on CPUs the reference, if the part has nothing else.
+// Runs the implementation of `part` with the name `whole`. Without one it runs, on CPUs, the
+// reference.
 template <class Args>
 void run_part(const Codelet<Args>& part, const std::string& whole, const Args& args,
               const Buffers& buffers, const std::vector<std::size_t>& places) {
@@ -142,14 +142,15 @@ void run_part(const Codelet<Args>& part, const std::string& whole, const Args& a
   FAIL() << part.name() << " has no implementation for " << whole;
 }
 
-// A net that diverges shall not do so in another way.
+// Infinite values must give the same bits, too, so that a net that diverges does so in the same
+// way.
 const Fill kSomeInfinite = [](Draws& draws) {
   const float value = draws.uniform(-1, 1);
   return draws.below(50) == 0 ? INFINITY : value;
 };
 
-// Every implementation, against the tasks that a single slice would be cut into. Those have one
-// more buffer, the last: what merge reads. run_parts() says whether its bits are to be the same.
+// Compares every implementation with the separate tasks for a single slice. Those have one more
+// buffer, the last one, from which merge reads. run_parts() returns whether the bits must be equal.
 template <class Args, class Parts>
 void expect_bits_of_parts(const Codelet<Args>& whole, const std::vector<Case<Args>>& cases,
                           std::vector<Operand> (*operands_of)(const Args&), Parts run_parts) {
@@ -195,7 +196,7 @@ TEST(BatchnormWhole, leaves_the_bits_of_its_parts) {
       [](const char* name, const WholeBackward& args, const Buffers& b, std::size_t partial) {
         const auto& [rows, c, activation, diff_src, of_sum] = args;
         if (of_sum) {  // the residual block's part in a task of its own
-          // On a GPU its pass has more columns per thread, and so another order of additions.
+          // On a GPU the residual block's separate pass adds in another order, so its bits differ.
           if (std::string_view(name) == "cuda") return false;
           const ActivationArgs sum{.count = rows * c, .activation = activation};
           run_part(residual_backward, name, sum, b, {9, 1, 10});
@@ -219,8 +220,8 @@ TEST(BatchnormWhole, leaves_the_bits_of_its_parts) {
       });
 }
 
-// A task's tensors and modes are those of the operands above. The operands show a value that is not
-// written, or written though it should only be read, or overwritten instead of added to.
+// Expects that the task has these tensors, with the access modes of the operands. The checks of the
+// operands find values that are wrongly written, not written, or overwritten.
 void expect_accesses(const std::vector<CapturedTask>& tasks, const std::vector<Operand>& operands,
                      const std::vector<const Tensor*>& tensors) {
   ASSERT_EQ(tasks.size(), 1u);

@@ -1,4 +1,5 @@
-// [cost]'s distances against references, numeric gradients and values computed by hand.
+// These tests compare the distances of [cost] with references, numeric gradients and values
+// computed by hand.
 
 #include "codelets/loss/cost_loss.hpp"
 #include "tests/gradcheck/harness.hpp"
@@ -82,7 +83,7 @@ TEST(CostLoss, smooth_and_l1_hand_computed) {
   EXPECT_EQ(metrics[0], 2 * (0.5 + 3 + 3));
 }
 
-// A GPU has nobody to tell: the loss is no number there, which ends the run.
+// A GPU kernel cannot report an error. Its loss becomes NaN, which ends the run.
 TEST(CostLoss, a_label_out_of_range_is_refused) {
   for (const auto& implementation : implementations_here(cost_loss)) {
     std::vector<float> src(3), metrics(4);

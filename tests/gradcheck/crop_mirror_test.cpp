@@ -1,4 +1,4 @@
-// Crops against references, numeric gradients and values computed by hand.
+// These tests compare crops with references, numeric gradients and values computed by hand.
 
 #include <numeric>
 #include <set>

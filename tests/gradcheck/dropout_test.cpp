@@ -107,7 +107,7 @@ TEST(Dropout, slices_do_not_matter) {
   EXPECT_EQ(halves, whole);
 }
 
-// Masks that differ in one coordinate share half of their values, like independent ones.
+// Masks that differ in one argument agree in half of their values, as independent masks do.
 TEST(Dropout, masks_are_independent) {
   const DropoutArgs args{.n = 1, .per_sample = 100000, .layer = 1, .seed = 2, .first_sample = 3};
   std::vector<DropoutArgs> others(5, args);

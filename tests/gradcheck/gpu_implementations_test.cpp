@@ -1,4 +1,5 @@
-// Every codelet runs on GPUs, but for those that are named here.
+// These tests check that every codelet has an implementation for GPUs, except those that are named
+// here.
 #ifdef OMNI_CUDA
 
 #include <gmock/gmock.h>

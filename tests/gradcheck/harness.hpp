@@ -1,6 +1,6 @@
-// The harness checks every operation. All its implementations agree with the double-precision
-// reference on awkward shapes, and write exactly what they own. The reference backward is the
-// gradient of the reference forward. Memory is plain and StarPU is not used, so a failing kernel is
+// The harness checks every operation. All implementations must agree with the double-precision
+// reference on unusual shapes, and write exactly their own outputs. The reference's backward pass
+// must be the gradient of its forward pass. StarPU is not used, so a kernel that fails can be
 // debugged as a function call.
 #pragma once
 
@@ -23,9 +23,9 @@
 
 namespace omni::gradcheck {
 
-// ---- comparisons ----
+// The next functions compare values.
 
-// Returns |value - expected| / |expected| over the whole buffer; NaN when anything is NaN.
+// Returns |value - expected| / |expected| over the whole buffer, or NaN if any value is NaN.
 template <class A, class B>
 double relative_error(std::span<const A> value, std::span<const B> expected) {
   double distance = 0, length = 0;
@@ -37,7 +37,7 @@ double relative_error(std::span<const A> value, std::span<const B> expected) {
   return std::sqrt(distance) / std::max(std::sqrt(length), 1e-3);
 }
 
-// The values of a buffer that was run on as float.
+// Returns the values of a buffer as floats.
 inline std::vector<float> floats_of(const Operand& operand, const GuardedBlock& block) {
   const auto copy = [&]<class T>(T) {
     const auto* values = static_cast<const T*>(block.data());
@@ -52,7 +52,7 @@ struct Case {
   Args args;
 };
 
-// Makes every shape a case with and without bias.
+// Returns each shape as two cases, with and without a bias.
 template <class Args, class Shape>
 std::vector<Case<Args>> with_and_without_bias(const std::vector<Case<Shape>>& shapes) {
   std::vector<Case<Args>> cases;
@@ -65,7 +65,7 @@ std::vector<Case<Args>> with_and_without_bias(const std::vector<Case<Shape>>& sh
   return cases;
 }
 
-// Gradients of weights that are added to, with and without a bias, and that are written.
+// Returns cases of gradients of weights: added to, with and without a bias, and overwritten.
 template <class Args, class Shape>
 std::vector<Case<Args>> weights_gradients(const std::vector<Case<Shape>>& shapes) {
   auto cases = with_and_without_bias<Args>(shapes);
@@ -79,8 +79,8 @@ Operand gradient_operand(const Args& args) {
   return args.adds ? accumulated(count) : output(count);
 }
 
-// Calls one implementation on the memory of a task, in the order of the accesses; on a GPU, on
-// copies of it.
+// Calls one implementation with these values in the order of the accesses. For a GPU, the values
+// are copied there and back.
 template <class Args, class... T>
 void run_on_values(const Implementation<Args>& implementation, const Args& args,
                    std::vector<T>&... values) {
@@ -95,7 +95,7 @@ void run_on_values(const Implementation<Args>& implementation, const Args& args,
   for (gpu::Copy& copy : copies) copy.back();
 }
 
-// All of a codelet's but that of a GPU where there is none.
+// Returns all implementations of the codelet, on a machine without a GPU only those for CPUs.
 template <class Args>
 std::vector<Implementation<Args>> implementations_here(const Codelet<Args>& codelet) {
   std::vector<Implementation<Args>> here = codelet.implementations();
@@ -106,7 +106,7 @@ std::vector<Implementation<Args>> implementations_here(const Codelet<Args>& code
 template <class Args>
 struct Operation {
   std::function<std::vector<Operand>(const Args&)> operands;
-  // The reference template on the same buffers, where every f32 is a double.
+  // This is the reference kernel. It gets the same buffers, with a double for every f32.
   std::function<void(const Args&, const Buffers&)> reference;
   // Returns how many products one result sums up. The tolerance grows with the square root of this
   // number, to at most 1e-4.
@@ -147,7 +147,8 @@ void check_implementation(const Implementation<Args>& implementation, const Args
       continue;
     }
     const std::vector<float> values = floats_of(operand, actual[i]);
-    // A GPU also rounds sums before a bias and an activation, whose slope is 1.13 at most.
+    // A GPU also rounds sums before a bias and an activation. The activation's slope is at most
+    // 1.13.
     const double allowed = operand.type == DataType::bf16 ? (on_gpu ? 1.13 : 1) * 0x1p-8
                            : rounds                       ? 0x1p-8
                            : rounds_sums                  ? 0x1p-5
@@ -160,8 +161,8 @@ void check_implementation(const Implementation<Args>& implementation, const Args
   }
 }
 
-// --gtest_random_seed draws other values, but where results are few: of some, all would be next to
-// zero, and nothing is exact relative to them.
+// Returns what --gtest_random_seed adds to the seed of the start values. With few results it adds
+// 0, because results near zero would have large relative errors.
 inline std::uint64_t drawn_anew(const std::vector<Operand>& operands) {
   constexpr std::size_t kFew = 16;
   const bool few = std::ranges::any_of(operands, [](const Operand& each) {
@@ -170,8 +171,8 @@ inline std::uint64_t drawn_anew(const std::vector<Operand>& operands) {
   return few ? 0 : static_cast<std::uint64_t>(GTEST_FLAG_GET(random_seed)) * 1'000'003;
 }
 
-// Every implementation that supports a case, also on those buffers in bf16 that it takes. An
-// implementation that no case reaches is a failure. Cores do not know tf32.
+// Checks every implementation on all cases that it supports, also with buffers in bf16 if it takes
+// them. An implementation that no case reaches fails the test. CPU cores do not know tf32.
 template <class Args>
 void check_implementations(const std::string& of, std::vector<Implementation<Args>> implementations,
                            const std::vector<Case<Args>>& cases, const Operation<Args>& operation) {
@@ -195,7 +196,7 @@ void check_implementations(const std::string& of, std::vector<Implementation<Arg
       SCOPED_TRACE(of + " (" + implementation.name + "), " + each.what);
       ++exercised[at];
       check_implementation(implementation, each.args, operation, operands, start, expected);
-      // Then all is in bf16, whatever the precision outside: once is enough.
+      // With all buffers in bf16 the precision makes no difference, so one check is enough.
       if (implementation.in_bf16.empty() || precision != Precision::fp32) continue;
       SCOPED_TRACE("on tensors in bf16");
       const Deterministic policy(Precision::bf16);
@@ -211,15 +212,17 @@ void check_implementations(const std::string& of, std::vector<Implementation<Arg
                                 << implementations[at].name;
 }
 
-// That of a GPU is left out where there is none.
+// Checks the codelet's implementations. A GPU's implementation is left out on a machine without a
+// GPU.
 template <class Args>
 void check_implementations(const Codelet<Args>& codelet, const std::vector<Case<Args>>& cases,
                            const Operation<Args>& operation) {
   check_implementations(codelet.name(), implementations_here(codelet), cases, operation);
 }
 
-// Compares `analytic` = d loss / d x with central differences of loss(), which must read x anew
-// each time. Large x are sampled. Choose x away from kinks: a step is 1e-5.
+// Compares `analytic` = d loss / d x with central differences of loss(), which must read x again in
+// each call. Of many values only some are checked. x must be away from kinks by more than the step
+// of 1e-5.
 inline void check_gradient(const char* what, std::vector<double>& x,
                            const std::vector<double>& analytic,
                            const std::function<double()>& loss) {
@@ -251,7 +254,7 @@ inline double dot(const std::vector<double>& a, const std::vector<double>& b) {
   return sum;
 }
 
-// A layer's product reads these operands; also used for the gradients with respect to them.
+// A layer with weights reads these operands. The struct is also used for their gradients.
 struct WeightedOperands {
   std::vector<double> src, weights, bias;
 };
@@ -260,8 +263,8 @@ struct WeightedSizes {
   std::int64_t src, weights, bias, dst;
 };
 
-// loss = <direction, dst>, whose gradient with respect to dst is `direction`. forward(from, dst)
-// overwrites dst, backward(from, diff_dst, gradients) adds to gradients of zero.
+// The loss is <direction, dst>, so its gradient with respect to dst is `direction`. forward(from,
+// dst) overwrites dst. backward(from, diff_dst, gradients) adds to gradients that begin at zero.
 template <class Forward, class Backward>
 void check_weighted_gradients(const WeightedSizes& sizes, Forward forward, Backward backward) {
   WeightedOperands from{random_values(size(sizes.src), 1), random_values(size(sizes.weights), 2),

@@ -1,5 +1,4 @@
-// The harness must fail for every kind of broken kernel, or the green of the other tests means
-// nothing.
+// These tests check that the harness fails for every kind of wrong kernel.
 #include "tests/gradcheck/harness.hpp"
 
 #include <gtest/gtest-spi.h>
@@ -11,7 +10,7 @@ struct AddArgs {
   int count = 0;
 };
 
-// {src R, sum +=, copy W}
+// The kernel accesses src (read), sum (added to) and copy (written).
 template <class T>
 void add(const AddArgs& args, const Buffers& buffers) {
   for (int i = 0; i < args.count; ++i) {

@@ -1,4 +1,5 @@
-// The logistic cross-entropy against references, numeric gradients and values computed by hand.
+// These tests compare the logistic cross-entropy with references, numeric gradients and values
+// computed by hand.
 
 #include "codelets/loss/logistic_loss.hpp"
 #include "tests/gradcheck/harness.hpp"
@@ -89,8 +90,8 @@ std::vector<float> metrics_of(const Implementation<LogisticLossArgs>& implementa
   return metrics;
 }
 
-// A probability that rounds to 0 or 1 has no infinite loss. One that is right has a tiny loss: what
-// would be lost beside a 1 still counts.
+// The loss stays finite if a probability rounds to 0 or 1. If the answer is right, its tiny loss is
+// not lost by adding it to 1.
 TEST(LogisticLoss, certain_answers) {
   std::vector<float> diff;
   for (const auto& implementation : implementations_here(logistic_loss)) {

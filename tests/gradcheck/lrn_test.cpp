@@ -84,7 +84,8 @@ std::vector<double> scales(int size, std::vector<double> src) {
   return scale;
 }
 
-// Squares 1 4 9 16. An odd window is centred; an even one reaches one channel further up.
+// The squares are 1, 4, 9 and 16. An odd window is centred. An even window reaches one channel
+// further up.
 TEST(Lrn, hand_computed_windows) {
   const std::vector<double> src{1, -2, 3, 4};
   EXPECT_EQ(scales(1, src), (std::vector<double>{1.5, 3, 5.5, 9}));

@@ -1,5 +1,5 @@
-// The memory of one task for tests of its implementations: start values, and guard zones around
-// them.
+// Operands are the buffers of one task, with start values and with guard zones around them. The
+// tests of implementations use them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 
 namespace omni::gradcheck {
 
-// ---- values ----
+// The next functions give start values.
 
 using Fill = std::function<float(Draws&)>;
 
@@ -30,7 +30,7 @@ inline Fill uniform(float low, float high) {
   return [=](Draws& draws) { return draws.uniform(low, high); };
 }
 
-// +-[margin, 1]: no value near zero, where a relu-like function has its kink.
+// Returns values from [margin, 1] with a random sign. None is near zero, where relu has its kink.
 inline Fill away_from_zero(float margin) {
   return [=](Draws& draws) {
     const float size = draws.uniform(margin, 1.0f);
@@ -38,7 +38,7 @@ inline Fill away_from_zero(float margin) {
   };
 }
 
-// Whole numbers in [0, bound), for labels, indices and masks.
+// Returns whole numbers in [0, bound), for labels, indices and masks.
 inline Fill below(std::uint32_t bound) {
   return [=](Draws& draws) { return static_cast<float>(draws.below(bound)); };
 }
@@ -52,8 +52,6 @@ inline std::vector<double> random_values(std::size_t count, std::uint64_t seed,
   for (double& value : values) value = static_cast<double>(fill(draws));
   return values;
 }
-
-// ---- the policy under which implementations run ----
 
 // While a Deterministic lives, the policy is that of --deterministic, so that a GPU's results
 // repeat bit for bit, and of --precision.
@@ -73,8 +71,8 @@ class Deterministic {
   ImplementationPolicy before_ = implementation_policy();
 };
 
-// All start values are then such that rounding leaves them as they are: no product is less exact.
-// Cores do not know tf32.
+// In tf32 and bf16, rounding leaves the start values unchanged, so products are as exact as in
+// fp32. CPU cores do not know tf32.
 template <class Check>
 void in_every_precision(Check check) {
   for (const auto& [name, precision] :
@@ -87,7 +85,7 @@ void in_every_precision(Check check) {
   }
 }
 
-// ---- operands: the buffers of one task, in the order of the codelet's accesses ----
+// An operand is a buffer of a task. Operands are in the order of the codelet's accesses.
 
 struct Operand {
   AccessMode mode;
@@ -99,17 +97,15 @@ struct Operand {
 inline Operand input(std::size_t count, Fill fill = uniform(-1, 1), DataType type = DataType::f32) {
   return {AccessMode::read, count, std::move(fill), type};
 }
-// Poisoned with NaN, so that what a kernel forgets to write is seen.
+// The buffer begins with NaN, so a value that the kernel does not write is noticed.
 inline Operand output(std::size_t count, DataType type = DataType::f32) {
   return {AccessMode::write, count, nullptr, type};
 }
 inline Operand in_place(std::size_t count, Fill fill = uniform(-1, 1)) {
   return {AccessMode::read_write, count, std::move(fill)};
 }
-// Starts from values that are not zero, so that overwriting instead of adding is seen.
+// The buffer begins with values other than zero, so overwriting instead of adding is noticed.
 inline Operand accumulated(std::size_t count) { return {AccessMode::accumulate, count}; }
-
-// ---- memory with guard zones ----
 
 // The block is aligned to 64 bytes, as StarPU's buffers are. All bytes around the data are 0xFF,
 // which is also a NaN. So a write outside breaks the pattern, and a read outside poisons the
@@ -149,8 +145,9 @@ class GuardedBlock {
   static constexpr std::size_t kGuardBytes = kGuardLines * sizeof(Line);
 };
 
-// The operand's start values as float or double (Real); integers stay what they are. Rounded to
-// float first, or to the precision that is tested, so that all start from the same numbers.
+// Returns the operand's start values as float or double (Real). Integers stay integers. The values
+// are first rounded to float, or to the tested precision, so that all blocks begin with equal
+// numbers.
 template <class Real>
 GuardedBlock make_block(const Operand& operand, std::uint64_t seed, std::size_t index) {
   const auto fill = [&]<class T>(T) {
@@ -185,8 +182,8 @@ std::vector<GuardedBlock> start_blocks(const std::vector<Operand>& operands, std
   return blocks;
 }
 
-// Runs a kernel on a copy of `start` and returns that, after checking that it wrote only what it
-// owns.
+// Runs a kernel on a copy of `start` and returns the copy, after checking that the kernel wrote
+// only its outputs.
 template <class Run>
 std::vector<GuardedBlock> run_from(const std::vector<GuardedBlock>& start,
                                    const std::vector<Operand>& operands, Run&& run,

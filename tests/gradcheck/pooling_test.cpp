@@ -34,7 +34,8 @@ std::size_t dst_count(const PoolShape& shape) {
   return static_cast<std::size_t>(shape.n * shape.out_h * shape.out_w * shape.c);
 }
 
-// As Caffe has it: the last window reaches beyond the padding, which counts.
+// Returns the shape of Caffe's pooling, whose last window may reach beyond the padding. The padding
+// counts in averages.
 PoolShape caffe_pool(int n, int h, int w, int c, Window window) {
   PoolShape shape = pool_of(n, h, w, c, window);
   shape.counts_padding = true;
@@ -94,7 +95,8 @@ const std::vector<Case<PoolShape>> kPoolingCases{
     {"larger than the cache", pool_of(1, 150, 150, 96, {3, 2, 2})},
 };
 
-// Cell numbers of a window; those in the padding count for nothing. Of two bytes one is 0.
+// Returns random numbers of cells in a window, also of cells in the padding, which have no effect.
+// Of indices of two bytes, one byte is 0.
 Operand random_index(const PoolShape& shape) {
   const auto cells = static_cast<std::uint32_t>(shape.kernel_h * shape.kernel_w);
   const bool pairs = with_pool_index(shape, [](auto index) { return sizeof index; }) > 1;
@@ -144,7 +146,7 @@ std::vector<Case<PoolShape>> after_relu(std::vector<Case<PoolShape>> cases) {
 }
 
 TEST(MaxPool, after_relu_no_cell_wins_where_nothing_is_positive) {
-  // Mostly negative, so that windows without a positive value are common.
+  // Most values are negative, so that many windows have no positive value.
   check_implementations(max_pool_forward, after_relu(kPoolingCases),
                         max_forward_operation(uniform(-1, 0.1f)));
   PoolShape shape = pool_of(1, 1, 4, 1, {2, 2, 0});
@@ -230,7 +232,8 @@ TEST(MaxPool, gradient) {
     const std::size_t count = src_count(shape);
     if (count > 40000) continue;
     SCOPED_TRACE(each.what);
-    // All values differ by more than the step, so that a step changes no winner.
+    // All values differ by more than the step of the numeric gradient, so a step does not change
+    // the maximum of a window.
     std::vector<double> src(count);
     for (std::size_t i = 0; i < count; ++i)
       src[i] = 1e-3 * static_cast<double>(i * 7919 % count) - 3;

@@ -1,4 +1,4 @@
-// Reorg against its reference, its inverse and values computed by hand.
+// These tests compare reorg with its reference, its inverse and values computed by hand.
 
 #include <numeric>
 

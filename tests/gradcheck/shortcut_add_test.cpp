@@ -98,7 +98,7 @@ TEST(ShortcutBackward, gradients) {
   }
 }
 
-// With a = 10, 20, ... and b = 1, 2, ..., the sum shows which value was added to which.
+// With a = 10, 20, ... and b = 1, 2, ..., each sum shows which two values were added.
 TEST(ShortcutForward, hand_computed_where_sizes_differ) {
   const auto sum = [](Extent a, Extent b) {
     std::vector<double> in_a(a.count()), in_b(b.count()), dst(a.count());

@@ -1,4 +1,5 @@
-// Softmax and its cross-entropy against references, numeric gradients and values computed by hand.
+// These tests compare softmax and its cross-entropy with references, numeric gradients and values
+// computed by hand.
 
 #include "codelets/loss/softmax.hpp"
 #include "tests/gradcheck/harness.hpp"
@@ -37,8 +38,8 @@ TEST(SoftmaxForward, implementations_agree) {
 }
 
 TEST(SoftmaxForward, large_values_do_not_overflow) {
-  // exp has the relative error of its argument, which is rounded when values of this size are
-  // subtracted.
+  // The subtraction of such large values rounds the argument of exp. The absolute error of the
+  // argument is the relative error of exp.
   Operation<SoftmaxArgs> operation = softmax_operation(uniform(-300, 300));
   operation.tolerance = 2e-5;
   check_implementations(softmax_forward, kSoftmaxCases, operation);
@@ -82,7 +83,7 @@ TEST(CrossEntropy, implementations_agree) {
   }
 }
 
-// The loss and the gradient of one image by an implementation; in double by the reference.
+// Judged is an implementation's loss and gradient of one image.
 struct Judged {
   double loss = 0;
   std::vector<float> diff;
@@ -101,7 +102,7 @@ Judged judge(const Implementation<CrossEntropyArgs>& implementation, CrossEntrop
   return {static_cast<double>(metrics[0]), diff};
 }
 
-// Worked out by hand: log(sum of e^x) - x of the label.
+// The expected loss is computed by hand, as log(sum of e^x) - x of the label.
 TEST(CrossEntropy, is_exact_where_probabilities_are_0_or_1) {
   struct Row {
     const char* what;
@@ -142,7 +143,7 @@ TEST(CrossEntropy, smoothed_loss_counts_all_classes_however_unlikely) {
         << implementation.name;
 }
 
-// As predict lists them: whatever group they are of.
+// As in predict's list, the label must be likelier than the outputs of all groups.
 TEST(CrossEntropy, an_image_is_right_when_its_label_is_likelier_than_all_outputs) {
   for (const auto& implementation : implementations_here(cross_entropy)) {
     std::vector<float> logits{0, 1, 0, 3}, probabilities{0.27f, 0.73f, 0.05f, 0.95f}, metrics(4);
@@ -170,7 +171,7 @@ TEST(CrossEntropy, place_without_image_counts_nothing) {
   }
 }
 
-// The gradient that cross_entropy writes is that of both codelets together.
+// The gradient that cross_entropy writes is that of softmax and cross-entropy together.
 TEST(CrossEntropy, gradient_reaches_through_the_softmax) {
   for (const float smoothing : {0.0f, 0.2f})
     for (const SoftmaxArgs& args :
@@ -273,7 +274,7 @@ TEST(CrossEntropy, a_label_out_of_range_is_named) {
   }
 }
 
-// A GPU has nobody to tell: the loss is no number, which ends the run.
+// A GPU kernel cannot report an error. Its loss becomes NaN, which ends the run.
 TEST(CrossEntropy, a_label_out_of_range_is_no_number_on_a_gpu) {
   for (const auto& implementation : implementations_here(cross_entropy))
     for (const std::int32_t label : {-2, 3, 70000})

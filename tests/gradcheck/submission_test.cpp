@@ -1,6 +1,7 @@
-// Submit functions against their codelets: the tasks StarPU runs get the buffers in the order that
-// the kernels expect. On one memory node a wrong access mode cannot be seen. (Batch normalisation
-// has its own such test; whole nets run the others: net/net_test.cpp, tests/e2e.)
+// These tests compare submit functions with their codelets. StarPU must give the buffers to the
+// kernels in the right order. With a single memory node a wrong access mode has no effect.
+// batchnorm_slices_test.cpp tests batch normalisation, and net/net_test.cpp and tests/e2e run the
+// other submit functions.
 #include "codelets/loss/cost_loss.hpp"
 #include "codelets/loss/label_metrics.hpp"
 #include "codelets/loss/softmax.hpp"
@@ -17,10 +18,11 @@ constexpr std::uint64_t kSeed = 5;
 
 class Submission : public test::WithSession {
  protected:
-  // Deterministic, so that the first implementation runs.
+  // The session is deterministic, so that the first implementation runs.
   Submission() : WithSession(test::with_workers(1, true)) {}
 
-  // Submits on tensors that hold the operands' start values, and runs the kernel on the same ones.
+  // Submits the codelet on tensors with the operands' start values, and compares the results with a
+  // direct call of the kernel.
   template <class Args, class Submit>
   void check(const Codelet<Args>& codelet, const Args& args, const std::vector<Operand>& operands,
              Submit submit) {

@@ -1,4 +1,4 @@
-// Pixels become the values that a net reads.
+// These tests check that unpacking turns bytes into the values that a net reads.
 #include "runtime/data/feed/unpack.hpp"
 
 #include "tests/gradcheck/harness.hpp"
@@ -6,7 +6,7 @@
 namespace omni::gradcheck {
 namespace {
 
-// Parts are whole where the slice begins within one, as those of a shared stream.
+// If the slice begins within a part, the operand is still the whole part, as in a shared stream.
 std::vector<Operand> operands_of(const UnpackArgs& args, const Operand& whole) {
   std::vector<Operand> operands{output(size(args.images * args.image_values))};
   for (int first = -args.skipped; first < args.images; first += args.images_per_part)
@@ -59,7 +59,8 @@ TEST(GatherSamples, ImplementationsAgree) {
                        const Buffers& b) { reference<double>(args, b, 1); }});
 }
 
-// Of every byte, so that a net learns the same whichever way its images came.
+// All 256 bytes must give exactly these values, so that a net learns the same from bytes as from
+// floats.
 TEST(Unpack, GivesTheVeryFloatAndItsRounding) {
   const UnpackArgs args{.images = 1, .images_per_part = 1, .image_values = 256};
   const auto every_byte = [next = 0](Draws&) mutable { return static_cast<float>(next++ % 256); };

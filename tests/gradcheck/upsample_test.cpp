@@ -1,4 +1,4 @@
-// Upsampling against references, numeric gradients and values computed by hand.
+// These tests compare upsampling with references, numeric gradients and values computed by hand.
 
 #include "codelets/spatial/upsample.hpp"
 #include "tests/gradcheck/harness.hpp"

@@ -1,5 +1,5 @@
-// Tasks on the second node see what others wrote, and what they declare about their data matters.
-// So a wrong access mode cannot pass the other tests here.
+// These tests check that tasks on the second memory node see what other tasks wrote. They also
+// check that a wrong access mode changes a result, so that other tests here would notice it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,8 +49,8 @@ class Coherence : public testing::Test {
     ASSERT_TRUE(session_) << session_.error().message();
     ASSERT_TRUE(data_.allocate());
   }
-  // The sum of what a task here, one there and one here again add, as the first and the last of
-  // them see it.
+  // Returns the sum after three tasks have added 1, 10 and 100. The first and the last run on the
+  // main node, and the second on the second node.
   float sum(Access middle) {
     add_here.submit({kCount, 1}, {read_write(data_)});
     add_there.submit({kCount, 10}, {middle});

@@ -1,5 +1,5 @@
-// Whole nets and compute groups have tasks, replicas and master copies spread over two memory
-// nodes. They learn what they learn in one, bit for bit.
+// These tests train nets and compute groups whose tasks, replicas and master copies are spread over
+// two memory nodes. They learn the same bits as on one node.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,7 +16,7 @@ using test::SecondNode;
 using test::start_session;
 using test::Where;
 
-// Learned is the result of a training, to the last bit: all parameters, and the losses on the way.
+// Learned holds all parameters at the end of a training, and all losses.
 using Learned = std::pair<std::vector<std::vector<float>>, std::vector<double>>;
 
 constexpr std::array kSchedulers{"omni", "random", "dmdas"};
@@ -29,7 +29,7 @@ const std::string kNet =
     test::connected(9, "relu") + test::layer("dropout", "probability=.3\n") + test::connected(4) +
     test::layer("softmax");
 
-// Layers that the one above does not have.
+// This net has layers that kNet does not have.
 const std::string kUncommonNet =
     test::net(6, {10, 9, 2}, "learning_rate=0.02\nmomentum=0.9\n") +
     test::layer("crop", "crop_height=8\ncrop_width=8\nflip=1\n") +
@@ -42,7 +42,7 @@ const std::string kUncommonNet =
     test::layer("avgpool", "size=2\nstride=2\npadding=0\n") + test::layer("batchnorm") +
     test::layer("activation", "activation=swish\n") + test::connected(4) + test::layer("logistic");
 
-// Connected layers that are split by neurons.
+// The connected layers of this net are cut into blocks of neurons.
 const std::string kLargeNet =
     test::net(4, {16, 16, 2}, "learning_rate=0.001\nmomentum=0.9\n") +
     test::layer("convolutional", "filters=2\nstride=2\nactivation=tanh\n") +
@@ -90,7 +90,7 @@ TEST(TrainingOverTwoNodes, gives_the_same_bits_whoever_schedules) {
   }
 }
 
-// No choice left to the scheduler, so that every codelet really runs there.
+// All tasks must run on the second node, so every codelet is tested there.
 TEST(TrainingOverTwoNodes, works_where_every_task_runs_there) {
   for (const std::string& cfg : {kNet, kUncommonNet, kLargeNet}) {
     const Learned expected = learn_in_one_node(cfg, {2});
@@ -105,7 +105,7 @@ TEST(TrainingOverTwoNodes, works_where_every_task_runs_there) {
 }
 
 // The master copy is updated on one node, and gradients are computed on the other. So replicas,
-// gradients and the notes of who read what cross with every update.
+// gradients and version numbers travel between the nodes with every update.
 TEST(TrainingOverTwoNodes, exchanges_on_one_node_and_gradients_on_the_other) {
   for (const auto fully_connected : {FullyConnected::merged, FullyConnected::replicated}) {
     const Setting setting{3, Asynchrony::reproducible, fully_connected};

@@ -1,4 +1,5 @@
-// These tests check what a trace says about transfers, where it is known what had to move.
+// These tests check what a trace says about transfers, in cases where it is known which data had to
+// move.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -40,7 +41,7 @@ class Transfers : public testing::Test {
     ASSERT_TRUE(session_) << session_.error().message();
     for (Tensor* tensor : {&small_, &large_}) ASSERT_TRUE(tensor->allocate());
   }
-  // One after the other, so that it is known what is where.
+  // Runs one task and waits for it, so that the place of all data is known.
   void run(Codelet<NoArgs>& codelet, Access access) {
     codelet.submit({}, {access});
     ASSERT_TRUE(wait_for_tasks());
@@ -56,7 +57,7 @@ class Transfers : public testing::Test {
     EXPECT_EQ(finished.exit_code, 0) << finished.errors;
     return json::parse(finished.output)["links"];
   }
-  // Returns the number of transfers, and their bytes.
+  // Returns the number of transfers between two memory nodes, and their bytes.
   static std::pair<int, double> moved(const json& links, int from, int to) {
     for (const json& link : links)
       if (link["from_node"] == from && link["to_node"] == to) return {link["count"], link["bytes"]};
@@ -120,7 +121,7 @@ TEST_F(Transfers, none_where_nothing_crosses) {
   EXPECT_EQ(links(), json::array());
 }
 
-// Many transfers happen at once, in both directions, over several samples.
+// Many transfers in both directions overlap, during several samples of the recorder.
 TEST_F(Transfers, of_a_busy_run_are_all_counted) {
   auto recorder = record();
   constexpr int kRounds = 500;

@@ -1,6 +1,6 @@
-// Copies and fills. A copy from pageable memory takes the data at once; one to pageable memory
-// waits until they are there. With pinned memory on the host's side, data are read and written when
-// the stream comes to the copy.
+// This file plays copies and fills. A copy from pageable memory reads the data at once, and a copy
+// to pageable memory waits until the data are written. With pinned memory on the host, data are
+// read and written when the stream reaches the copy.
 #include <cuda_runtime_api.h>
 
 #include <cstring>
@@ -14,7 +14,8 @@ namespace {
 
 enum class Place { device, pinned, pageable };
 
-// Rows in slices, as cudaMemcpy3D has them; simpler copies have one slice, or one row.
+// A Block is memory in rows and slices, as cudaMemcpy3D describes it. Simpler copies have one
+// slice, or one row.
 struct Block {
   char* begin;
   std::size_t pitch, slice;  // bytes from one row, and from one slice, to the next
@@ -33,7 +34,7 @@ Place place_of(const Block& block, const Extent& extent) {
   return is_pinned(block.begin, span(block, extent)) ? Place::pinned : Place::pageable;
 }
 
-// False: device memory that is not, or no longer, all in one allocation.
+// Returns false if a part of the block is device memory outside a single allocation.
 bool valid(const Block& block, const Extent& extent) {
   const Device* owner = owner_of(block.begin);
   return owner == nullptr || owner->memory.holds(block.begin, span(block, extent));

@@ -1,7 +1,6 @@
-// This header declares what nvcc knows by itself and g++ does not. It is included before every .cu
-// file when devices are played. A `__shared__` variable belongs to the operating system's thread,
-// because that runs one block at a time. Only static ones are played: there is no `extern
-// __shared__`.
+// This header declares what nvcc provides and g++ does not. It is included before every .cu file
+// when GPUs are played. A `__shared__` variable is a thread_local variable, because a thread of the
+// operating system runs one block at a time. There is no `extern __shared__`.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -33,7 +32,7 @@ inline void __syncwarp(unsigned mask = 0xFFFFFFFF) {
   omni::played::exchange_in_warp(mask, 0, omni::played::lane_of_thread());
 }
 
-// ---- shuffles: `width` lanes, a power of two, are a group ----
+// In a shuffle, `width` lanes (a power of two) form a group.
 namespace omni::played {
 template <class T>
 T shuffle(unsigned mask, T value, int source) {
@@ -71,7 +70,7 @@ T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = warpSize) {
   return shuffle(mask, value, source >= group_of_thread(width) + width ? lane_of_thread() : source);
 }
 
-// ---- memory: several streams may add to one place ----
+// The next functions access memory. Several streams may add to the same place at the same time.
 template <class T>
 T __ldg(const T* address) {
   return *address;
@@ -83,7 +82,7 @@ T atomicAdd(T* address, T value) {
 
 inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
-// ---- arithmetic that has other names on a device ----
+// These functions of a device have other names on a CPU.
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
 inline float __logf(float x) { return std::log(x); }

@@ -145,7 +145,7 @@ cudaError_t cudaDeviceSynchronize() {
   });
 }
 
-// Streams stay until they are destroyed.
+// A reset does not destroy streams.
 cudaError_t cudaDeviceReset() {
   return on_device([](Device& device) {
     device.wait();
@@ -181,7 +181,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 
-// A broken device's error is there for ever.
+// The error of a broken device is never cleared.
 cudaError_t cudaPeekAtLastError() {
   if (!devices().empty()) {
     const auto& device = devices()[static_cast<std::size_t>(current_device())];

@@ -1,7 +1,7 @@
-// This header has the devices that are played. The environment says how many there are and how much
-// they hold. It also knows which of them the calling thread uses, and the errors of devices and of
-// that thread. A device with an error stays broken, as a real one does: nothing runs on it any more
-// and every call returns that error.
+// This header declares the played devices. Environment variables set their number and their memory.
+// It also keeps the calling thread's current device, and the errors of devices and threads. A
+// device with an error stays broken, as a real one does: nothing runs on it, and every call returns
+// the error.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,16 +21,16 @@ class Device {
  public:
   Device(int index, std::size_t bytes, long allocations, long launches_until_death, int major);
 
-  // Breaks the device, for example because a kernel uses an address that is not its own. The reason
-  // goes to stderr: the error alone would not say enough.
+  // Breaks the device, for example because a kernel uses an invalid address. The reason is printed
+  // to stderr, because the error code says too little.
   void fail(cudaError_t error, const std::string& why);
   cudaError_t failure() const { return failure_; }
-  // Of kernels, also those of cuBLAS and cuDNN; called when one begins.
+  // Counts the launch of a kernel, also of cuBLAS and cuDNN, when it begins.
   void count_launch();
   long launches() const { return launches_; }
 
-  // Runs `work` after all that is in the stream, unless the device breaks before. The default
-  // stream and the blocking ones wait for each other, as CUDA says of the "legacy" default stream.
+  // Runs `work` after all work in the stream, unless the device breaks before. The default stream
+  // and blocking streams wait for each other, as CUDA's "legacy" default stream does.
   Ticket enqueue(const std::shared_ptr<Stream>& stream, Work work, const Ticket& after = {});
   std::shared_ptr<Stream> add_stream(bool blocking);
   void remove_stream(const std::shared_ptr<Stream>& stream);
@@ -50,10 +50,10 @@ class Device {
 
 const std::vector<std::unique_ptr<Device>>& devices();
 int current_device();  // of the calling thread
-// The device whose memory this is; null: no device's.
+// Returns the device whose memory this is, or null if it is no device's.
 Device* owner_of(const void* address);
 
-// Notes what a call returns as the last error of the calling thread.
+// Stores a call's result as the last error of the calling thread, and returns it.
 cudaError_t noted(cudaError_t error);
 
 // Returns `call(device)` for the calling thread's device, unless there is none or it is broken.
@@ -70,7 +70,7 @@ cudaError_t on_device(Call call) {
   return on_device(current_device(), call);
 }
 
-// Ends the program: what the text says is a mistake that a real device would not report.
+// Ends the program with this text, for a mistake that a real device would not report.
 [[noreturn]] void stop_program(const std::string& why);
 
 }  // namespace omni::played

@@ -24,8 +24,8 @@ cudaError_t cudaMalloc(void** address, std::size_t bytes) {
   return on_device([&](Device& device) { return allocate(device, address, bytes); });
 }
 
-// Memory is freed at once. The real function often waits for the device first, but that is no
-// promise, and memory that is still in use must not be freed.
+// Memory is freed at once. The real function often waits for the device first. But CUDA does not
+// promise this, and memory in use must not be freed.
 cudaError_t cudaFree(void* address) {
   return on_device([&](Device&) {
     if (address == nullptr) return cudaSuccess;
@@ -34,8 +34,8 @@ cudaError_t cudaFree(void* address) {
   });
 }
 
-// The memory can be used at once, which is sooner than promised; what cudaFreeAsync will free is
-// waited for when there is no room.
+// The memory can be used at once, earlier than CUDA promises. If no memory is free, the call waits
+// for memory that cudaFreeAsync will free.
 cudaError_t cudaMallocAsync(void** address, std::size_t bytes, cudaStream_t handle) {
   return on_device([&](Device&) {
     const auto stream = find_stream(handle);

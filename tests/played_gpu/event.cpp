@@ -1,4 +1,5 @@
-// Events: points in streams that one can ask about, wait for, and measure the time between.
+// This file plays events. An event marks a point in a stream. A program can ask whether the stream
+// has reached it, wait for it, and measure the time between two events.
 #include <chrono>
 #include <optional>
 
@@ -23,7 +24,8 @@ Handles<cudaEvent_t, Event>& handles() {
   return *all;
 }
 
-// `call(event, its ticket)` unless there is no such event or its device is broken.
+// Returns `call(event, its ticket)`, or an error if the event does not exist or its device is
+// broken.
 template <class Call>
 cudaError_t on_event(cudaEvent_t handle, Call call) {
   const auto event = handles().find(handle);

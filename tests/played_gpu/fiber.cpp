@@ -1,5 +1,5 @@
-// Fibers by ucontext, and by jumps once they have begun. Without _FORTIFY_SOURCE, which takes a
-// jump to another stack for a mistake.
+// Fibers start with ucontext, and switch by jumps later. _FORTIFY_SOURCE is off, because it takes a
+// jump to another stack for an error.
 #undef _FORTIFY_SOURCE
 #include "tests/played_gpu/fiber.hpp"
 
@@ -44,7 +44,7 @@ void Fiber::enter() {
   running->body_();
 }
 
-// The first switch takes the new context; later ones jump, which needs no system call.
+// The first switch uses the new context. Later switches jump, which needs no system call.
 void Fiber::resume() {
   running = this;
   if (_setjmp(home_) == 0) {

@@ -1,5 +1,5 @@
-// A function with a stack of its own, which can stop in the middle and go on later, in the same
-// thread.
+// A Fiber is a function with a stack of its own. It can stop in the middle and continue later in
+// the same thread.
 #pragma once
 
 #include <setjmp.h>
@@ -28,7 +28,7 @@ class Fiber {
   bool entered_ = false;
   ucontext_t context_;
   jmp_buf home_, here_;
-  // Address sanitizer follows the change of stacks with these.
+  // These tell address sanitizer about the change of stacks.
   void *home_frames_ = nullptr, *our_frames_ = nullptr;
   const void* home_stack_ = nullptr;
   std::size_t home_size_ = 0;

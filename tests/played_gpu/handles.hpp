@@ -1,5 +1,5 @@
-// The libraries hand out pointers to data that only they know. Here every handle is looked up when
-// it comes back: one that is not there (any more) is an error and not a crash.
+// CUDA's libraries give out handles, which are pointers to opaque data. Here every handle is looked
+// up when it comes back. An unknown or destroyed handle is an error, not a crash.
 #pragma once
 
 #include <map>

@@ -24,7 +24,7 @@ class PinnedRanges {
     ranges_.emplace(begin, Range{bytes, ours});
     return true;
   }
-  // Returns how many bytes the range had; zero: there is no such range.
+  // Removes a range of memory, and returns its bytes, or zero if the range is unknown.
   std::size_t remove(const void* address, bool ours) {
     const std::lock_guard lock(mutex_);
     const auto at = ranges_.find(static_cast<const char*>(address));

@@ -1,5 +1,5 @@
-// Tells which memory of the host is pinned. A device copies from and to pinned memory while the
-// program goes on, and may use it in kernels. All other host memory is pageable.
+// HostMemory knows which memory of the host is pinned. A device copies from and to pinned memory
+// while the program goes on, and kernels may use it. All other host memory is pageable.
 #pragma once
 
 #include <cstddef>

@@ -20,8 +20,9 @@ namespace {
 constexpr unsigned kLanes = 32;
 constexpr std::uint64_t kNothing = ~std::uint64_t{0};
 
-// Runs the blocks of a grid in the calling thread. Every fiber takes threads that have not begun;
-// when one waits, others take the rest. So a kernel that never waits needs one fiber only.
+// Runs the blocks of a grid in the calling thread. A fiber runs the block's threads one after the
+// other until one waits. Then another fiber runs the next threads. So a kernel that never waits
+// needs only one fiber.
 class BlockRunner {
  public:
   void run(const Work& thread, bool backwards) {
@@ -68,8 +69,8 @@ class BlockRunner {
     Fiber fiber;
     unsigned thread = 0;
   };
-  // Of those lanes of a warp that a mask names. Two sets of values: nobody is two meetings ahead of
-  // another.
+  // A Meeting is for the lanes of a warp that a mask names. Two sets of values suffice, because no
+  // lane is two meetings ahead of another one.
   struct Meeting {
     unsigned arrived = 0, count = 0;
     std::uint64_t values[2][kLanes];
@@ -95,7 +96,8 @@ class BlockRunner {
   void take_threads() {
     for (;;) {
       while (begun_ < threads_) {
-        // In every other block from the last to the first: what is right only in one order shows.
+        // In every second block the threads run from the last to the first. So a kernel that is
+        // right only in one order gives wrong results.
         current_->thread = backwards_ ? threads_ - 1 - begun_ : begun_;
         ++begun_;
         set_thread_index();

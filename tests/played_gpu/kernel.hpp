@@ -1,5 +1,5 @@
-// This header runs kernels on a played device. They run as the threads of a grid, one after the
-// other; a thread stops only where it waits for others.
+// This header runs kernels on a played device, as the threads of a grid, one after the other. A
+// thread stops only where it waits for other threads.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,22 +18,23 @@ struct Region {
   std::size_t bytes;
 };
 
-// Puts a kernel into a stream. When its turn comes, `used` must be memory that a device may use, or
-// the device breaks: the pageable memory of the host is not.
+// Puts a kernel into a stream. When it runs, all regions in `used` must be memory that a device may
+// use. Otherwise, for example with pageable host memory, the device breaks.
 cudaError_t enqueue_kernel(cudaStream_t stream, std::vector<Region> used, Work kernel);
 
 struct Geometry {
   dim3 grid, block;
   std::size_t shared_bytes;
 };
-// A launch as `kernel<<<grid, block, shared_bytes, stream>>>(arguments)`: `thread` is the kernel
-// with its arguments, `pointers` those of them that are pointers.
+// Launches `kernel<<<grid, block, shared_bytes, stream>>>(arguments)`. `thread` calls the kernel
+// with its arguments, and `pointers` has those arguments that are pointers.
 cudaError_t launch_kernel(const Geometry& geometry, cudaStream_t stream,
                           const std::vector<const void*>& pointers, Work thread);
 
-// The threads of a block call these.
+// The threads of a block call the next functions.
 void wait_for_block();
-// The value that the lane `source` of the warp has brought; 0xFF where nobody brings one.
+// Returns the value that lane `source` of the warp passed, or bytes of 0xFF if this lane did not
+// call.
 std::uint64_t exchange_in_warp(unsigned mask, std::uint64_t value, int source);
 int lane_of_thread();
 

@@ -20,9 +20,9 @@ std::size_t padded(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment + kGuard;
 }
 
-// The first byte that is not poison; `end`: none.
+// Returns the first byte that is not poison, or `end` if all bytes are poison.
 unsigned char* first_written(unsigned char* begin, unsigned char* end) {
-  // The usual case first, and fast: every byte is as the one before it.
+  // memcmp quickly tests the usual case, in which every byte equals the byte before it.
   if (*begin == kPoison &&
       std::memcmp(begin, begin + 1, static_cast<std::size_t>(end - begin - 1)) == 0)
     return end;
@@ -31,7 +31,7 @@ unsigned char* first_written(unsigned char* begin, unsigned char* end) {
 
 }  // namespace
 
-// Room for the guards is beside what counts as the device's memory.
+// The guard zones are not counted as the device's memory, so more memory is mapped.
 Memory::Memory(std::size_t bytes, long allocations)
     : capacity_(bytes), mapped_(bytes + bytes / 8 + kGuard), allocations_left_(allocations) {
   void* mapped = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,

@@ -1,7 +1,6 @@
-// This is the memory of a played device. What is not allocated, the zone between two allocations
-// included, is filled with 0xFF (as a float: NaN) and checked. So reading it shows in the results.
-// Writing it ends the program, at the latest when a neighbour is freed or the place is allocated
-// again.
+// This is the memory of a played device. All bytes outside allocations, also between two of them,
+// are 0xFF (NaN as a float) and are checked. Reading them makes results NaN. Writing them ends the
+// program, at the latest when a neighbour is freed or the place is allocated again.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +11,8 @@ namespace omni::played {
 
 class Memory {
  public:
-  // After so many allocations others have the rest; negative: they have nothing.
+  // After `allocations` allocations, the rest of the memory counts as taken by other programs. If
+  // the number is negative, they take none.
   Memory(std::size_t bytes, long allocations);
   ~Memory();
   Memory(const Memory&) = delete;
@@ -23,7 +23,8 @@ class Memory {
   void release_all();
 
   bool contains(const void* address) const;  // allocated or not
-  // All of it in one allocation; an empty range may also be at the end of one.
+  // Returns whether the range is in one allocation. An empty range may also be at an allocation's
+  // end.
   bool holds(const void* address, std::size_t bytes) const;
   std::size_t capacity() const { return capacity_; }
   std::size_t available() const;

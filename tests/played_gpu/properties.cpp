@@ -1,5 +1,4 @@
-// This file answers questions about the properties of a played device, and about the names of
-// errors.
+// This file plays the functions that return a device's properties and the names of errors.
 #include <fmt/format.h>
 
 #include <algorithm>

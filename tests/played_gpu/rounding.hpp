@@ -22,7 +22,7 @@ inline float rounded(float value, int bits) {
 
 constexpr int kExact = 23, kTf32 = 10, kBf16 = 7;
 
-// Factors are the values themselves, or a rounded copy of them.
+// Factors holds values, or a copy of them that is rounded to `bits` bits.
 class Factors {
  public:
   Factors(const float* values, std::size_t count, int bits) : values_(values) {
@@ -47,8 +47,7 @@ class Factors {
   const float* values_;
 };
 
-// Sums gives the memory in which sums of floats are made. They end in memory of floats, or rounded
-// to bf16.
+// Sums gives memory for sums of floats. At the end the sums are in floats, or are rounded to bf16.
 class Sums {
  public:
   Sums(void* values, std::size_t count, bool bf16)

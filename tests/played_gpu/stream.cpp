@@ -10,8 +10,8 @@
 namespace omni::played {
 namespace {
 
-// The thread that makes a stream may be bound to a core, and its children with it. A device
-// computes beside the cores; it may at least take any of them.
+// A new thread is bound to the same cores as its creator. A device does not compute on the host's
+// cores, so its thread may run on any core.
 void unbind_thread() {
   cpu_set_t all;
   std::memset(&all, 0xFF, sizeof all);
@@ -31,7 +31,7 @@ cudaError_t create(cudaStream_t* handle, unsigned flags) {
   });
 }
 
-// `call(device, stream)` unless the handle is none or its device is broken.
+// Returns `call(device, stream)`, or an error if the stream does not exist or its device is broken.
 template <class Call>
 cudaError_t on_stream(cudaStream_t handle, Call call) {
   return on_device([&](Device&) {

@@ -1,5 +1,5 @@
-// Streams: one thread each, which does in order what was enqueued, while the callers go on. A
-// Ticket stands for one piece of that work.
+// A Stream is a thread that does its work in order, while the callers go on. A Ticket stands for
+// one piece of this work.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,7 +17,8 @@ namespace omni::played {
 
 using Work = std::function<void()>;
 
-// A Progress tells how far a stream has come; it lives as long as anyone asks.
+// A Progress tells how much of its work a stream has done. It exists as long as a Ticket refers to
+// it.
 class Progress {
  public:
   void advance();
@@ -68,8 +69,8 @@ class Stream {
   std::thread thread_;
 };
 
-// The stream behind a handle, null for the calling thread's device; nothing: there is no such
-// stream.
+// Returns the stream of a handle; the null handle means the default stream of the calling thread's
+// device. Returns null if the stream does not exist.
 std::shared_ptr<Stream> find_stream(cudaStream_t handle);
 
 }  // namespace omni::played

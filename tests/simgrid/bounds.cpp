@@ -5,7 +5,8 @@
 
 namespace omni::test {
 
-// Tasks that commute take turns, so they end no sooner than the first begins and all have run.
+// Tasks that commute run one after the other. All of them have ended, at the earliest, after the
+// first one's begin plus the sum of their times.
 double Bounds::Datum::all_written() const { return std::max({written, added, begun + together}); }
 
 void Bounds::add(const starpu_task& task, double on_core, double on_gpu) {
@@ -36,8 +37,8 @@ void Bounds::add(const starpu_task& task, double on_core, double on_gpu) {
   path_ = std::max(path_, end);
 }
 
-// The best division gives cores the tasks for which they are the least slower than GPUs, and cuts
-// one of them in two.
+// In the best division, cores get the tasks for which they are the least slower than GPUs. One task
+// may be divided.
 double Bounds::area(int cores, int gpus) const {
   double on_cores = 0, on_gpus = 0;
   if (gpus == 0) {

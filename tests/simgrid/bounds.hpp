@@ -1,7 +1,7 @@
-// Bounds tell how fast submitted tasks could run on a simulated machine at best, whatever the
-// scheduler and without transfers. They are no faster than all workers busy all the time, and no
-// faster than the longest chain of tasks that wait for each other. `omni-perf bounds` does the
-// same; here the lengths are known.
+// Bounds tells how fast the submitted tasks could run on a simulated machine at best, with any
+// scheduler and without transfers. They cannot be faster than with all workers always busy, nor
+// than the longest chain of dependent tasks. `omni-perf bounds` does the same for a trace, whose
+// tasks' lengths are measured.
 #pragma once
 
 #include <starpu.h>
@@ -13,8 +13,8 @@ namespace omni::test {
 
 class Bounds {
  public:
-  // add() has to be called in the order of submission. The times are microseconds on a core and on
-  // a GPU; infinity: the task cannot run there.
+  // add() must be called in the order of submission. The times are microseconds on a core and on a
+  // GPU. Infinity means that the task cannot run there.
   void add(const starpu_task& task, double on_core, double on_gpu);
 
   double area(int cores, int gpus) const;
@@ -24,7 +24,8 @@ class Bounds {
   struct Lengths {
     double core, gpu;
   };
-  // When tasks on it can have ended: the last writer, the readers since, and those that commute.
+  // A Datum holds when the tasks that access it can have ended: the last writer, later readers, and
+  // tasks that commute.
   struct Datum {
     double written = 0, read = 0;
     double begun = 0, together = 0, added = 0;

@@ -19,8 +19,8 @@
 namespace omni::test {
 namespace {
 
-// StarPU's models of measured times have these numbers, see starpu_perfmodel and
-// STARPU_HISTORY_MAX_ERROR.
+// StarPU believes a measured time after this many samples, and counts a sample as wrong beyond this
+// relative error. See starpu_perfmodel and STARPU_HISTORY_MAX_ERROR.
 constexpr unsigned kToBelieve = 10;
 constexpr double kMaxError = 0.5;
 
@@ -46,8 +46,8 @@ double by_rates(const starpu_task& task, const Rates& rates) {  // us
   return 1e6 * (rates.overhead + std::max(task.flops / rates.flops, bytes / rates.bytes));
 }
 
-// The name of a model's file has the implementations after the codelet: one that got another since
-// would be forgotten, and simulated by rates.
+// The file name of a model contains the codelet's implementations. If a codelet has other
+// implementations now, its record would silently be ignored, so the program ends.
 void refuse_old_records(const starpu_codelet& codelet) {
   const std::string name = std::string("omni_") + codelet.name;
   for (const auto& each : std::filesystem::directory_iterator(options.recorded)) {
@@ -61,7 +61,7 @@ void refuse_old_records(const starpu_codelet& codelet) {
   }
 }
 
-// A program with CUDA, which this one lacks, has recorded it under another name.
+// This program is built without CUDA. Records of a program with CUDA have names that end in .cuda.
 starpu_perfmodel* record_of(const starpu_codelet& codelet) {
   static std::map<const starpu_codelet*, starpu_perfmodel> records;
   const auto [found, is_new] = records.try_emplace(&codelet);
@@ -87,7 +87,8 @@ std::optional<double> recorded(const starpu_task& task, unsigned implementation)
   return std::nullopt;
 }
 
-// Returns us. Implementations that were not recorded cannot run where another one was.
+// Returns microseconds. If one implementation was recorded, implementations without a record cannot
+// run.
 double on_core(const starpu_task& task, unsigned implementation) {
   if (options.recorded.empty()) return by_rates(task, options.core);
   if (const auto length = recorded(task, implementation)) return *length;
@@ -125,7 +126,8 @@ void count(const starpu_task& task, starpu_worker_archtype type, double took) {
   sum.trespasses += is_named(task, static_cast<unsigned>(starpu_worker_get_id())) ? 0 : 1;
 }
 
-// StarPU asks for the task that a worker starts, to let that time pass, and for others to predict.
+// StarPU calls this function for the task that a worker starts, to let simulated time pass, and for
+// other tasks, to predict their time.
 double cost(starpu_task* task, starpu_perfmodel_arch* arch, unsigned implementation) {
   const starpu_worker_archtype type = arch->devices[0].type;
   const double truth =
@@ -146,12 +148,12 @@ double cost(starpu_task* task, starpu_perfmodel_arch* arch, unsigned implementat
   return model.samples < kToBelieve ? std::nan("") : model.mean;
 }
 
-// Images come from files: only a core can decode them.
+// Only cores can decode images.
 bool may_run_on_gpu(const starpu_codelet& codelet) {
   return std::string_view(codelet.name) != "decode_batch";
 }
 
-// Returns whether the codelet makes its result of several slices, so that its tasks belong to none.
+// Returns whether the codelet joins several slices, so that its tasks belong to no slice.
 bool joins_slices(const starpu_codelet& codelet) {
   const std::string_view name = codelet.name;
   return name == "split_columns" || name == "join_columns" || name == "sum_parts";
@@ -207,8 +209,8 @@ const std::map<std::string, std::map<std::string, Done>>& done() { return counte
 
 }  // namespace omni::test
 
-// Nobody computes, so all tensors may lie in the same memory: a gigabyte of parameters need not be
-// touched. Each has an address of its own, by which StarPU knows data.
+// No kernel runs, so all tensors may lie in the same memory, and a gigabyte of parameters need not
+// be touched. Each tensor has an address of its own, because StarPU identifies data by address.
 extern "C" int __wrap_starpu_malloc_flags(void** memory, std::size_t bytes, int) {
   constexpr std::size_t kMemory = std::size_t{1} << 30, kStep = 64, kTensors = 1 << 18;
   static char* const shared = static_cast<char*>(

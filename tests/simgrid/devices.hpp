@@ -1,6 +1,7 @@
-// Simulated devices take these times for the engine's tasks. The linker sends the engine's
-// submissions and allocations here (--wrap). Every codelet gets a GPU implementation, which is
-// never run. A model that knows the rates of the devices replaces StarPU's model of measured times.
+// Simulated devices take times for the engine's tasks that this header describes. With --wrap, the
+// linker replaces the engine's calls of StarPU's submission and allocation. Every codelet gets a
+// GPU implementation, which never runs. A model that knows the devices' rates replaces StarPU's
+// model of measured times.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +12,7 @@
 
 namespace omni::test {
 
-// A task takes the longer of what its operations and its bytes take, and a little more.
+// A task takes the longer of the times for its operations and its bytes, plus the overhead.
 struct Rates {
   double flops = 0, bytes = 0;  // per second
   double overhead = 0;          // s
@@ -21,20 +22,21 @@ struct DeviceOptions {
   Rates core{.flops = 50e9, .bytes = 10e9, .overhead = 1e-6};
   Rates gpu{.flops = 5e12, .bytes = 600e9, .overhead = 8e-6};
   bool gpus_only = false;  // cores do nothing that a GPU could
-  // A folder of StarPU's models: a core takes what was measured on a real one, where it was.
+  // This folder has StarPU's models. A core takes the times that were measured on a real core, if
+  // there are any.
   std::filesystem::path recorded{};
-  // True: the models know nothing at the start and learn from what runs, as StarPU's do. A time is
-  // believed from the tenth on, and forgotten when it misses too often.
+  // True: the models know nothing at the start and learn from the tasks that run, as StarPU's
+  // models do. A time is believed after ten measurements, and forgotten if it is wrong too often.
   bool learning = false;
   std::string poisoned;  // of this codelet the models have learnt `poison` for a GPU
   double poison = 0;     // s
 };
 void simulate_devices(const DeviceOptions& options);
 
-// Tasks that use these data alone of all slices' run on workers of this type.
+// Tasks that use, of the data of all slices, only this one run on workers of this type.
 void keep_on(starpu_worker_archtype type, starpu_data_handle_t data);
 
-// Done counts what has run since count_from_now().
+// Done counts the tasks that have run since count_from_now().
 struct Done {
   int tasks = 0;
   double flops = 0, seconds = 0;
@@ -42,7 +44,7 @@ struct Done {
 };
 void count_from_now();
 const Bounds& submitted();
-// By codelet, then by the type of worker that StarPU names ("CPU", "CUDA").
+// Returns what was done by codelet, and by the type of worker in StarPU's words ("CPU", "CUDA").
 const std::map<std::string, std::map<std::string, Done>>& done();
 
 }  // namespace omni::test

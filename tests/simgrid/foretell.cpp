@@ -1,5 +1,6 @@
-// On a simulated machine: what the plan predicts for some numbers of compute groups, and what they
-// take. The only argument and the output are JSON; foretell() has the keys.
+// On a simulated machine, this program compares the plan's predictions for some numbers of compute
+// groups with the times that trainings take. The only argument and the output are JSON. foretell()
+// lists the keys.
 #include <starpu.h>  // SimGrid starts main() in an actor, under another name
 
 #include <cstdio>
@@ -19,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// The seconds per iteration of each run.
+// Returns the seconds per iteration of each run.
 Result<std::vector<double>> measure(const TrainableNet& spec, int groups, int slice, int iterations,
                                     int runs) {
   std::vector<double> all;
@@ -31,8 +32,8 @@ Result<std::vector<double>> measure(const TrainableNet& spec, int groups, int sl
   return all;
 }
 
-// The arguments are "net" (a file), "batch" images in slices of "slice", and "groups": numbers of
-// them, each in "runs".
+// The arguments are "net" (a file), "batch" (images), "slice" (images per slice), "groups" (a list
+// of numbers of groups) and "runs" of each.
 Result<json> foretell(const json& arguments) {
   DeviceOptions devices;
   devices.gpus_only = arguments.value("gpus_only", false);

@@ -22,7 +22,8 @@ std::string config(const Machine& machine) {
   return text;
 }
 
-// From every memory (rows) to every other; the first is that of the cores.
+// Returns a table of `value` between every two memories, with one row for each. The first memory is
+// that of the cores.
 std::string between_memories(const Machine& machine, double value) {
   std::string text = "# ";
   for (int to = 0; to < kMostNodes; ++to) text += fmt::format("to {}\t", to);
@@ -42,8 +43,8 @@ std::string affinity(const Machine& machine) {
   return text;
 }
 
-// Returns SimGrid's description of the machine. The speeds only convert StarPU's seconds there and
-// back.
+// Returns SimGrid's description of the machine. Its speeds only convert StarPU's seconds to
+// operations and back.
 std::string platform(const Machine& machine) {
   std::string text =
       "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"

@@ -1,7 +1,7 @@
-// A machine that only exists in SimGrid: cores, GPUs and the links between their memories, in the
-// files that StarPU measures on a real one. What a task takes there follows from its operations
-// and bytes, or from what it took on a real one. `simulate` is the program that runs on it, one
-// machine per process.
+// A Machine exists only in SimGrid. It has cores, GPUs and links between their memories, in the
+// form of the files that StarPU writes for a real machine. A task's time follows from its
+// operations and bytes, or from a record of a real machine. The program `simulate` runs on it, with
+// one machine per process.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,8 +17,8 @@ struct Machine {
   double gpu_memory = 32e9;  // bytes
 };
 
-// Simulates what the arguments say and says what came out; "failed" is why nothing did. `program`:
-// see its source.
+// Runs the program with these arguments on the machine, and returns its results. If it failed,
+// "failed" tells why. The source of each program lists its arguments.
 nlohmann::json simulate(const Machine& machine, nlohmann::json arguments,
                         const char* program = "simulate");
 

@@ -1,5 +1,5 @@
-// Compares the times that the plan predicts for compute groups on other machines with those that
-// the engine takes there.
+// These tests compare the times that the plan predicts for compute groups on simulated machines
+// with the times that the engine takes on them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-// A mean of several runs is uncertain. A prediction is wrong if it is off by more than is allowed,
-// beyond this many standard errors of that mean.
+// The mean of several runs has a standard error. A prediction may be wrong by the allowed share
+// plus kErrors standard errors.
 constexpr double kErrors = 3;
 
 struct Run {
@@ -29,8 +29,8 @@ struct Run {
   std::vector<int> knee{};  // numbers of groups for which twice that is allowed
 };
 
-// The cores decode images and do nothing that a GPU could. Where they also help it, iterations of
-// the engine itself differ by a tenth from run to run, which nothing can foretell.
+// The cores only decode images. If they also computed layers, the engine's own iterations would
+// differ by a tenth from run to run, which no prediction can foresee.
 void expect_foretold(const Machine& machine, const Run& run) {
   const json result =
       simulate(machine,
@@ -67,14 +67,14 @@ TEST(Plan, foretells_iterations_on_a_gpu_with_4_cores) {
   expect_foretold(machine, {"caffenet", 64, 16, 20, groups, 0.02});
 }
 
-// On this machine chance decides which GPU does what. One run of the engine differs from the next
-// by up to 15 %, so means are compared. One program measures and fits the plan for all numbers.
+// On this machine, chance decides which GPU computes which task. Single runs of the engine differ
+// by up to 15 %, so means are compared. One program measures, and plans, for all numbers of groups.
 TEST(Plan, foretells_groups_on_8_gpus_with_32_cores) {
   expect_foretold({.cores = 32, .gpus = 8}, {"caffenet", 256, 32, 30, {1, 2, 4, 8}, 0.05, 3});
 }
 
-// A mini-batch in one slice keeps one GPU busy, so groups gain. Beyond two and four groups, twice
-// as many no longer take half the time.
+// With one slice per mini-batch, a group keeps one GPU busy, so groups gain. From two groups on,
+// doubling the groups no longer halves the time.
 TEST(Plan, foretells_groups_that_each_need_a_gpu) {
   expect_foretold({.cores = 32, .gpus = 8},
                   {"caffenet", 128, 128, 30, {1, 2, 4, 8}, 0.05, 7, {2, 4}});

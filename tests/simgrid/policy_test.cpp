@@ -1,6 +1,6 @@
-// These tests run our policy on other machines. They compare how long a training or a plain graph
-// takes there with StarPU's policies, and with the GPUs alone. Simulated time is the same in every
-// run.
+// These tests run our scheduling policy on simulated machines. They compare the time of a training
+// or of a simple graph with StarPU's policies, and with the GPUs alone. Simulated time is the same
+// in every run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-// As many at once as there are cores here.
+// Simulations run at the same time on all cores of this machine.
 class Simulations {
  public:
   std::future<json> start(const Machine& machine, json arguments) {
@@ -118,7 +118,8 @@ TEST(OmniPolicy, is_about_as_fast_as_the_best_of_the_others) {
   }
 }
 
-// Eight cores that together are a fourteenth or a hundredth as fast must not be in the way.
+// Eight cores together are a fourteenth or a hundredth as fast as the GPU. They must not make the
+// training slower than on the GPU alone.
 TEST(OmniPolicy, is_no_slower_than_the_gpu_alone) {
   for (const json& training : {kCaffeNet, kResNet})
     for (const double core_flops : {50e9, 6.3e9}) {
@@ -128,9 +129,9 @@ TEST(OmniPolicy, is_no_slower_than_the_gpu_alone) {
     }
 }
 
-// The net is cut as the engine cuts it for one GPU. Cores that are a hundredth as fast leave the
-// GPU no slower than it is alone in the slices that suit it best. (Not in any slices: four
-// iterations of CaffeNet in slices of 8 take 0.3 % longer than in those of 8 alone.)
+// The net is sliced as the engine slices it for one GPU. With cores that are a hundredth as fast,
+// it must take no longer than the GPU alone with its best slices. This does not hold for all
+// slices: with slices of 8, CaffeNet takes 0.3 % longer.
 TEST(OmniPolicy, is_no_slower_than_the_gpu_alone_in_its_best_slices) {
   for (const json& training : {kCaffeNet, kResNet}) {
     const json own = with(training, {{"core_flops", 6.3e9}, {"iterations", 4}});
@@ -146,8 +147,8 @@ TEST(OmniPolicy, is_no_slower_than_the_gpu_alone_in_its_best_slices) {
   }
 }
 
-// Cores that hold 30 % of the operations. No split of the slices that stays the same is much
-// better.
+// The cores have 30 % of the machine's speed. Omnivore's policy must be nearly as fast as the best
+// fixed division of the slices between GPU and cores.
 TEST(OmniPolicy, cores_and_a_gpu_are_faster_than_the_gpu) {
   const json training{{"net", net_file("caffenet")},
                       {"batch", 128},
@@ -158,7 +159,8 @@ TEST(OmniPolicy, cores_and_a_gpu_are_faster_than_the_gpu) {
   Simulations simulations;
   auto gpu = simulations.start(kOneGpu, with(training, {{"slice", 16}, {"gpus_only", true}}));
   auto omni = simulations.start(kOneGpu, sliced);
-  // Of 32 slices; the GPU is the slower side above, the cores below.
+  // `on_gpu` of 32 slices run on the GPU. With fewer slices the cores end last, with more slices
+  // the GPU.
   std::vector<std::future<json>> splits;
   for (int on_gpu = 20; on_gpu <= 27; ++on_gpu)
     splits.push_back(simulations.start(kOneGpu, with(sliced, {{"split", on_gpu}})));
@@ -176,8 +178,8 @@ TEST(OmniPolicy, cores_and_a_gpu_are_faster_than_the_gpu) {
   EXPECT_LE(together, 1.05 * best);
 }
 
-// A mini-batch that is cut for this many cores is done about as soon as its longest chain of tasks
-// allows. It is done sooner than one that is cut for a few cores.
+// A mini-batch that is sliced for 64 cores takes little longer than its longest chain of tasks. It
+// is faster than one that is sliced for a few cores.
 TEST(OmniPolicy, sixty_four_cores_share_a_mini_batch) {
   const Machine machine{.cores = 64};
   const json training{{"net", net_file("caffenet")}, {"batch", 256}, {"iterations", 2}};
@@ -191,7 +193,7 @@ TEST(OmniPolicy, sixty_four_cores_share_a_mini_batch) {
   EXPECT_LE(seconds(result), 0.7 * seconds(run(machine, with(training, {{"slice", 16}}))));
 }
 
-// 4000 tasks of which the cores should do cores / (cores + GPU); a tenth of that is the tolerance.
+// Of 4000 tasks the cores should do the share cores / (cores + GPU), up to a tenth of it.
 TEST(OmniPolicy, splits_work_in_proportion_to_speed) {
   constexpr double kFlops = 1e8, kCore = 50e9, kGpu = 930e9;
   const double cores = 8 / (kFlops / kCore + 1e-6), gpu = 1 / (kFlops / kGpu + 8e-6);
@@ -210,7 +212,7 @@ TEST(OmniPolicy, a_hundred_thousand_tasks_end) {
   EXPECT_EQ(sum(result, "CPU", "tasks") + sum(result, "CUDA", "tasks"), 100'000);
 }
 
-// Tasks of a compute group run on its workers only, whoever idles.
+// Tasks of a compute group run on its workers only, even if other workers are idle.
 TEST(OmniPolicy, groups_keep_to_their_workers) {
   const json result =
       run({.cores = 4, .gpus = 2}, with(kCaffeNet, {{"groups", 3}, {"iterations", 6}}));
@@ -218,7 +220,8 @@ TEST(OmniPolicy, groups_keep_to_their_workers) {
   EXPECT_EQ(sum(result, "CPU", "trespasses") + sum(result, "CUDA", "trespasses"), 0);
 }
 
-// Of 85 ms instead of 0.2 the models are convinced as firmly as StarPU's can be.
+// The models believe, as firmly as StarPU's models can, that a task of 0.2 ms takes 85 ms on the
+// GPU.
 TEST(OmniPolicy, a_gpu_whose_model_was_poisoned_gets_work_again) {
   const Machine machine{.cores = 4, .gpus = 1};
   const json poisoned{{"flops", 1e9}, {"poisoned", "plain"}, {"poison", 0.085}};
@@ -228,7 +231,8 @@ TEST(OmniPolicy, a_gpu_whose_model_was_poisoned_gets_work_again) {
   EXPECT_GE(sum(in_turn, "CUDA", "tasks"), 0.4 * 2000) << "one after the other";
 }
 
-// A core would take a second for what a GPU does in 10 ms: not to be found out by trying.
+// A core would take a second for a task that takes a GPU 10 ms. Trying it would make the training
+// much slower.
 TEST(OmniPolicy, what_no_model_knows_does_not_stall_the_gpus) {
   const json training = with(kCaffeNet, {{"warm", 0}, {"iterations", 3}});
   for (const Machine& machine : {kOneGpu, kFourGpus}) {

@@ -1,8 +1,8 @@
-// The cores of these machines take the times that StarPU measured on a real one. recorded/ has the
-// models of `omni-run time --net caffenet.cfg --batch 64 --slice 8 --workers 2`. They were measured
-// on two cores of an AMD EPYC with AVX2 on 2026-11-22. GPUs have made-up rates. They are that day's
-// kernels, under the names that models have now: none for winograd_8x8, which never runs here, and
-// connected layers as they were.
+// Cores of these simulated machines take times that StarPU measured on a real one. recorded/ has
+// the models of `omni-run time --net caffenet.cfg --batch 64 --slice 8 --workers 2`. They were
+// measured on two cores of an AMD EPYC with AVX2 on 2026-11-22. The rates of GPUs are made up. The
+// kernels were those of that day, under today's names. winograd_8x8, which never runs here, has no
+// record.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// A simulated GPU's transfers to main memory show what a Session asks of StarPU.
+// The transfers of a simulated GPU show which options a Session sets in StarPU.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -9,7 +9,8 @@
 namespace omni::test {
 namespace {
 
-// Bytes, in four iterations of ResNet-18 (which needs 0.5 to 0.6 GB) by the GPU alone.
+// Returns the bytes sent to main memory in four iterations of ResNet-18 on the GPU alone. The net
+// needs 0.5 to 0.6 GB.
 double sent_to_main_memory(double gpu_memory) {
   const nlohmann::json result =
       simulate({.cores = 8, .gpus = 1, .gpu_memory = gpu_memory},

@@ -1,6 +1,6 @@
-// Runs tasks of the engine on a simulated machine. It prints as JSON the time that they took there,
-// and who did how much. The only argument is JSON, too; run() has the keys. No kernel runs, so
-// nothing is learnt; all that is scheduled is real.
+// Runs tasks of the engine on a simulated machine. It prints as JSON the time that they took, and
+// how much each type of worker did. The only argument is JSON, too. run() lists the keys. No kernel
+// runs, so nothing is learned, but all scheduling is real.
 #include <fmt/format.h>
 #include <starpu.h>
 
@@ -41,7 +41,7 @@ Bytes transferred() {
   return bytes;
 }
 
-// A Meter measures from start() on.
+// A Meter measures time, work and transfers since start().
 class Meter {
  public:
   void start() {
@@ -81,7 +81,8 @@ Codelet<Nothing> plain({.name = "plain",
                         .cost = [](const Nothing& args) { return Cost{.flops = args.flops}; },
                         .footprint = [](const Nothing&) { return footprint_of(1); }});
 
-// "tasks" of "flops" each; every one of "chains" runs one after the other, on "bytes" of its own.
+// Runs "tasks" tasks of "flops" operations in "chains" chains. The tasks of a chain run one after
+// the other, on "bytes" bytes of the chain's own.
 Result<json> run_chains(const json& arguments) {
   const std::size_t chains = arguments.value("chains", 1u);
   std::vector<std::unique_ptr<Tensor>> data;
@@ -99,8 +100,8 @@ Result<json> run_chains(const json& arguments) {
   return meter.read();
 }
 
-// A split that does not change: the first `on_gpus` slices on GPUs, the others on cores, up to the
-// layer that joins them.
+// Divides slices in a fixed way: the first `on_gpus` slices run on GPUs and the others on cores, up
+// to the layer that joins them.
 void split(const Net& net, int on_gpus) {
   for (const auto& layer : net.layers()) {
     if (layer->joins_slices()) return;
@@ -111,9 +112,9 @@ void split(const Net& net, int on_gpus) {
   }
 }
 
-// Runs "iterations" of training "net" (a file) in slices of "slice" images, "batch" in all, by
-// "groups". The clock starts after "warm" other iterations, when the parameters are where they are
-// used.
+// Trains "net" (a file) for "iterations" iterations with "batch" images in slices of "slice"
+// images, by "groups" groups. Time is measured after "warm" iterations, when the parameters have
+// reached their devices.
 Result<json> run_training(const json& arguments) {
   OMNI_TRY(TrainableNet spec, read_darknet_cfg(arguments.at("net").get<std::string>()));
   if (arguments.contains("batch")) {
@@ -155,7 +156,7 @@ Result<json> run_training(const json& arguments) {
   std::vector<std::unique_ptr<GroupRun>> runs;
   for (int group = 0; group < count; ++group)
     runs.push_back(std::make_unique<GroupRun>(groups, group, ahead, events, *strategy, false));
-  // As the trainer lets groups take turns.
+  // Groups take turns as in the trainer.
   const auto most = static_cast<std::uint64_t>(count) + 1;
   std::uint64_t begun = 0, ended = 0;
   Meter meter;
@@ -204,7 +205,7 @@ Result<json> run(const json& arguments) {
 }  // namespace
 }  // namespace omni::test
 
-// SimGrid starts it in an actor, under another name.
+// SimGrid renames main() and starts it in an actor.
 int main(int count, char** arguments) {
   if (count != 2) return 2;
   const auto result = omni::test::run(nlohmann::json::parse(arguments[1]));

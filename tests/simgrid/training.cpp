@@ -106,8 +106,8 @@ MiniBatch SimulatedTraining::next_batch(std::size_t group) {
       .group = static_cast<int>(group), .number = number, .first = number * count, .count = count};
 }
 
-// Simulated time passes in StarPU's own waits. Every event is pushed by a task, before it counts as
-// ended; so tasks are counted before the queue is looked at.
+// Simulated time passes only while the program waits in StarPU. A task pushes its event before it
+// counts as ended. So the tasks must be counted before the queue is read.
 Result<GroupEvent> SimulatedTraining::next_event() {
   constexpr std::chrono::milliseconds kNoWait{-1};  // until now would take 50 us of real time
   while (true) {

@@ -1,6 +1,6 @@
-// Trains compute groups on the simulated machine this program runs on. As Trainer does, but while
-// it waits simulated time goes on. No kernel runs, so nothing is learnt; all that is scheduled is
-// real.
+// SimulatedTraining trains compute groups on the simulated machine on which this program runs. It
+// works like Trainer, but its waits let simulated time pass. No kernel runs, so nothing is learned,
+// but all scheduling is real.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,12 @@ namespace omni::test {
 
 class SimulatedTraining {
  public:
-  // `slice`: images per task; 0: the net decides.
+  // `slice` is the number of images per task. With 0, the net decides.
   static Result<std::unique_ptr<SimulatedTraining>> make(const TrainableNet& spec, int groups,
                                                          int slice);
 
-  // In turn, or as they arrive: simulated seconds per iteration while all groups are at work.
+  // Returns the simulated seconds per iteration while all groups train, in turn or as groups become
+  // free.
   Result<double> seconds_per_iteration(int iterations, bool in_turn);
   const Net& net() const { return groups_.net(); }
   static Workers workers();

@@ -1,5 +1,5 @@
-// A StarPU program that knows nothing of ours. This program is called with the name of a scheduler.
-// It fails if StarPU has another one, or if ready tasks do not run by priority.
+// This StarPU program uses nothing of Omnivore. Its argument is the name of a scheduler. It fails
+// if StarPU uses another scheduler, or if ready tasks do not run by priority.
 #include <starpu.h>
 #include <starpu_scheduler.h>
 
@@ -17,7 +17,7 @@ void note(void*[], void* number) { order.push_back(*static_cast<int*>(number)); 
 
 void keep_the_worker(void*[], void*) { all_are_there.wait(false); }
 
-// No model tells how long it takes.
+// The codelet has no performance model, so the scheduler does not know how long it takes.
 starpu_codelet codelet_of(starpu_cpu_func_t function) {
   starpu_codelet codelet;
   starpu_codelet_init(&codelet);

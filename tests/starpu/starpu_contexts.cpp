@@ -1,7 +1,6 @@
-// This program has two scheduling contexts of StarPU with our policy each. Tasks of both run to the
-// end while workers leave, come back and change sides. A worker that has left gets no more tasks,
-// and nobody relies on its being woken. Tasks that want a worker that has left wait for it and for
-// nobody else.
+// This program has two scheduling contexts of StarPU, each with our policy. All tasks end while
+// workers leave, come back and change contexts. A worker that has left gets no more tasks, and no
+// task relies on waking it. Tasks for a worker that has left wait for this worker only.
 #include <starpu.h>
 #include <starpu_scheduler.h>
 

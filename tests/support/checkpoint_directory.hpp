@@ -1,4 +1,4 @@
-// A directory of sample checkpoints, and what is found in it.
+// This fixture has a folder of sample checkpoints, and loads the checkpoints in it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,8 +35,8 @@ class CheckpointDirectoryTest : public testing::Test {
     if (!saved) throw std::runtime_error(saved.error().message());
     return *saved;
   }
-  // Returns the step of the newest checkpoint that loads; 0 for none, -1 for an error (kept in
-  // error_).
+  // Returns the step of the newest checkpoint that loads, 0 if there is none, or -1 on an error,
+  // which error_ then holds.
   std::int64_t latest() {
     auto latest = load_latest_checkpoint(folder_.path());
     if (!latest) {

@@ -1,6 +1,5 @@
-// Debian's libdarknet is an oracle here. It is opened at run time and declared by hand, so that
-// nothing needs the package to build. `network` stays opaque, so that nothing depends on its
-// layout.
+// Tests compare with Debian's libdarknet. It is opened at run time and declared by hand, so the
+// build does not need the package. `network` stays opaque, so its layout does not matter.
 #pragma once
 
 #include <dlfcn.h>
@@ -14,7 +13,7 @@
 
 namespace omni::test {
 
-// These are its C functions, as of 2018 (git20180914).
+// These are libdarknet's C functions, as of 2018 (git20180914).
 class DarknetLibrary {
  public:
   struct Picture {
@@ -40,8 +39,8 @@ class DarknetLibrary {
   Picture (*crop_image)(Picture picture, int left, int top, int w, int h);
   void (*free_image)(Picture picture);
 
-  // A file that Darknet cannot read makes it call exit, sometimes with 0: that must not end the
-  // test well.
+  // If Darknet cannot read a file it calls exit, sometimes with code 0. This must not end the test
+  // as a success.
   template <class Function, class... Arguments>
   auto call(Function function, Arguments... arguments) const {
     struct Inside {
@@ -78,7 +77,7 @@ class DarknetLibrary {
   void* handle_;  // never closed: it brings libraries that cannot be unloaded
 };
 
-// A DarknetNet is a net in Darknet. Without a weights file it is as Darknet initialises it.
+// A DarknetNet is a net in libdarknet. Without a weights file it has Darknet's initial weights.
 class DarknetNet {
  public:
   explicit DarknetNet(std::string cfg, std::string weights = "")
@@ -90,7 +89,7 @@ class DarknetNet {
   std::size_t inputs() const { return count(library_.network_inputs); }  // of one image
   std::size_t outputs() const { return count(library_.network_outputs); }
 
-  // Takes a whole batch, channels first.
+  // Returns the outputs for a whole batch of images, whose values are channels first.
   std::vector<float> predict(std::vector<float> images) {
     const std::size_t batch = images.size() / inputs();
     const float* output = library_.call(library_.network_predict, network_, images.data());

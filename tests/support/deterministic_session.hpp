@@ -1,4 +1,4 @@
-// A deterministic session of two workers, for tests that compare bits.
+// This fixture has a deterministic session of two workers, for tests that compare bits.
 #pragma once
 
 #include "tests/support/with_session.hpp"

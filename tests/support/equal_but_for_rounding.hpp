@@ -1,4 +1,4 @@
-// The first steps of a training, however they are computed: what may differ between them.
+// These functions compare the first ten losses of trainings that may differ only by rounding.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 
 namespace omni::test {
 
-// Trainings use a small rate. With their own rates, which are meant for larger batches, most nets
-// diverge in the first steps. Then two ways to compute the same are soon far apart.
+// Trainings use a small learning rate. With their own rates, which are meant for larger batches,
+// most nets diverge in the first steps. Then two correct ways to compute soon differ much.
 struct TenSteps {
   enum class Size { small, medium, large };  // what a played GPU, two cores, a GPU do in seconds
 
@@ -44,10 +44,10 @@ inline constexpr TenSteps kTenSteps[]{{"lenet", TenSteps::Size::small, "4", "0.0
                                       {"vgg-16"},
                                       {"darknet19"}};
 
-// `one` and `other` are computed in two ways: as far as they are apart, what is right may be, ten
-// times and a step earlier. Most nets are 1e-6 to 1e-5 apart in ten steps, VGG-16 is 5e-4.
-// ResNet-50 differs from its fourth step on by more than it learns, so only its first two steps are
-// compared. The first step in which `losses` are further away; 0: none.
+// Returns the first step in which `losses` differ too much from `one`, or 0. `one` and `other` were
+// computed in two correct ways. Ten times their difference up to the next step is allowed. After
+// ten steps most nets differ by 1e-6 to 1e-5, VGG-16 by 5e-4. ResNet-50 differs from its fourth
+// step on by more than it learns, so only its first two steps are compared.
 inline std::size_t first_step_beyond_rounding(const std::vector<double>& losses,
                                               const std::vector<double>& one,
                                               const std::vector<double>& other) {

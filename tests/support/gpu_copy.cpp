@@ -10,8 +10,8 @@
 namespace omni::gpu {
 namespace {
 
-// StarPU measures the buses when it first starts with a new STARPU_HOME, and resets the devices
-// after that. What a CudaWorker outside of it keeps there would be gone, so that comes first.
+// When StarPU first starts with a new STARPU_HOME, it measures the buses and then resets the
+// devices. A reset would destroy the memory of a CudaWorker outside StarPU, so StarPU starts first.
 void let_starpu_measure() {
   static const bool measured = [] {
     const ImplementationPolicy policy = implementation_policy();  // a session sets its own

@@ -1,4 +1,4 @@
-// A test's memory on the GPU, for kernels that are called without StarPU.
+// A Copy holds memory of a test on the GPU, for kernels that are called without StarPU.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Small compute groups that train on computed images, for tests that compare what they learn.
+// GroupTraining trains a small net in compute groups on synthetic images, for tests that compare
+// the results.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ inline void set(const Tensor& tensor, const std::vector<float>& values) {
   std::ranges::copy(values, access.f32().begin());
 }
 
-// Stops a training at an iteration, as a signal would.
+// Stops a training at an iteration, as a signal would do.
 class StopAt : public Pilot {
  public:
   explicit StopAt(std::uint64_t iteration) : iteration_(iteration) {}
@@ -41,7 +42,7 @@ class StopAt : public Pilot {
   std::uint64_t iteration_;
 };
 
-// Trains with another rate or momentum than the net's.
+// Trains with another learning rate or momentum than the net's.
 class Steered : public Pilot {
  public:
   explicit Steered(const Steering& by) : by_(by) {}
@@ -59,7 +60,8 @@ class GroupTraining {
                          const BuildOptions& build = {})
       : GroupTraining(cfg, count, Sharing{.fully_connected = fully_connected}, build) {}
 
-  // `images_per_pass`: by group, where an update takes passes; none: the whole mini-batch.
+  // `images_per_pass` has the images per pass of each group. If it is empty, a pass takes the whole
+  // mini-batch.
   GroupTraining(const std::string& cfg, int count, const Sharing& like, const BuildOptions& build,
                 const std::vector<int>& images_per_pass = {})
       : solver(parse_darknet_cfg(cfg, "net.cfg")->solver),
@@ -81,7 +83,7 @@ class GroupTraining {
     groups.refresh_replicas();
   }
 
-  // To the end, or to an iteration.
+  // Trains to the end, or to the iteration `until`.
   void train(TrainerOptions options, std::uint64_t until = UINT64_MAX) {
     options.solver = solver;
     options.feeds = feeds;

@@ -1,4 +1,4 @@
-// Traces made by hand, with known answers; what a recorder would write, then read back.
+// A HandTrace is a trace made by hand. It is written in the recorder's format and read back.
 #pragma once
 
 #include <map>
@@ -24,8 +24,8 @@ struct HandTask {
   std::int32_t slice = -1, eligible = -1;
 };
 
-// Returns the times of a task that nobody waited for: it was popped and started at once, with its
-// data in place.
+// Returns the times of a task that started as soon as a worker took it, because its data were in
+// place.
 inline trace::TaskTimes times(trace::Nanoseconds submitted, trace::Nanoseconds ready,
                               trace::Nanoseconds start, trace::Nanoseconds end) {
   return {submitted, ready, start, start, start, start, start, end, end};
@@ -79,14 +79,14 @@ class HandTrace {
     add(record);
   }
 
-  // Of a run that ended.
+  // Returns the trace of a run that ended.
   std::string text() const {
     trace::Buffer copy;
     copy.append(buffer_);
     trace::append(copy, trace::End{.at = 0, .tasks = tasks_});
     return fmt::to_string(copy);
   }
-  // Of a run that did not.
+  // Returns the trace of a run that did not end.
   std::string text_so_far() const { return fmt::to_string(buffer_); }
 
   perf::Trace read() const {
@@ -96,7 +96,7 @@ class HandTrace {
   }
 
  private:
-  // Ids are not those of the names, so that both are looked up.
+  // Codelets' ids differ from names' ids, so that a wrong lookup is noticed.
   std::uint32_t codelet(const std::string& name, const std::string& implementation) {
     const auto id = static_cast<std::uint32_t>(7 + codelets_.size());
     const auto [known, is_new] = codelets_.emplace(std::pair(name, implementation), id);

@@ -1,4 +1,4 @@
-// make_trace DIR [KEY=NUMBER]...: a synthetic trace for tests that are no C++ programs.
+// make_trace DIR [KEY=NUMBER]... writes a synthetic trace for tests that are not in C++.
 #include <cstdio>
 #include <string>
 

@@ -1,5 +1,5 @@
-// Texts of small nets in Darknet's format, which tests put together layer by layer:
-//   net(6, {8, 8, 1}, kSgd) + convolutional(5, "tanh") + connected(3) + layer("softmax")
+// These functions return sections of small nets in Darknet's format, which tests concatenate:
+// net(6, {8, 8, 1}, kSgd) + convolutional(5, "tanh") + connected(3) + layer("softmax")
 #pragma once
 
 #include <fmt/format.h>
@@ -11,10 +11,10 @@
 
 namespace omni::test {
 
-// Stochastic gradient descent as most tests of trainings have it.
+// Most tests of trainings use these options of stochastic gradient descent.
 inline constexpr const char* kSgd = "learning_rate=0.05\nmomentum=0.9\ndecay=0.01\n";
 
-// `options`, here and below, are further lines of the section, each with its line end.
+// `options` are further lines of the section, each with its line end, in all functions below.
 inline std::string layer(std::string_view type, std::string_view options = "") {
   return fmt::format("[{}]\n{}", type, options);
 }
@@ -24,7 +24,8 @@ inline std::string net(int batch, Extent input, std::string_view options = "") {
                                   input.w, input.c, options));
 }
 
-// Filters of 3x3, with a padding that keeps the image's size unless `options` say otherwise.
+// Returns a convolution with filters of 3x3. Its padding keeps the image's size unless `options`
+// say otherwise.
 inline std::string convolutional(int filters, std::string_view activation,
                                  std::string_view options = "pad=1\n") {
   return layer("convolutional",

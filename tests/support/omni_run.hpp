@@ -1,4 +1,4 @@
-// The built omni-run, as tests call it.
+// These functions run the built omni-run for tests.
 #pragma once
 
 #include <cstdlib>
@@ -18,13 +18,13 @@ inline Finished omni_run(std::vector<std::string> arguments) {
   return run_program(std::move(arguments));
 }
 
-// The number that follows these words; 0: none does.
+// Returns the number that follows these words in the text, or 0 if the words are missing.
 inline int number_after(const std::string& text, const std::string& words) {
   const std::size_t at = text.find(words);
   return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + words.size());
 }
 
-// Returns the objects of a metrics file, in order.
+// Returns the lines of a metrics file as JSON objects, in order.
 inline std::vector<nlohmann::json> read_metrics(const std::filesystem::path& path) {
   std::vector<nlohmann::json> lines;
   std::istringstream text(get(path));

@@ -1,6 +1,6 @@
-// omni-run in a copy of this process: no program is loaded anew, which takes 0.1 s with the
-// libraries of CUDA. Many commands are refused in tests, for which this header forks the program.
-// The program may start neither StarPU nor threads itself: a copy has only the thread that made it.
+// omni_run_fork() runs omni-run in a copy of this process. Loading a program with CUDA's libraries
+// takes 0.1 s, and tests run many commands that are refused. The test program must start neither
+// StarPU nor threads, because a copy has only the thread that made it.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Computes how fast asynchronous gradient descent with momentum converges on a quadratic, in the
-// mean, when staleness is geometric (Mitliagkas et al., theorem 7).
+// These functions compute how fast asynchronous gradient descent with momentum converges on a
+// quadratic on average. Staleness is geometric (Mitliagkas et al., theorem 7).
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,11 @@ namespace omni::test {
 
 using Complex = std::complex<double>;
 
-// Returns the magnitude of the largest root of x^3 - z x^2 + p x - q: the modes of one eigenvalue.
+// Returns the magnitude of the largest root of x^3 - z x^2 + p x - q. The roots are the modes of
+// one eigenvalue.
 inline double largest_root(double z, double p, double q) {
-  // Durand and Kerner's iteration finds three roots at the same time, from points on no symmetry.
+  // The Durand-Kerner iteration finds three roots at the same time, from start values that are not
+  // symmetric.
   Complex roots[3] = {{1, 0}, {0.4, 0.9}, {-0.65, 0.72}};
   const auto value = [&](Complex x) { return ((x - z) * x + p) * x - q; };
   for (int iteration = 0; iteration < 200; ++iteration) {
@@ -31,7 +33,8 @@ inline double largest_root(double z, double p, double q) {
   return std::max({std::abs(roots[0]), std::abs(roots[1]), std::abs(roots[2])});
 }
 
-// Of the mean error per update; eigenvalues 1 and 1/condition decide. `step` is the learning rate.
+// Returns the factor by which the mean error shrinks per update. The largest factor of the
+// eigenvalues 1 and 1/condition counts. `step` is the learning rate.
 inline double contraction(double condition, double implicit, double explicit_part, double step) {
   double worst = 0;
   for (const double eigenvalue : {1.0, 1 / condition})
@@ -42,7 +45,7 @@ inline double contraction(double condition, double implicit, double explicit_par
   return worst;
 }
 
-// Returns the place of the minimum of a function of one variable with one valley.
+// Returns the minimum point of a function of one variable that has only one local minimum.
 template <class Function>
 double least(Function f, double low, double high) {
   constexpr double kGolden = 0.6180339887498949;
@@ -68,7 +71,7 @@ struct BestMomentum {
   double explicit_part = 0, step = 0, contraction = 1;
 };
 
-// Returns the contraction with a given explicit momentum at its best step.
+// Returns the contraction with this explicit momentum and the best learning rate.
 inline BestMomentum best_step(double condition, double implicit, double explicit_part) {
   const auto at = [&](double logarithm) {
     return contraction(condition, implicit, explicit_part, std::exp(logarithm));
@@ -77,10 +80,10 @@ inline BestMomentum best_step(double condition, double implicit, double explicit
   return {explicit_part, std::exp(step), at(step)};
 }
 
-// Returns the explicit momentum that converges fastest, each at its best step.
+// Returns the explicit momentum that converges fastest, each with its best learning rate.
 inline BestMomentum best_momentum(double condition, double implicit) {
   const auto at = [&](double part) { return best_step(condition, implicit, part).contraction; };
-  // There may be two valleys: a coarse look first.
+  // The function may have two local minima, so a coarse search comes first.
   double best = -0.95;
   for (double part = -0.95; part < 1; part += 0.05)
     if (at(part) < at(best)) best = part;

@@ -1,4 +1,4 @@
-// Runs a program to its end and keeps what it said; no shell in between.
+// These functions run a program without a shell, and return its output and exit code.
 #pragma once
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 namespace omni::test {
 
-// A program that was built, or unpacked, beside this one.
+// Returns the path of a program in the folder of this test program.
 inline std::string beside_this_program(const char* name) {
   return std::filesystem::read_symlink("/proc/self/exe").replace_filename(name);
 }
@@ -28,7 +28,8 @@ struct Finished {
   std::size_t most_memory = 0;  // bytes that were resident at once
 };
 
-// Starts a program with its output and errors in files (or thrown away) and does not wait.
+// Starts a program whose output and errors go to files (or are thrown away), and does not wait for
+// it.
 inline pid_t start_program(std::vector<std::string> command,
                            const std::string& output = "/dev/null",
                            const std::string& errors = "/dev/null") {
@@ -56,7 +57,7 @@ inline pid_t start_program(std::vector<std::string> command,
   return child;
 }
 
-// Its exit code; 128 + signal, as a shell would say.
+// Returns the program's exit code, or 128 + signal, as a shell does.
 inline int wait_for_program(pid_t child, rusage* used = nullptr) {
   int status = 0;
   if (wait4(child, &status, 0, used) != child) {
@@ -79,7 +80,7 @@ inline Finished run_program(std::vector<std::string> command) {
           .most_memory = static_cast<std::size_t>(used.ru_maxrss) * 1024};
 }
 
-// `work` in a copy of this process; 0, or how it ended.
+// Runs `work` in a copy of this process. Returns 0, or how the copy ended.
 template <class Work>
 int in_a_copy(Work work) {
   std::fflush(nullptr);

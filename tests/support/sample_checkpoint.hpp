@@ -1,4 +1,5 @@
-// Small checkpoints whose every value follows from their step, so that a mixture of two is noticed.
+// A SampleCheckpoint is small, and all its values follow from its step. So a mixture of two
+// checkpoints is noticed.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ class SampleCheckpoint {
   Snapshot snapshot_;
 };
 
-// "" when the checkpoint is exactly the sample of its step.
+// Returns "" if the checkpoint is exactly the sample of its step, or what differs.
 inline std::string difference_from_sample(const Checkpoint& checkpoint) {
   const auto images = checkpoint.fields.number<std::uint64_t>("images_seen");
   if (!images || *images != checkpoint.step * 32) return "images_seen is of another step";

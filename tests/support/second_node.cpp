@@ -31,10 +31,10 @@ void must(cl_int code, const char* what) {
   if (code != CL_SUCCESS) throw std::runtime_error(fmt::format("OpenCL: {}: {}", what, code));
 }
 
-// Memory that nobody wrote holds this; as a float it is NaN.
+// The second node's memory is filled with this value before a task writes it. As a float it is NaN.
 constexpr std::uint32_t kPoison = 0xFFBADBAD;
 
-// A Mapped is one buffer of a running task, in the host's memory.
+// A Mapped is one buffer of a running task on the second node, mapped into the host's memory.
 class Mapped {
  public:
   Mapped(cl_command_queue queue, const void* vector, starpu_data_access_mode mode)
@@ -61,7 +61,7 @@ class Mapped {
   Mapped& operator=(const Mapped&) = delete;
 
   void* interface() { return &interface_; }
-  // Returns what the task did that it had not declared; null: nothing.
+  // Returns what the task did against its access modes, or null.
   const char* complaint() const {
     if (only_read() && std::memcmp(before_.data(), words(), bytes()) != 0)
       return "changed what it reads";
@@ -81,7 +81,7 @@ class Mapped {
   std::vector<char> before_;
 };
 
-// StarPU calls this function for a task on the second node.
+// StarPU calls this function for each task on the second node.
 template <std::size_t implementation>
 void run_there(void* interfaces[], void* arguments) {
   const starpu_task* task = starpu_task_get_current();
@@ -102,7 +102,7 @@ void run_there(void* interfaces[], void* arguments) {
       state->complaints.insert(fmt::format("{}, buffer {}: {}", task->cl->name, i, complaint));
 }
 
-// For every implementation that a codelet may have.
+// kRunThere has an OpenCL function for every implementation that a codelet may have.
 constexpr auto kRunThere = []<std::size_t... i>(std::index_sequence<i...>) {
   return std::array<starpu_opencl_func_t, sizeof...(i)>{run_there<i>...};
 }
@@ -149,7 +149,7 @@ Result<Session> start_session(const std::string& scheduler, bool deterministic) 
   options.policy = &omni_policy();
   options.scheduler = scheduler;
   options.deterministic = deterministic;
-  // The machine is measured once, with and without.
+  // StarPU measures the machine once with the second node, and once without it.
   options.models = std::filesystem::path(std::getenv("STARPU_HOME")) / (two ? "two" : "one");
   auto session = Session::start(options);
   if (session && two && starpu_opencl_worker_get_count() == 0)
@@ -159,7 +159,7 @@ Result<Session> start_session(const std::string& scheduler, bool deterministic) 
 
 }  // namespace omni::test
 
-// The linker sends the engine's submissions here (--wrap).
+// With --wrap, the linker replaces the engine's calls of starpu_task_submit by this function.
 extern "C" int __real_starpu_task_submit(starpu_task* task);
 extern "C" int __wrap_starpu_task_submit(starpu_task* task) {
   using namespace omni::test;

@@ -20,23 +20,24 @@ enum class Where { anywhere, main_memory, second_node };
 // two CPU workers. At most one may exist. Make it before the Session, and destroy it after it.
 class SecondNode {
  public:
-  // Returns where the tasks of a codelet may run, by its name.
+  // Returns where the tasks of the codelet with this name may run.
   using Placement = std::function<Where(const std::string&)>;
   explicit SecondNode(Placement placement = [](const std::string&) { return Where::anywhere; });
   ~SecondNode();
   SecondNode(const SecondNode&) = delete;
   SecondNode& operator=(const SecondNode&) = delete;
 
-  // A Count has all tasks of a codelet so far, and those that ran on the second node.
+  // A Count holds the number of a codelet's tasks, and how many of them ran on the second node.
   struct Count {
     int submitted = 0, there = 0;
   };
   std::map<std::string, Count> counts() const;
-  // Of tasks on the second node that changed what they only read.
+  // Returns a message for each task on the second node that changed data which it only reads.
   std::vector<std::string> complaints() const;
 };
 
-// Refuses with a device error when a SecondNode is alive and the machine has none.
+// Starts a session. It fails with a device error if a SecondNode lives but StarPU finds no OpenCL
+// device.
 Result<Session> start_session(const std::string& scheduler = "omni", bool deterministic = false);
 
 }  // namespace omni::test

@@ -49,7 +49,7 @@ class SyntheticRank {
     Ns written = 0, read = 0;
   };
 
-  // Returns a number from 0 to 1, deterministically and without a library.
+  // Returns a pseudo-random number from 0 to 1, which is the same with every C++ library.
   double noise() {
     seed_ = seed_ * 6364136223846793005ULL + 1442695040888963407ULL;
     return static_cast<double>(seed_ >> 40) / static_cast<double>(1 << 24);
@@ -187,7 +187,7 @@ class SyntheticRank {
     occupy(worker, t.pop_start, t.released);
     for (const trace::Access& access : accesses) {
       DataState& state = states_[access.data];
-      // Sums in arrival order: what commutes does not wait for each other.
+      // Tasks that add to a sum do not wait for each other.
       if (access.mode == read_ || access.mode == trace::AccessMode::add)
         state.read = std::max(state.read, t.end);
       else
@@ -221,8 +221,8 @@ class SyntheticRank {
     Ns free;
   };
 
-  // Returns the first place among the group's workers that has room for a task which is ready at
-  // time `ready`.
+  // Returns the first gap among the group's workers that has room for a task which is ready at
+  // `ready`.
   Place place(int group, Ns ready, Ns length) const {
     Place best{-1, 0};
     for (int w = group; w < o_.workers; w += o_.groups)
@@ -242,7 +242,7 @@ class SyntheticRank {
     const Gap after{to, gap->to};
     gap->to = from;
     gaps.insert(gap + 1, after);
-    // Old and short ones stay empty.
+    // Only the 40 newest gaps are kept.
     if (gaps.size() > 40) gaps.erase(gaps.begin());
     latest_ = std::max(latest_, to);
   }

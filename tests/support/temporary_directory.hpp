@@ -1,4 +1,4 @@
-// A folder that lives as long as the test that uses it.
+// A TemporaryDirectory is a folder that is deleted when the object is destroyed.
 #pragma once
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ namespace omni::test {
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
-    // In memory where possible: a disk that others keep busy makes every fsync wait for them.
+    // The folder is in memory if possible, because fsync is slow on a disk that other programs use.
     const std::filesystem::path memory = "/dev/shm";
     const auto parent =
         ::access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path();

@@ -1,5 +1,6 @@
-// main of every test program: StarPU keeps its models in a private folder, and a hang ends in a
-// failure. StarPU has a watchdog of its own, but with it every shutdown takes a second.
+// This is the main function of every test program. StarPU keeps its models in a private folder, and
+// a test that hangs fails. StarPU's own watchdog is not used, because it makes every shutdown a
+// second longer.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -9,23 +10,22 @@
 #include <filesystem>
 #include <string>
 
-// Returns what a program of tests needs and this machine lacks; null: nothing. ctest takes the exit
-// code 77 for skipped.
+// Returns what a test program needs and this machine lacks, or null. ctest takes the exit code 77
+// for skipped.
 [[gnu::weak]] const char* missing_for_tests() { return nullptr; }
 
 namespace {
 
 constexpr unsigned kGrace = 5;  // s
 
-// Returns how many seconds one test may take. A tool that makes tests slower sets
-// OMNI_LONGEST_TEST.
+// Returns how many seconds one test may take. Tools that make tests slower set OMNI_LONGEST_TEST.
 unsigned longest_test() {
   const char* seconds = std::getenv("OMNI_LONGEST_TEST");
   return seconds != nullptr ? static_cast<unsigned>(std::atoi(seconds)) : 300;
 }
 
-// The first alarm interrupts a wait for another program, which is then ended
-// (wait_for_program); when that does not help, the second one ends this program.
+// The first alarm interrupts a wait for another program, and wait_for_program() then kills that
+// program. If the test still hangs, the second alarm ends this program.
 extern "C" void on_alarm(int) {
   signal(SIGALRM, SIG_DFL);
   alarm(kGrace);

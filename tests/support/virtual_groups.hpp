@@ -1,6 +1,5 @@
-// Compute groups run in virtual time here. The times at which they finish are drawn from a
-// distribution of service times. So a test of asynchrony depends on neither the machine nor its
-// load.
+// VirtualGroups gives the order in which simulated compute groups finish. Their times are drawn
+// from a distribution, so a test of asynchrony does not depend on the machine or its load.
 #pragma once
 
 #include <functional>
@@ -16,12 +15,12 @@ class VirtualGroups {
 
   VirtualGroups(int groups, ServiceTime service, std::uint64_t seed)
       : service_(std::move(service)), random_(seed) {
-    // Groups start one after the other, as real ones do.
+    // The groups start one after the other, as real groups do.
     for (int group = 0; group < groups; ++group)
       finishes_.push({static_cast<double>(group) / groups + service_(random_), group});
   }
 
-  // The group that finishes next; it begins its next iteration at once.
+  // Returns the group that finishes next, and starts its next iteration at once.
   int next() {
     const auto [time, group] = finishes_.top();
     finishes_.pop();
@@ -30,7 +29,7 @@ class VirtualGroups {
   }
 
   static ServiceTime constant() {
-    // A little jitter: without it the order is that of the heap, not of time.
+    // The times vary a little. Equal times would be ordered by the heap, not by time.
     return [](std::mt19937_64& random) {
       return std::uniform_real_distribution(0.999, 1.001)(random);
     };

@@ -1,5 +1,4 @@
-// A fixture with a session and a folder, for tests of what runs in a session. The session has
-// performance models of its own.
+// This fixture has a StarPU session with performance models of its own, and a folder.
 #pragma once
 
 #include <gtest/gtest.h>

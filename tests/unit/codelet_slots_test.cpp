@@ -1,4 +1,4 @@
-// A codelet with as many implementations as StarPU tells apart.
+// These tests run a codelet with eight implementations, as many as StarPU distinguishes.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,7 +15,7 @@ struct NumberedArgs {
   bool fast_ones_support_it;
 };
 
-// Writes its number.
+// Writes `number`, so that the test sees which implementation ran.
 template <int number>
 void numbered(const NumberedArgs&, const Buffers& buffers, DeviceContext&) {
   buffers.get<std::int32_t>(0)[0] = number;

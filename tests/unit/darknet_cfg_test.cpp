@@ -1,5 +1,5 @@
-// These tests check what the cfg grammar accepts and how it reads it. tests/error/cfg_cases.txt has
-// what it refuses.
+// These tests check which cfg files are read, and as what. The cfg files that are refused are in
+// tests/error/cfg_cases.txt.
 #include "layers/formats/darknet/darknet.hpp"
 
 #include <fmt/core.h>

@@ -1,4 +1,5 @@
-// The .weights container: exact bytes, the rule of the `seen` field, and no silent short read.
+// These tests check Darknet's .weights files: their exact bytes, the `seen` field, and that files
+// that are too short are refused.
 #include "layers/formats/darknet/darknet.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The net sees an image exactly where nothing was asked for, and reproducibly where something was.
+// Without options for augmentation, images do not change. With options, results are reproducible.
 #include "runtime/data/augment.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 using Floats = std::vector<float>;
 
-// Every pixel of a small image has a value of its own.
+// Returns pixels of the values 0, 1, 2 ..., so that each pixel of a small image is unique.
 Bytes counting(Extent extent) {
   Bytes pixels(extent.count());
   std::iota(pixels.begin(), pixels.end(), std::uint8_t{0});
@@ -92,7 +92,7 @@ TEST(PrepareImage, TestingAndCenterCutTheCentre) {
                              .hue = 0.5f,
                              .flip = true};
   EXPECT_EQ(prepare(pixels, image, {}, net, 1, false), window(pixels, image, net, 1, 2));
-  // min_crop is the image's own size here, and nothing else may reach a test image.
+  // min_crop is the image's height. The other options must have no effect on test images.
   EXPECT_EQ(prepare(pixels, image, every, net, 1, false), window(pixels, image, net, 1, 2));
   EXPECT_EQ(
       prepare(pixels, image,
@@ -100,7 +100,7 @@ TEST(PrepareImage, TestingAndCenterCutTheCentre) {
       window(pixels, image, net, 1, 2));
 }
 
-// As Caffe's crop_size does.
+// Caffe's crop_size cuts windows in this way.
 TEST(PrepareImage, AtItsOwnSizeAWindowIsCutWhateverTheOthersSizes) {
   const Extent image{9, 12, 3}, net{6, 5, 3};
   const Bytes pixels = counting({9, 12, 3});
@@ -165,7 +165,7 @@ TEST(PrepareImage, FlipMirrorsHalfOfTheImages) {
 }
 
 TEST(PrepareImage, BilinearResizeKnownAnswer) {
-  // Doubling puts new pixel centres at -1/4, 1/4, 3/4 and 5/4 of the old ones.
+  // In a doubled image the pixels' centres lie at -1/4, 1/4, 3/4 and 5/4 of the old pixels.
   const Floats wide = prepare({0, 100}, {1, 2, 1}, {}, {1, 2, 1}, 0, false);
   EXPECT_EQ(wide, (Floats{0, 100.0f / 255}));
   const Floats doubled = prepare({0, 100, 100, 200}, {2, 2, 1}, {}, {4, 4, 1}, 0, false);
@@ -176,7 +176,7 @@ TEST(PrepareImage, BilinearResizeKnownAnswer) {
 }
 
 TEST(PrepareImage, ResizingKeepsARamp) {
-  // Linear in x and y: bilinear sampling must reproduce it at any size, away from the edges.
+  // Bilinear sampling must reproduce values that are linear in x and y, except near the edges.
   const Extent image{24, 32, 3};
   Bytes pixels;
   for (int y = 0; y < image.h; ++y)
@@ -197,7 +197,7 @@ TEST(PrepareImage, ResizingKeepsARamp) {
   }
 }
 
-// A ramp to the right shows how far an image was enlarged: its steps shrink.
+// Returns the factors by which 900 samples were enlarged: the steps of a ramp shrink by them.
 std::vector<float> enlargements(const AugmentOptions& options) {
   const Extent extent{8, 8, 1};
   Bytes pixels;
@@ -232,8 +232,8 @@ TEST(PrepareImage, CropDrawsTheShorterSideEvenly) {
 }
 
 TEST(PrepareImage, WindowsStayInsideTheImage) {
-  // Ramps to the right (red) and down (green) go flat where a window leaves the image. At most
-  // twice as large, one pixel at each end may lie between the last pixel's centre and the edge.
+  // Ramps to the right (red) and down (green) become flat where a window leaves the image. Images
+  // are enlarged at most twofold, so one pixel at each end may lie beyond the last pixel's centre.
   const Extent net{8, 8, 3};
   for (const Extent image : {Extent{9, 16, 3}, {16, 9, 3}, {9, 9, 3}}) {
     Bytes pixels;
@@ -260,8 +260,8 @@ TEST(PrepareImage, WindowsStayInsideTheImage) {
 }
 
 TEST(PrepareImage, ImagesOfAllSizesJustCoverTheNet) {
-  // An image of 40 x 20 becomes 10 x 10: half the size, and one of the places along the longer
-  // side.
+  // An image of 40 x 20 becomes one of 20 x 10. A window of 10 x 10 is cut at a random place along
+  // the longer side.
   const Extent image{40, 20, 1}, net{10, 10, 1};
   Bytes pixels;
   for (int i = 0; i < 800; ++i) pixels.push_back(static_cast<std::uint8_t>(6 * (i / 20)));
@@ -299,7 +299,7 @@ TEST(LeastSize, IsWhatTheWindowNeeds) {
 }
 
 TEST(PrepareImage, RotationTurnsAroundTheCentre) {
-  // A bright dot to the right of the centre moves along a circle, within the angle asked for.
+  // A bright dot to the right of the centre moves along a circle, by at most the given angle.
   const Extent extent{33, 33, 1};
   Bytes pixels(extent.count(), 0);
   pixels[16 * 33 + 26] = 255;
@@ -382,7 +382,7 @@ TEST(ShiftColours, KnownAnswers) {
   expect_near(shifted({1, 0, 0}, {.hue = 1 / 6.f}), {1, 1, 0}, 1e-6f);
   expect_near(shifted(mixed, {.saturation = 0}), {0.8f, 0.8f, 0.8f}, 1e-6f);
   expect_near(shifted(mixed, {.saturation = 0.5f}), {0.8f, 0.5f, 0.6f}, 1e-6f);
-  // Full saturation from 1 / 0.75 on; more must not change the hue.
+  // A saturation of 1 / 0.75 saturates the colour fully. A larger one must not change its hue.
   expect_near(shifted(mixed, {.saturation = 9}), {0.8f, 0, 0.8f / 3}, 1e-6f);
   expect_near(shifted(mixed, {.exposure = 0.5f}), {0.4f, 0.1f, 0.2f}, 1e-6f);
   expect_near(shifted(mixed, {.exposure = 2}), {1, 0.4f, 0.8f}, 1e-6f);

@@ -1,4 +1,5 @@
-// A batch is its images one after the other, whoever fills it and however it is cut.
+// These tests check that a batch holds its images in order, whichever worker fills it and however
+// it is sliced.
 #include "runtime/data/feed/data_feed.hpp"
 
 #include <gtest/gtest.h>
@@ -84,7 +85,7 @@ TEST(FillBatch, ReportsWhatCannotBeRead) {
             std::string::npos);
 }
 
-// A dataset whose reading runs out of memory: no exception may reach StarPU's C frames.
+// Reading this dataset throws std::bad_alloc. No exception may reach StarPU, which is written in C.
 class Greedy : public Dataset {
  public:
   std::size_t size() const override { return 1; }

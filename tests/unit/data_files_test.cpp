@@ -1,4 +1,5 @@
-// IDX and CIFAR-10 files: known answers, and every lie that a file can tell about itself.
+// These tests read IDX and CIFAR-10 files with known contents, and files whose headers do not match
+// their contents.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <zlib.h>

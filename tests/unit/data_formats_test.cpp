@@ -1,5 +1,5 @@
-// The formats that register themselves decide what --data may name, what messages and the manual
-// say of it, and which format opens a source.
+// These tests check the registry of data formats. It decides what --data accepts, what messages and
+// the manual list, and which format opens a source.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 using test::TemporaryDirectory;
 using testing::HasSubstr;
 
-// A format of this test: nothing else knows it.
+// Only this test registers the format "made-up".
 const DataFormatRegistration made_up(
     {.order = 100,
      .name = "made-up",

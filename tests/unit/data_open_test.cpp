@@ -1,4 +1,4 @@
-// These tests check what --data may say, and the messages when it says something else.
+// These tests check which values of --data are accepted, and the messages for all other values.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -34,7 +34,8 @@ class OpenDataset : public testing::Test {
     EXPECT_EQ(pair.error().kind, kind) << pair.error().message();
     EXPECT_NE(pair.error().message().find(text), std::string::npos) << pair.error().message();
   }
-  // Writes one image of 1x1 per split, of the last class.
+  // Writes a folder in the IDX format with a training and a test set of one 1x1 image each, of
+  // class `label`.
   fs::path put_idx(const char* name, char label = 1) const {
     const fs::path folder = home_ / name;
     fs::create_directories(folder);
@@ -141,7 +142,7 @@ TEST_F(OpenDataset, RefusalsListTheNames) {
   expect_refused(open(""), ErrorKind::usage, "known names");
 }
 
-// Test images that are not asked for need not be there.
+// If no test set is asked for, the files of the test set may be missing.
 TEST_F(OpenDataset, WithoutTestImages) {
   const auto train_only = [](const fs::path& source, Extent net = kLeNet) {
     const auto pair =

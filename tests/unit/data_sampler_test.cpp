@@ -1,4 +1,5 @@
-// Every image once per epoch, in an order that depends on nothing but (seed, epoch).
+// These tests check that each epoch has every image once, in an order that depends only on the seed
+// and the epoch.
 #include "runtime/data/feed/data_feed.hpp"
 
 #include <gtest/gtest.h>
@@ -64,8 +65,8 @@ TEST(Sampler, UnshuffledIsInOrder) {
   EXPECT_EQ(order, (std::vector<std::size_t>{8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
-// Chi-square compares with a uniform distribution: each image in each place, and each image after
-// each other image.
+// Chi-square tests compare the orders with a uniform distribution: each image at each place, and
+// each image after each other image.
 TEST(Sampler, OrdersAreUniform) {
   for (const std::size_t size : {2u, 3u, 5u, 12u, 30u}) {
     const Sampler sampler(size, 9, true);

@@ -1,5 +1,5 @@
-// The synthetic images can be learned, but not from one pixel, and depend on nothing but their
-// number.
+// These tests check the synthetic images. They can be learned, though not from one pixel, and each
+// depends only on its index and the options.
 
 #include <gtest/gtest.h>
 
@@ -25,8 +25,8 @@ std::vector<std::uint8_t> image(const SyntheticDataset& data, std::size_t index)
 using Features = std::vector<double>;
 using Extract = Features (*)(const std::vector<std::uint8_t>&, Extent);
 
-// Average energies of differences between neighbours in several directions and distances: texture,
-// wherever it lies.
+// Returns a texture's features: mean squared differences of neighbours in 12 directions, which do
+// not depend on the texture's position.
 Features textures(const std::vector<std::uint8_t>& pixels, Extent extent) {
   Features features;
   for (const auto& [dy, dx] : {std::pair{0, 1},
@@ -68,7 +68,8 @@ Features all_pixels(const std::vector<std::uint8_t>& pixels, Extent) {
   return {pixels.begin(), pixels.end()};
 }
 
-// Accuracy of the nearest class mean, learned on the training split.
+// Returns the test accuracy of a classifier that picks the class with the nearest mean of the
+// training features.
 double accuracy(Extent extent, int classes, Extract extract) {
   const SyntheticDataset train({.size = 600, .extent = extent, .classes = classes});
   const SyntheticDataset test(
@@ -99,8 +100,8 @@ double accuracy(Extent extent, int classes, Extract extract) {
   return right / static_cast<double>(test.size());
 }
 
-// Returns the accuracy that the best rule on one pixel's value can reach: the most frequent class
-// per value, of 16 values.
+// Returns the accuracy of the best rule that looks at a single pixel: it guesses the most frequent
+// class of each of 16 value ranges.
 double best_pixel_accuracy(Extent extent, int classes) {
   const SyntheticDataset train({.size = 2000, .extent = extent, .classes = classes});
   const auto cells = static_cast<std::size_t>(16 * classes);

@@ -1,4 +1,4 @@
-// Files that are whole or absent, and refusals that say why.
+// These tests check that files are written completely or not at all, and that refusals say why.
 #include "runtime/files.hpp"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,8 @@ TEST(Files, ReadingPastTheEndIsAnError) {
   expect_refused(file->read(bytes), ErrorKind::data, "ends 3 bytes too early");
 }
 
-// Damaged files are skipped; these would all be.
+// Damaged files are skipped. An error of the process itself must not count as damage, or all files
+// would be skipped.
 TEST(Files, WhatTheProcessLacksIsNoFaultOfTheFile) {
   const test::TemporaryDirectory folder;
   put(folder / "file", "12345");
@@ -164,7 +165,8 @@ TEST(Files, NamesAreOnlyData) {
   expect_refused(AtomicFile::create(folder / std::string(4096, 'n')), ErrorKind::usage, "too long");
 }
 
-// A real refusal of the kernel in the middle of a file; the fault tests try all the others.
+// The kernel refuses a write in the middle of a file here. The tests in tests/fault let each system
+// call fail.
 TEST(Files, AFailedWriteKeepsTheOldFile) {
   const test::TemporaryDirectory folder;
   put(folder / "file", "old");

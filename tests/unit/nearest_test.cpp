@@ -1,4 +1,4 @@
-// "Did you mean": slips are found, other words are not.
+// These tests check "did you mean": a word with a typing error is suggested, other words are not.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Descriptions of nets without any file: blobs by name, parameters by role; and what takes the
-// place of a file's values.
+// These tests build nets from descriptions without any file: layers name their inputs and outputs,
+// and parameters have roles. The tests also check the default values.
 #include "layers/net_description.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ LayerDescription layer(const std::string& type, std::vector<std::string> inputs,
           .options = options};
 }
 
-// Two branches that are added up; an activation in place.
+// Returns a net with two branches, which a layer adds up, and an activation that overwrites its
+// input.
 NetDescription branches() {
   NetDescription net;
   net.where = "a net";

@@ -1,6 +1,5 @@
-// The shipped nets are the nets they claim to be. Their parameter counts are as published (Caffe's
-// model zoo, torchvision). Their multiply-adds were worked out by hand and confirmed by Darknet's
-// own layer tables.
+// These tests check the shipped nets. The numbers of parameters are published in Caffe's model zoo
+// and torchvision. The multiply-adds were worked out by hand and agree with Darknet's layer tables.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -52,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Shipped{"resnet-18-32", 11'173'962, 10}, Shipped{"covtype-mlp", 1'342'466, 2},
                     Shipped{"w8a-mlp", 1'993'730, 2}));
 
-// Returns the images in the slices of a mini-batch.
+// Returns the number of images in each slice of a mini-batch.
 std::vector<int> slices(const char* name, int cores, int images = 256, int ranks = 1) {
   auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/" + std::string(name) + ".cfg");
   spec->options.batch = images;
@@ -69,7 +68,8 @@ TEST(Slices, every_core_has_one) {
   EXPECT_EQ(slices("caffenet", 48), uneven);
 }
 
-// Also where all layers but the last are normalised, and so wait for all slices.
+// In these nets all layers but the last are normalised, and wait for all slices. Still each core
+// has a slice.
 TEST(Slices, of_normalised_nets_are_one_for_each_core) {
   for (const char* name : {"resnet-18-32", "resnet-50", "darknet19"})
     EXPECT_EQ(slices(name, 16), std::vector<int>(16, 16)) << name;
@@ -118,7 +118,7 @@ TEST(Slices, few_cores_change_nothing_of_larger_ones) {
     EXPECT_EQ(slices(name, 4), slices(name, 0)) << name;
 }
 
-// Returns how the largest layer is computed, of CaffeNet by default.
+// Returns how the layer with the most parameters is computed, by default of CaffeNet.
 std::string largest_layer(const BuildOptions& options,
                           const std::string& path = OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg") {
   const auto spec = read_darknet_cfg(path);
@@ -140,7 +140,7 @@ TEST(ConnectedBlocks, are_the_same_on_all_cores) {
   EXPECT_EQ(largest_layer({.cores = 3}), "4096, 8 blocks");
 }
 
-// The merged phase of a group that computes elsewhere.
+// A guest stands for a group that another rank computes. Only its merged layers are computed here.
 TEST(ConnectedBlocks, are_the_same_for_guests) {
   EXPECT_EQ(largest_layer({.sharing = {.replicas = true, .guest = true}}), "4096, 8 blocks");
 }
@@ -151,7 +151,7 @@ TEST(ConnectedBlocks, fill_a_gpu_each) {
   EXPECT_EQ(largest_layer({.slice = 16, .gpus = 1}), "4096, 8 blocks");  // cores compute, too
 }
 
-// Fewer neurons than a block has: the layer keeps its slices.
+// A layer with fewer neurons than two blocks is not cut into blocks.
 TEST(ConnectedBlocks, are_not_one_alone) {
   const test::TemporaryDirectory folder;
   const std::string path = folder / "few.cfg";
@@ -164,7 +164,8 @@ TEST(ConnectedBlocks, are_not_one_alone) {
   EXPECT_EQ(with_neurons(32), "32, 2 blocks");
 }
 
-// Of ranks whose gradients are summed, nets are cut alike: with GPUs or without, in any slices.
+// Ranks that sum their gradients must cut layers into equal blocks, whatever their numbers of GPUs
+// and slices.
 TEST(ConnectedBlocks, of_several_ranks_do_not_depend_on_one_of_them) {
   for (const int gpus : {0, 1, 4})
     for (const int slices : {1, 8}) {
@@ -191,7 +192,7 @@ TEST(DividedNeurons, are_some_of_each_rank) {
   EXPECT_EQ(divided({16384, 10, 8, 1, 0, 2}).second, 0) << "too few neurons";
 }
 
-// Messages go out for every slice.
+// Ranks send messages for every slice, so larger slices mean fewer messages.
 TEST(Slices, of_a_rank_are_fewer) {
   EXPECT_EQ(slices("caffenet", 1, 32), std::vector(4, 8));
   EXPECT_EQ(slices("caffenet", 1, 64, 2), std::vector{32});
@@ -200,7 +201,7 @@ TEST(Slices, of_a_rank_are_fewer) {
   EXPECT_EQ(slices("cifar10-quick", 1, 100, 2), std::vector{50});
 }
 
-// A message would wait until the memory is free.
+// If a received tensor shared its memory, the message would wait until the memory is free.
 TEST(DividedNeurons, are_received_in_memory_of_their_own) {
   const auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
   const auto built = Net::build(*spec, {.slice = 16, .rank = 1, .ranks = 2, .most_ranks = 2});
@@ -217,8 +218,8 @@ TEST(DividedNeurons, are_received_in_memory_of_their_own) {
   for (const Tensor* each : received) EXPECT_EQ(users[&each->storage()].size(), 1u) << each->name();
 }
 
-// This holds in training and in the evaluation between, on few ranks of many cores and on many
-// ranks of few.
+// A task of a training accesses at most kMostBuffers tensors, with few ranks of many cores and with
+// many ranks of few cores.
 TEST(DividedNeurons, fit_the_buffers_of_a_task) {
   const auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
   for (const auto& [ranks, cores, gpus] :
@@ -233,7 +234,8 @@ TEST(DividedNeurons, fit_the_buffers_of_a_task) {
   }
 }
 
-// A net that only evaluates, or has the same bits on any number of ranks, computes all.
+// Neurons are divided among ranks only in trainings with one group, and not with `fixed_sums`,
+// where results must not depend on the number of ranks.
 TEST(DividedNeurons, are_in_training_of_one_group_only) {
   EXPECT_EQ(largest_layer({.rank = 1, .ranks = 3, .most_ranks = 3}), "4096, 1 of 3 blocks");
   EXPECT_EQ(largest_layer({.training = false, .rank = 1, .ranks = 3, .most_ranks = 3}),

@@ -1,4 +1,5 @@
-// Our policy in a running StarPU: everything runs, priorities count, the models choose.
+// These tests run our scheduling policy in StarPU: all tasks run, urgent tasks run first, and the
+// performance models choose implementations.
 #include "scheduling/policy/omni_policy.hpp"
 
 #include <gtest/gtest.h>
@@ -36,7 +37,7 @@ struct GateArgs {
   const std::atomic<bool>* open;
 };
 
-// Keeps its worker until the gate opens.
+// This task keeps its worker busy until the gate opens.
 Codelet<GateArgs> gate({.name = "test_gate",
                         .implementations = {{"only",
                                              [](const GateArgs& args, const Buffers&,
@@ -138,7 +139,8 @@ TEST_F(OmniPolicyTest, once_known_the_fastest_implementation_runs) {
       ASSERT_TRUE(wait_for_tasks());
     }
   };
-  // StarPU begins anew when too many measurements are far off, as on a machine that others use.
+  // StarPU discards its measurements when too many of them are far off, which happens on a machine
+  // that other programs use.
   int most = 0;
   for (int tries = 0; tries < 20 && most < 20; ++tries) {
     fast_runs = 0;
@@ -148,7 +150,7 @@ TEST_F(OmniPolicyTest, once_known_the_fastest_implementation_runs) {
   EXPECT_EQ(most, 20);
 }
 
-// As tasks of other programs may be, which libomni_sched.so schedules.
+// Other programs' tasks may have no performance model. libomni_sched.so schedules them, too.
 TEST_F(OmniPolicyTest, without_a_model_the_length_is_a_guess) {
   const auto session = start(1);
   ASSERT_TRUE(session);
@@ -173,7 +175,8 @@ struct MisjudgedArgs {
   int disturbed, us;  // so many runs take so long
 };
 
-// The better one is slow while the models learn, as if others used the machine.
+// The implementation "better" is slow at first, while the models learn. This happens when other
+// programs use the machine.
 Codelet<MisjudgedArgs> misjudged(
     {.name = "test_misjudged",
      .implementations = {{"steady", [](const MisjudgedArgs&, const Buffers&,
@@ -197,7 +200,8 @@ TEST_F(OmniPolicyTest, what_was_misjudged_gets_another_chance) {
       misjudged.submit({&better_runs, shape, 15, 1400}, {read_write(data)});
     ASSERT_TRUE(wait_for_tasks());
   };
-  // Others that do use the machine may disturb the steady one more: then it is no such case.
+  // If other programs disturb the implementation "steady" more, "better" is not misjudged, and the
+  // next shape is tried.
   do {
     ++shape;
     better_runs = 0;
@@ -208,13 +212,14 @@ TEST_F(OmniPolicyTest, what_was_misjudged_gets_another_chance) {
   EXPECT_GE(better_runs, 1000);
 }
 
-// So slow that a look costs as much as a hundred tasks: only when that is little in all.
+// At first "better" takes as long as a hundred tasks. The policy tries it again only if this costs
+// little of the whole time.
 TEST_F(OmniPolicyTest, what_was_misjudged_by_far_gets_another_chance) {
   const auto session = start(1);
   ASSERT_TRUE(session);
   Tensor data("data", 1);
   ASSERT_TRUE(data.allocate());
-  // StarPU takes no notice of the first run and believes ten.
+  // StarPU ignores the first run and needs ten more to believe a time.
   constexpr int kDisturbed = 11;
   std::atomic<int> better_runs = 0;
   const auto run = [&](int times) {

@@ -1,5 +1,5 @@
-// The rows of every command's table of options: --help shows each, and what a row needs or excludes
-// is refused with exit code 2.
+// These tests check the options of every command: --help shows each option, and missing or excluded
+// options are refused with exit code 2.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace {
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-// An Answer is what read_command_line() said, and its exit code; 0: it went on.
+// An Answer holds what read_options() printed, and its exit code, or 0 if the command line was
+// accepted.
 struct Answer {
   int code = 0;
   std::string said;
@@ -32,7 +33,8 @@ class OptionTableOf : public testing::Test {
     return {code, said.text()};
   }
 
-  // "--groups auto" as two words; without a value in the text: one that its checks take.
+  // Returns an option as words, such as "--groups" and "auto". If the text has no value, a value
+  // that the option accepts is added.
   Words given(const std::string& text) const {
     const std::size_t blank = text.find(' ');
     const std::string name = text.substr(0, blank);
@@ -50,7 +52,7 @@ class OptionTableOf : public testing::Test {
     return {};
   }
 
-  // All that must be given, and these.
+  // Returns these options and all options that the command requires.
   Words with(const Words& texts) const {
     Words words;
     for (const OptionRow& row : rows())

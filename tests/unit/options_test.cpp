@@ -1,4 +1,5 @@
-// Typed reading of options: accepted values, exact refusals, "did you mean".
+// These tests read options of a cfg section: accepted values, the exact messages of refusals, and
+// "did you mean".
 #include "layers/formats/darknet/sections.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ Section section(std::vector<Option> options) {
   return {"convolutional", "a.cfg", 10, std::move(options)};
 }
 
-// Returns the text of the refusal of `key=value` in line 11, or "".
+// Returns the message that refuses `key=value` in line 11, or "".
 template <class Read>
 std::string refusal(std::string key, std::string value, Read read) {
   Section written = section({{std::move(key), std::move(value), 11}});

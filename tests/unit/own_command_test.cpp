@@ -1,4 +1,4 @@
-// A command line that is shown can be pasted.
+// These tests check that a printed command line can be pasted into a shell.
 #include "runtime/own_command.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ TEST(ForShell, QuotesWhatAShellWouldRead) {
             R"('two words' '' 'it'\''s' '$HOME' 'a*' '~')");
 }
 
-// As it is printed, with what a terminal would take as a command escaped.
+// Control characters are printed as escape sequences that bash reads, so that the terminal does not
+// obey them.
 TEST(ForShell, WritesControlCharactersSoThatBashReadsThem) {
   EXPECT_EQ(for_shell({"a\nb"}), R"($'a\x0ab')");
   for (const std::string word :

@@ -100,7 +100,7 @@ TEST(Placement, who_seems_slow_is_looked_at_again_within_the_budget) {
   EXPECT_LE(looks({.length = 85'000, .guess = 50'000}, 100'000) * 85'000, 0.01 * 1000 * 100'000);
 }
 
-// A GPU whose model once learnt 85 ms for what takes 0.2 must not idle for long.
+// A GPU whose model learned 85 ms for a task of 0.2 ms must soon get such a task again.
 TEST(Placement, who_seems_implausibly_slow_is_looked_at_soon) {
   EXPECT_GE(looks({.length = 85'000, .guess = 200}, 2000), 10);
 }

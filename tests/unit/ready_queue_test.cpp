@@ -11,7 +11,7 @@ namespace {
 class ReadyQueueTest : public testing::Test {
  protected:
   starpu_task* task(int number) { return &tasks_[static_cast<std::size_t>(number)]; }
-  // The number of the task that the worker gets; -1: none.
+  // Returns the number of the task that the worker gets, or -1 if it gets none.
   int pop(int worker, int refused = -1) {
     const auto got =
         queue_.pop(worker, [&](starpu_task* each) { return refused < 0 || each != task(refused); });
@@ -60,7 +60,8 @@ TEST_F(ReadyQueueTest, many_refused_ones_do_not_hide_a_runnable_one) {
   EXPECT_EQ(got->task, task(19));
 }
 
-// A worker that helps others takes the tasks that they would reach last, so that their order stays.
+// A worker that helps other workers takes the task that they would reach last. So the order of
+// their tasks stays the same.
 TEST_F(ReadyQueueTest, from_its_end_the_least_urgent_and_newest) {
   queue_.push({task(0), -1}, 1);
   queue_.push({task(1), -1}, 0);

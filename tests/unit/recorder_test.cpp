@@ -1,4 +1,4 @@
-// These tests check what a Recorder writes about tasks that really ran.
+// These tests check what a Recorder writes about tasks that StarPU has run.
 #include "runtime/tasks/recorder.hpp"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class RecorderTest : public test::WithSession {
     EXPECT_TRUE(recorder) << recorder.error().message();
     return std::move(*recorder);
   }
-  // The lines that begin with this key.
+  // Returns the lines that begin with this key.
   std::vector<json> lines(const std::string& key, const std::string& folder = "trace") const {
     std::istringstream text(test::get(folder_ / folder / "rank-0.jsonl"));
     std::vector<json> found;
@@ -119,7 +119,7 @@ TEST_F(RecorderTest, writes_every_task_with_all_that_is_known_of_it) {
   }
   EXPECT_GE(tasks[0]["times"][kEnd].get<std::int64_t>(),
             tasks[0]["times"][kStart].get<std::int64_t>() + 20'000'000);
-  // The second needs what the first writes, and becomes ready only then.
+  // The second task reads what the first one writes, so it becomes ready when the first one ends.
   EXPECT_GE(tasks[1]["times"][kReady], tasks[0]["times"][kEnd]);
 }
 
@@ -149,7 +149,8 @@ TEST_F(RecorderTest, says_which_workers_may_run_a_task_where_not_all_may) {
 
 TEST_F(RecorderTest, notes_for_what_the_submitting_thread_waited) {
   auto recorder = record();
-  // Much longer than it takes to get from there to the wait, even if others use the machine.
+  // The task sleeps for 300 ms, much longer than this thread takes to reach the wait, even on a
+  // busy machine.
   sleep_codelet.submit({300}, {write(a_)});
   { const HostAccess access(a_, HostAccess::Mode::read); }
   sleep_codelet.submit({300}, {write(a_)});
@@ -167,7 +168,8 @@ TEST_F(RecorderTest, a_second_trace_goes_beside_the_first) {
   record().reset();
   auto second = record();
   EXPECT_EQ(second->folder(), folder_ / "trace-2");
-  // One that was killed counts as well.
+  // The trace of a run that was killed is called rank-0.jsonl.part, and its folder is not used
+  // again either.
   second.reset();
   std::filesystem::rename(folder_ / "trace-2" / "rank-0.jsonl",
                           folder_ / "trace-2" / "rank-0.jsonl.part");

@@ -8,7 +8,7 @@
 namespace omni {
 namespace {
 
-// A key of (0, 0) for the stream, so that the published test vectors apply.
+// Returns the seed that gives the stream the key (0, 0), for which test vectors are published.
 std::uint64_t seed_for_zero_key(RandomStream stream) {
   return std::uint64_t{static_cast<std::uint32_t>(stream) * 0x85EBCA6Bu} << 32;
 }

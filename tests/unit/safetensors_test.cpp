@@ -1,5 +1,5 @@
-// These tests check safetensors files: round trips, agreement with the reference implementation,
-// and every way to be wrong.
+// These tests write and read safetensors files, compare them with the reference implementation's,
+// and read files that are wrong in many ways.
 #include "layers/formats/safetensors.hpp"
 
 #include <gtest/gtest.h>
@@ -224,7 +224,8 @@ TEST(Safetensors, EveryTruncationIsRefused) {
   EXPECT_FALSE(parse_tensors(*bytes + '\0'));
 }
 
-// Without a checksum a flipped value stays unseen; but whatever is accepted must be whole.
+// Without a checksum, a flipped value is not noticed. But the tensors of every accepted file must
+// lie within the file.
 TEST(Safetensors, BitFlipsNeverLeadOutsideTheFile) {
   const auto bytes = compose(sample(), {{"k", "v"}});
   ASSERT_TRUE(bytes);

@@ -1,5 +1,6 @@
-// Asked to stop: at once while there is nothing to save; later the first request is answered, and
-// one some seconds later ends the process. What cannot be written is no reason to die.
+// These tests send stop signals. While there is nothing to save, the process ends at once. Later,
+// the first signal stops the training, and another one some seconds later ends the process. A
+// message that cannot be written does not end it.
 #include "runtime/signals.hpp"
 
 #include <fcntl.h>
@@ -19,7 +20,7 @@ namespace {
 
 constexpr int kRequests[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 
-// A process of its own: nothing takes a request back.
+// Each test runs in a process of its own, because a request to stop cannot be taken back.
 class StopSignals : public testing::Test {
  protected:
   StopSignals() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -66,12 +67,14 @@ TEST_F(StopSignals, SomeSecondsLaterItQuitsAtOnce) {
   for (const auto& [number, code] : {std::pair{SIGINT, 130}, {SIGTERM, 143}, {SIGUSR2, 140}})
     EXPECT_EXIT(asked_again_and_again(number), testing::ExitedWithCode(code),
                 testing::EndsWith("\nasked to stop again: quitting at once, without saving\n"));
-  // Beyond the limit of processor time the kernel asks every second.
+  // Beyond the limit of processor time, the kernel sends SIGXCPU every second, so it must not end
+  // the process.
   EXPECT_EXIT(asked_again_and_again(SIGXCPU), testing::ExitedWithCode(1), "");
   EXPECT_EXIT(asked_again_and_again(SIGALRM), testing::ExitedWithCode(1), "");
 }
 
-// A batch system may ask after the process has asked itself.
+// A batch system may send a signal after the process's own alarm. The alarm does not count as the
+// first of two signals.
 TEST_F(StopSignals, AnAlarmIsNotTheFirstOfTwo) {
   const auto asked = [] {
     install();

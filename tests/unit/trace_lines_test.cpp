@@ -1,5 +1,5 @@
-// Every record as a line: valid JSON with the keys that records.hpp promises, whatever the names
-// hold.
+// These tests write each kind of record as a line. It is valid JSON with the keys that records.hpp
+// promises, whatever characters names contain.
 #include "runtime/trace/records.hpp"
 
 #include <gtest/gtest.h>

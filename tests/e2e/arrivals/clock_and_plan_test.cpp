@@ -1,5 +1,5 @@
-// The virtual clock, which a training follows, and `plan --nodes`, which trains nothing, say the
-// same of a machine: strategy by strategy, whatever limits it.
+// These tests compare a training on the virtual clock with `plan --nodes`, which trains nothing.
+// Both must give the same time per update, for every strategy and every bottleneck.
 #include <gtest/gtest.h>
 
 #include "tests/support/net_text.hpp"
@@ -10,8 +10,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 constexpr int kNodes = 4, kEvery = 16;  // mini-batches of each group from meeting to meeting
-// Mini-batches of each group. Where groups that share a server never settle, the forecast simulates
-// kUnsettled, too.
+// Each group trains kMiniBatches mini-batches. Groups that share a server may never reach a steady
+// rate; then they train kUnsettled, as many as the forecast simulates.
 constexpr int kMiniBatches = 10 * kEvery, kUnsettled = 650;
 
 const std::string kNet = net(16, {12, 12, 1}, "learning_rate=1e-6\n") +
@@ -45,8 +45,8 @@ class ClockAndPlan : public testing::TestWithParam<const char*> {
     return 0;
   }
 
-  // Writes a machine of nodes that are as the plan measured this one. With `server`, one more node
-  // serves the merged layers.
+  // Writes a machine of nodes with the speed that the plan measured for this machine. With
+  // `server`, one more node computes the merged layers.
   void put_machine(const nlohmann::json& planned, bool server) const {
     const nlohmann::json& node = planned["node"];
     nlohmann::json device{{"kind", "node"},
@@ -67,7 +67,7 @@ class ClockAndPlan : public testing::TestWithParam<const char*> {
                       .dump());
   }
 
-  // Returns the seconds of an update behind the first meeting.
+  // Returns the simulated seconds per update after the first meeting.
   double trained(const Way& way, int mini_batches) const {
     const std::string metrics = folder_ / "metrics.jsonl";
     std::filesystem::remove(metrics);
@@ -124,7 +124,7 @@ TEST_P(ClockAndPlan, Agree) {
   }
 }
 
-// Groups share a server, beside the first node's own group or on a node more.
+// The groups' merged layers are computed by the first node, or by one more node, the server.
 TEST_P(ClockAndPlan, AgreeAboutMergedLayers) {
   const nlohmann::json planned = plan(GetParam(), "merged", "4,4+1");
   for (const bool server : {false, true}) {

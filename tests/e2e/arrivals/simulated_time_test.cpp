@@ -1,5 +1,5 @@
-// These tests check where a user sees the time of a virtual clock: while a training trains, at its
-// end, and in its metrics. Without such a clock nothing is called simulated.
+// These tests check where a user sees simulated time: during a training, at its end, and in its
+// metrics. Without a virtual clock nothing is called simulated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pty.h>
@@ -34,7 +34,7 @@ class SimulatedTime : public testing::Test {
   TemporaryDirectory folder_;
 };
 
-// The lines that begin like this.
+// Returns the lines of `text` that begin with `beginning`.
 Words lines_of(const std::string& text, const std::string& beginning) {
   Words found;
   std::istringstream lines(text);
@@ -63,8 +63,8 @@ TEST_F(SimulatedTime, IsTheLastLineOfAQuietTraining) {
               MatchesRegex("iteration 10, epoch 1.00, [0-9.]+ ms simulated: test .*\n"));
 }
 
-// With a test set and without one; of asynchronous groups, of --auto, and of groups that take
-// mini-batches of other sizes. Also where nothing was left to do.
+// The summary has the simulated time with and without a test set, for asynchronous groups, --auto
+// and hogbatch. It has the time even if a resumed training had nothing left to do.
 TEST_F(SimulatedTime, IsInTheSummary) {
   for (const Words& kind : std::vector<Words>{
            {"--groups", "2"},
@@ -110,7 +110,8 @@ TEST_F(SimulatedTime, IsOnATerminal) {
   EXPECT_THAT(said, testing::ContainsRegex("10/10 epoch 1.00 .* img/s [0-9.]+ ms simulated "));
 }
 
-// One group trains first, on all devices. Time goes on when the groups begin, and after a resume.
+// During a cold start one group trains on all devices. Simulated time goes on when the other groups
+// begin, and after a resume.
 TEST_F(SimulatedTime, GoesOnBehindAColdStart) {
   const Words cold{"--groups",           "4", "--cold-start", "4", "--no-test", "--deterministic",
                    "--checkpoint-every", "3"};

@@ -1,4 +1,5 @@
-// A net of Caffe learns from image files what it learns from the same images in memory.
+// These tests check that a net of Caffe learns the same from image files as from the same images in
+// memory.
 #include <gtest/gtest.h>
 
 #include "runtime/rng.hpp"
@@ -14,7 +15,7 @@ constexpr std::size_t kCaffeSide = 32, kPlane = kCaffeSide * kCaffeSide;
 
 class CaffeImages : public testing::Test {
  protected:
-  // The images as CIFAR-10's files, and as PPM files with lists.
+  // Writes the images in CIFAR-10's format, and as PPM files with lists.
   CaffeImages() {
     std::string records, lists[2];
     for (int number = 0; number < kTrain + kTest; ++number) {
@@ -131,7 +132,8 @@ TEST_F(CaffeImages, members_of_an_ensemble_learn_what_one_learns_alone) {
   EXPECT_TRUE(alone == get(at("ensemble") + "/n-1/net.weights"));
 }
 
-// Named by a path from where the ensemble was trained, and tested from elsewhere.
+// The solver file is named by a relative path when the ensemble is trained. The ensemble is tested
+// in another folder.
 TEST_F(CaffeImages, an_ensemble_knows_its_solver_and_the_net_of_it_anywhere) {
   put_net("crop_size: 32");
   const std::string alone = trained_on(files());

@@ -1,7 +1,6 @@
-// A training from parameters that Caffe saved has the losses that Caffe had, with every kind of
-// layer and solver; and afterwards the loss that Caffe found with its averages. Eight images make
-// one mini-batch, so that their order has no effect. caffe_oracle/README says where numbers are
-// from.
+// These tests train from parameters that Caffe saved, with every kind of layer and solver. The
+// losses, and the test loss at the end, must equal Caffe's. A mini-batch holds all eight images, so
+// their order has no effect. caffe_oracle/README tells where the numbers come from.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -40,7 +39,8 @@ class CaffeOracleFiles : public testing::Test {
           pixels += static_cast<char>(i * 131 + y * 31 + x * 17 + c * 71 + (i * y * x * 13) % 97);
     return pixels;
   }
-  // Trains, compares the losses from iteration `done` on, and tests what was saved.
+  // Trains, compares the losses from iteration `done` on with Caffe's, and tests the saved
+  // parameters.
   void expect_losses(const std::string& name, const std::string& solver, const std::string& data,
                      std::vector<std::string> words, std::size_t done = 0) const {
     std::ifstream file(kOracle + name + ".losses");
@@ -89,7 +89,7 @@ TEST_P(CaffeOracle, losses_are_those_of_caffe) {
   expect_losses(one.name, kOracle + one.name + "_solver.prototxt", data(), words);
 }
 
-// What Caffe saved after 10 iterations goes on, with what its solver remembers.
+// The training resumes from Caffe's snapshot of iteration 10, with the solver's state.
 TEST_F(CaffeOracleFiles, a_snapshot_of_caffe_goes_on) {
   for (const std::string name : {"normalised", "adadelta"}) {
     SCOPED_TRACE(name);
@@ -98,7 +98,7 @@ TEST_F(CaffeOracleFiles, a_snapshot_of_caffe_goes_on) {
   }
 }
 
-// What we save in the middle goes on as if nothing had been saved.
+// A training that resumes from our own snapshot in the middle must have the same losses.
 TEST_F(CaffeOracleFiles, our_snapshot_goes_on) {
   for (const std::string name : {"normalised", "adam"}) {
     SCOPED_TRACE(name);
@@ -112,7 +112,7 @@ TEST_F(CaffeOracleFiles, our_snapshot_goes_on) {
   }
 }
 
-// The layers of data name LMDBs, and an image that is the mean of all images.
+// The data layers name LMDBs and a file with the mean image.
 TEST_F(CaffeOracleFiles, an_lmdb_that_the_net_names_is_its_data) {
   LmdbEntries entries;
   std::vector<float> mean(3 * kSideOfImage * kSideOfImage);

@@ -1,5 +1,5 @@
-// Parameters go from one format to another and back with the same bits, and a net has the same
-// outputs in both of its forms.
+// These tests convert parameters between formats. They come back with the same bits, and a net has
+// the same outputs in Darknet's and in Caffe's form.
 #include <gtest/gtest.h>
 
 #include "runtime/rng.hpp"
@@ -31,7 +31,7 @@ class Convert : public testing::Test {
         run({"valid", "--net", at(net), "--weights", at(weights), "--data", data, "--json"});
     return nlohmann::json::parse(tested.output)["test_loss"].get<double>();
   }
-  // Six colour images of three classes.
+  // Writes six colour images of three classes, and a list of them.
   void put_images() const {
     std::string list;
     for (int number = 0; number < 6; ++number) {
@@ -64,7 +64,7 @@ TEST_F(Convert, there_and_back_keeps_the_bits) {
   }
 }
 
-// Averages, factors and parameters that no file has.
+// The net has batch normalisation with running averages and scale factors.
 TEST_F(Convert, batch_normalisation_keeps_its_averages) {
   const std::string net = kOfCaffe + "scaled.prototxt";
   convert(kOfCaffe + "scaled.caffemodel", at("a.safetensors"), net);
@@ -74,7 +74,7 @@ TEST_F(Convert, batch_normalisation_keeps_its_averages) {
   EXPECT_TRUE(get(at("b.caffemodel")) == get(at("d.caffemodel")));
 }
 
-// Darknet has red first and pixels from 0 to 1, Caffe blue first.
+// Darknet's images have red first and values from 0 to 1, Caffe's have blue first.
 TEST_F(Convert, a_net_has_the_same_outputs_in_both_forms) {
   put_images();
   put(at("n.cfg"),
@@ -108,7 +108,8 @@ TEST_F(Convert, a_net_has_the_same_outputs_in_both_forms) {
   EXPECT_NEAR(loss("n.cfg", "a.weights", data), loss("n.prototxt", "b.caffemodel", data), 1e-5);
 }
 
-// The same where a layer of Darknet is three of Caffe. The way back would lose the factor.
+// Darknet's convolution with batch normalisation is three layers in Caffe. Converting back would
+// lose the number of averaged mini-batches, so it is not tested.
 TEST_F(Convert, batch_normalisation_is_the_same_in_both_forms) {
   put_images();
   put(at("n.cfg"),

@@ -1,5 +1,5 @@
-// A training whose data hold some damaged images: it goes on, names and counts them, and its bits
-// are the same wherever it was interrupted.
+// These tests train on data with some damaged images. The training names and counts them, and has
+// the same bits wherever it was interrupted.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class SomeDamaged : public testing::Test {
     words.insert(words.end(), {"--net", folder_ / "net.cfg", "--data", folder_ / "set"});
     return omni_run(words);
   }
-  // The weights as bytes, and what was said.
+  // Returns the bytes of the weights, and the finished program.
   std::pair<std::string, Finished> train(Words words) const {
     const std::string weights = folder_ / "weights";
     words.insert(words.end(), {"--save-weights", weights, "--deterministic", "--json"});
@@ -94,7 +94,7 @@ TEST_F(SomeDamaged, SameBitsWithAnyWorkersAndAfterAKill) {
     return with({"--max-batches", batches, "--out", out, "--checkpoint-every", "4", "--resume",
                  "auto", "--metrics", metrics, "--display", "1"});
   };
-  // As if it was killed between 12 and 15 iterations: the last checkpoint is not there.
+  // The last checkpoint is removed, as if the run had been killed between iterations 12 and 15.
   train(resumable("15"));
   std::vector<fs::path> saves;
   for (const auto& entry : fs::directory_iterator(out))
@@ -108,7 +108,8 @@ TEST_F(SomeDamaged, SameBitsWithAnyWorkersAndAfterAKill) {
     EXPECT_EQ(times(resumed.errors, "warning: skipped: " + path), 1) << resumed.errors;
   EXPECT_EQ(nlohmann::json::parse(resumed.output)["damaged_images"], 3);
 
-  // Those that an earlier start found count, even if their turn does not come any more.
+  // Damaged images that an earlier start found are counted, even if the resumed run does not read
+  // them.
   const auto [same, again] = train(resumable("26"));
   EXPECT_EQ(nlohmann::json::parse(again.output)["damaged_images"], 3) << again.errors;
   EXPECT_EQ(named(metrics), damaged) << get(metrics);

@@ -1,4 +1,5 @@
-// omni-run ensemble: members learn what they learn alone, wherever the program was killed.
+// These tests check omni-run ensemble: members learn exactly what they learn alone, also after a
+// kill and a resume.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -52,7 +53,6 @@ class EnsembleRuns : public testing::Test {
   TemporaryDirectory folder_;
 };
 
-// E6.
 TEST_F(EnsembleRuns, MembersLearnWhatTheyLearnAlone) {
   const Finished together = omni_run(ensemble("together"));
   ASSERT_EQ(together.exit_code, 0) << together.errors;
@@ -62,12 +62,13 @@ TEST_F(EnsembleRuns, MembersLearnWhatTheyLearnAlone) {
   expect_equal(file("together"), file("off"));
   EXPECT_NE(weights(folder_ / "together/small-1"), weights(folder_ / "together/small-2"));
 
-  // The member with mini-batches of 10 needs 600 samples; 360 of them also serve the others.
+  // The member with mini-batches of 10 needs 600 samples. The other members need 360 samples, which
+  // are among these.
   const int prepared = number_after(together.errors, "shared samples: ");
   EXPECT_GE(prepared, 600) << together.errors;
   EXPECT_LE(prepared, 700) << together.errors;
   EXPECT_EQ(off.errors.find("shared samples"), std::string::npos);
-  // Each of four members tests twice, and its test set is that of the others.
+  // Each of four members tests twice, on the same test set, whose samples are prepared once.
   const int tested = number_after(together.errors, "shared test samples: ");
   EXPECT_GT(tested, 0) << together.errors;
   EXPECT_LE(tested, 60) << together.errors;

@@ -1,5 +1,5 @@
-// valid and predict of an ensemble, whose folder is made by hand of small trainings: every joint
-// number is what the members' own predictions give.
+// These tests run valid and predict on an ensemble's folder. Every joint number must follow from
+// the members' own predictions.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -22,7 +22,8 @@ struct Member {
   Words options;
 };
 
-// Three members: two of one net, from one start, and one of another net with another input.
+// The ensemble has two members of one net with the same initial weights, and one member of a net
+// with another input size.
 class Ensemble : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -72,7 +73,7 @@ class Ensemble : public testing::Test {
     put(at(folder + "/ensemble.json"),
         json{{"format", "omnivore-ensemble"}, {"version", 1}, {"members", entries}}.dump());
   }
-  // Makes a folder of some members, whose files are those of "all".
+  // Writes an ensemble's folder with these members, which use the files of the folder "all".
   static void write(const std::string& folder, const std::vector<Member>& of) {
     json entries = json::array();
     std::filesystem::create_directories(at(folder));
@@ -96,7 +97,7 @@ class Ensemble : public testing::Test {
     return json::parse(finished.output, nullptr, false);
   }
 
-  // Returns the probabilities that predict gives for all test images; the names of the images have
+  // Returns the probabilities that predict gives for all test images. The images' names contain
   // their labels.
   static Rows probabilities(Words words) {
     words.insert(words.begin(), {"predict", "--json", "--top", "4"});
@@ -223,7 +224,7 @@ TEST_F(Ensemble, a_member_twice_is_that_member) {
               testing::ContainsRegex("averaged weights +[0-9]"));
 }
 
-// The weights behind a net's hidden layer, and their negatives, average to a net that says nothing.
+// The average of weights and their negatives is a net that gives all classes the same probability.
 TEST_F(Ensemble, weights_that_are_far_apart_are_not_averaged) {
   put(at("flat.cfg"), net(16, {6, 6, 3}, "learning_rate=0.02\nmomentum=0.9\n") +
                           connected(8, "tanh") + connected(4) + layer("softmax"));
@@ -231,7 +232,8 @@ TEST_F(Ensemble, weights_that_are_far_apart_are_not_averaged) {
   const Finished trained = run({"--net", at("flat.cfg"), "--out", at("out-far"), "--no-test",
                                 "--max-batches", "60", "--save-weights", at("far/a/net.weights")});
   ASSERT_EQ(trained.exit_code, 0) << trained.errors;
-  // tanh is odd: a hidden layer with other signs, read with other signs, is the same net.
+  // tanh is an odd function. If all weights and biases before and after the hidden layer change
+  // their signs, the outputs stay the same.
   std::string bytes = get(at("far/a/net.weights"));
   const std::size_t floats = 8 + 8 * 108 + 4 + 4 * 8;
   ASSERT_GT(bytes.size(), 4 * floats);

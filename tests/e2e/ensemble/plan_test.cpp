@@ -1,4 +1,5 @@
-// omni-run ensemble --plan: the rates are those of the virtual clock, and nothing is trained.
+// These tests check omni-run ensemble --plan: its rates are those of the virtual clock, and nothing
+// is trained.
 #include <gtest/gtest.h>
 
 #include "tests/support/net_text.hpp"
@@ -98,7 +99,8 @@ TEST_F(PlanOfEnsemble, TheLengthIsThatOfTheTraining) {
   EXPECT_EQ(planned["members"][2]["samples"], 544);
 }
 
-// Settings of a sweep that take no other time have equal rates. Groups are not in the plan.
+// Members that differ only in momentum have equal rates. The plan does not cover --stop and
+// --groups, and says so.
 TEST_F(PlanOfEnsemble, WhatIsNotPlannedIsSaid) {
   const Finished swept = omni_run(plan({"--machine", file("machine.json"), "--sweep",
                                         "momentum=0.5,0.9", "--stop", "asha", "--groups", "2"}));

@@ -1,4 +1,5 @@
-// omni-run ensemble --sweep: members for settings, and the end of those that surely lose.
+// These tests check omni-run ensemble --sweep: it makes a member of each setting, and ends members
+// that surely lose.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -36,7 +37,7 @@ class SweepRuns : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // By name: its state, and the iterations.
+  // Returns, by the member's name, its state and its number of iterations.
   static std::map<std::string, std::pair<std::string, int>> members(const Finished& run) {
     std::map<std::string, std::pair<std::string, int>> all;
     const auto summary = nlohmann::json::parse(run.output);
@@ -64,11 +65,13 @@ TEST_F(SweepRuns, ASweepMakesAMemberOfEachSetting) {
   EXPECT_EQ(joint.exit_code, 0) << joint.errors;
 }
 
-// The rate of 1e-6 learns nothing. After a stop by a signal, who was ended stays so.
+// The members with rates of 1e-6 and 1e-7 learn nothing and are ended. After a resume they stay
+// ended.
 TEST_F(SweepRuns, MembersThatSurelyLoseAreEnded) {
   const SweepWords more{"--sweep", "learning_rate=0.2,1e-6,1e-7", "--stop", "asha:30:2", "--json"};
   SweepWords words = sweep("run", more);
-  // So long that a member which was early at one rung meets the others at the next one.
+  // The training is so long that a member that was early at one rung meets the others at the next
+  // rung.
   std::ranges::replace(words, std::string("80"), std::string("320"));
   const Finished run = omni_run(words);
   ASSERT_EQ(run.exit_code, 0) << run.errors;
@@ -93,7 +96,7 @@ TEST_F(SweepRuns, MembersThatSurelyLoseAreEnded) {
   EXPECT_NE(others.errors.find("compares other members"), std::string::npos) << others.errors;
 }
 
-// A checkpoint is saved before a member is judged: a kill may come between the two.
+// A member saves its checkpoint before it is judged, so a kill may come between the two.
 TEST_F(SweepRuns, AResumeAtARungIsJudgedThere) {
   SweepWords words = sweep("run", {"--sweep", "learning_rate=0.2,1e-6,1e-7", "--stop", "asha:30:2",
                                    "--checkpoint-every", "30", "--json", "--resume", "auto"});
@@ -110,7 +113,7 @@ TEST_F(SweepRuns, AResumeAtARungIsJudgedThere) {
   EXPECT_EQ(judged.size(), 3u) << rungs;
 }
 
-// A complete member is not dropped when others turn out to be better later.
+// A member that has finished keeps its result, even if another member is better later.
 TEST_F(SweepRuns, ACompleteMemberKeepsItsResult) {
   const std::string small = "--net " + (folder_ / "small.cfg").string();
   put(folder_ / "members", small + " --max-batches 20 --name brief\n" + small + " --name long\n");

@@ -1,5 +1,5 @@
-// Trainings that cannot learn say why, by layer; with --strict they end, saved. Those that learn
-// say nothing.
+// These tests train nets that cannot learn. A message says why and names the layer; with --strict
+// the training is saved and ends. Nets that learn cause no message.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -108,7 +108,7 @@ TEST_F(SickNets, NoStepsAreTaken) {
   }
 }
 
-// Ten epochs of 22 mini-batches, at chance in all of them; and a net that learns in them.
+// In 10 epochs of 22 mini-batches one net stays at chance, and another net learns.
 TEST_F(SickNets, EpochsWithoutLearningAreToldHoweverShort) {
   std::string deep;
   for (int i = 0; i < 4; ++i) deep += "[connected]\noutput=24\nactivation=logistic\n";
@@ -161,8 +161,8 @@ TEST_F(SickNets, AStrictEndIsResumedWithAnotherRate) {
   EXPECT_EQ(warnings(resumed), 0) << resumed.errors;
 }
 
-// Groups take turns: in one of ten trainings of them as they arrive the loss really rises for some
-// mini-batches, and the guard says so.
+// The groups take turns (--deterministic). Without turns, the loss rises for some mini-batches in
+// one of ten trainings, and the guard reports it.
 TEST_F(SickNets, HealthyOnesSayNothing) {
   const std::string residual =
       "[convolutional]\nfilters=8\nsize=3\npad=1\nbatch_normalize=1\nactivation=relu\n"

@@ -1,4 +1,5 @@
-// omni-run --auto: what it prints and records, and that it can be stopped and gone on with.
+// These tests check what omni-run --auto prints and records, and that it can be stopped and
+// resumed.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,7 +77,7 @@ TEST_F(Auto, EveryTrialIsRecorded) {
   EXPECT_THAT(explained.output, HasSubstr("iteration 0: search"));
   EXPECT_THAT(explained.output, HasSubstr("the setting to beat"));
   EXPECT_THAT(explained.output, HasSubstr(std::to_string(trials) + " trials took "));
-  // The cost is one number, wherever it is said.
+  // All outputs give the same number of discarded iterations.
   EXPECT_GT(discarded, 0u);
   const std::string cost = std::to_string(discarded) + " iterations";
   EXPECT_THAT(explained.output, HasSubstr("discarded " + cost));
@@ -90,8 +91,7 @@ TEST_F(Auto, EveryTrialIsRecorded) {
   EXPECT_EQ(omni_run({"explain", folder_ / "none"}).exit_code, 2);
 }
 
-// From this rate the layers of this net die within two hundred iterations: all of their outputs are
-// 0.
+// With this learning rate, all outputs of this net's layers become 0 within two hundred iterations.
 TEST_F(Auto, ANetThatDiesGoesBackToWhereItLived) {
   std::string net = "[net]\nbatch=32\nheight=28\nwidth=28\nchannels=1\n";
   for (const char* filters : {"16", "16", "32"})
@@ -105,7 +105,8 @@ TEST_F(Auto, ANetThatDiesGoesBackToWhereItLived) {
   EXPECT_GT(nlohmann::json::parse(run.output)["test_accuracy"], 0.9) << run.errors;
 }
 
-// By a virtual clock nothing is measured: the same trials, choices and losses whatever computes.
+// With a virtual clock no times are measured. Trials, choices and losses are the same with any
+// number of workers.
 TEST_F(Auto, OnAVirtualClockTwoRunsAreTheSame) {
   const auto run_with = [this](const char* workers) {
     const fs::path metrics = folder_ / (std::string("metrics") + workers);
@@ -135,7 +136,7 @@ TEST_F(Auto, OnAVirtualClockTwoRunsAreTheSame) {
   EXPECT_TRUE(one.back().contains("test_accuracy") && one.back().contains("simulated_time"));
 }
 
-// Known defect (f): an example that names a file which is not there.
+// The published optimizer's example named a file that does not exist.
 TEST_F(Auto, ExamplesNameNetsThatExist) {
   const std::string help = omni_run({"--help"}).output;
   const std::regex name("--net ([a-z0-9-]+(.cfg)?)");
@@ -145,7 +146,7 @@ TEST_F(Auto, ExamplesNameNetsThatExist) {
     EXPECT_EQ(omni_run({"--net", (*match)[1], "--dry-run"}).exit_code, 0) << (*match)[1];
 }
 
-// Trials begin the same iteration again and again, which no other training does.
+// Only trials begin the same iteration several times, so their trace is special.
 TEST_F(Auto, ItsTraceCanBeRead) {
   const fs::path trace = folder_ / "trace";
   ASSERT_EQ(train({"--max-batches", "1900", "--trace", trace}).exit_code, 0);
@@ -156,7 +157,7 @@ TEST_F(Auto, ItsTraceCanBeRead) {
   }
 }
 
-// This is defect (g) of the published optimizer, tested up to the exit code.
+// In the published optimizer an assertion failed in this case.
 TEST_F(Auto, WhenEveryTrialDivergesTheErrorSaysSo) {
   const Finished run = train({"--learning-rate", "1e30", "--max-batches", "1900"});
   EXPECT_EQ(run.exit_code, 6);
@@ -190,7 +191,7 @@ TEST_F(Auto, ResumeGoesOnWithWhatWasFound) {
   EXPECT_THAT(longer.errors, Not(HasSubstr("auto: trial")));
   const auto last = read_metrics(metrics).back();
   EXPECT_EQ(last["iteration"], 1950);
-  // The cooldown lowers the rate.
+  // The cooldown at the end of the training lowers the learning rate.
   EXPECT_LT(last["learning_rate"].get<double>(), 0.1 * chosen["learning_rate"].get<double>());
 
   std::vector<std::string> plain = with("1960");
@@ -200,7 +201,7 @@ TEST_F(Auto, ResumeGoesOnWithWhatWasFound) {
   EXPECT_THAT(without.errors, HasSubstr("was tuned by --auto; without it, momentum and learning"));
 }
 
-// The search that was stopped begins again.
+// If the first search was stopped, the resumed training searches again.
 TEST_F(Auto, AStopInTheFirstSearchIsMadeUp) {
   const fs::path run = folder_ / "run", log = folder_ / "log";
   std::vector<std::string> words = command({"--max-batches", "20000", "--out", run});
@@ -222,7 +223,7 @@ TEST_F(Auto, AStopInTheFirstSearchIsMadeUp) {
   EXPECT_EQ(again.errors.find("auto: trial ") != std::string::npos, searching) << again.errors;
 }
 
-// A stop during a trial rolls it back: the checkpoint is of where the search began.
+// A stop during a trial discards it. The checkpoint holds the state at the beginning of the search.
 TEST_F(Auto, AStopDuringASearchLosesOnlyTheTrials) {
   const fs::path run = folder_ / "run", log = folder_ / "log";
   std::vector<std::string> words = command({"--max-batches", "20000", "--out", run});
@@ -231,13 +232,14 @@ TEST_F(Auto, AStopDuringASearchLosesOnlyTheTrials) {
   const auto said = [&](const std::string& text) {
     return get(log).find(text) != std::string::npos;
   };
-  // The loop waits for the search after an eighth of the training.
+  // The test waits for the second search, after an eighth of the training.
   for (int i = 0; i < 6000 && !said("auto: per iteration"); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until another process has written
   kill(child, SIGTERM);
   ASSERT_EQ(wait_for_program(child), 75) << get(log);
   const std::string text = get(log);
-  // The first choice is that of the cold start. On a busy machine the second may have been made.
+  // The first choice belongs to the cold start. On a busy machine, the second search may have
+  // chosen before the signal came.
   const bool searching = text.find("auto: chose") == text.rfind("auto: chose");
   const auto at = text.find("stopped after iteration ");
   ASSERT_NE(at, std::string::npos) << text;

@@ -1,4 +1,5 @@
-// Guarded trainings of several groups: what they keep, and how they go on.
+// These tests check trainings of several groups with the guard: which parameters they keep, and how
+// they resume.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,15 +10,15 @@
 namespace omni::test {
 namespace {
 
-// LeNet's own rate is too large for gradients that are five updates old; ten times as much is for
-// any.
+// LeNet's own learning rate is too large for 6 groups, whose gradients are five updates old. Ten
+// times that rate is too large for 2 groups, too.
 TEST(Guarded, keeps_what_would_be_lost) {
   const auto train = [](const char* groups, const char* rate, const char* guard) {
     return omni_run({"--net", "lenet", "--data", "synthetic:6400", "--max-batches", "160", "--seed",
                      "0", "--async", "reproducible", "--groups", groups, "--learning-rate", rate,
                      "--guard", guard, "--json"});
   };
-  // Without the guard the loss explodes; then the outputs are the same for all samples.
+  // Without the guard the loss becomes huge, and later the outputs are the same for all samples.
   const Finished lost = train("6", "0.02", "off");
   EXPECT_TRUE(lost.exit_code == 6 || nlohmann::json::parse(lost.output)["test_loss"] > 2)
       << lost.output;
@@ -33,7 +34,8 @@ TEST(Guarded, keeps_what_would_be_lost) {
   }
 }
 
-// After a doubling of the share, and with another one to come.
+// The checkpoint is saved after the guard has doubled the share once, and before it doubles it
+// again.
 TEST(Guarded, resumes_bit_for_bit) {
   const TemporaryDirectory folder;
   const auto train = [&](std::vector<std::string> more) {
@@ -49,8 +51,8 @@ TEST(Guarded, resumes_bit_for_bit) {
   EXPECT_TRUE(get(folder / "at-once") == get(folder / "in-two"));
 }
 
-// The rate is so high that the training goes back again and again. Every checkpoint ends with the
-// same weights and tests. Nothing is due less often because the training went back.
+// The rate is so high that the training goes back several times. A resume from any checkpoint must
+// end with the same weights and tests. Going back must not delay checkpoints and tests.
 TEST(Guarded, goes_back_as_without_a_stop) {
   const TemporaryDirectory folder;
   put(folder / "net.cfg",
@@ -102,7 +104,7 @@ TEST(Guarded, goes_back_as_without_a_stop) {
     const Trained resumed =
         train(number, folder / fmt::format("straight/save-{:06}-step-{:09}", from / kSaveEvery, from));
     EXPECT_TRUE(straight.weights == resumed.weights) << "from " << from;
-    // A test that is due where the training goes back comes in a later iteration.
+    // If the training goes back when a test is due, the test comes in a later iteration.
     const auto later = [from](std::vector<nlohmann::json> tests) {
       std::erase_if(tests, [&](const auto& test) { return test["iteration"] <= from; });
       return tests;

@@ -1,4 +1,5 @@
-// Options that pilots add: when a training is complete, and which checkpoints stay.
+// These tests check options that pilots add. They decide when a training is complete and which
+// checkpoints are kept.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -24,7 +25,8 @@ class PilotOptionsTest : public testing::Test {
   std::string data_ = "synthetic:40";
 };
 
-// At rate 0 the first test is the best: two more are in vain.
+// With a rate of nearly 0 no test is better than the first one, so the training ends after two more
+// tests.
 TEST_F(PilotOptionsTest, PatienceEndsATrainingInOrder) {
   const std::vector<std::string> words{"--max-batches",    "40", "--learning-rate", "1e-30",
                                        "--patience-tests", "2",  "--resume",        "auto"};
@@ -83,7 +85,8 @@ TEST_F(PilotOptionsTest, AnInterruptedTestCountsLikeAnyOther) {
   }
 }
 
-// The first test with other data is the best: two more are in vain.
+// With other data, the first test counts as the best one, and the training ends after two more
+// tests.
 TEST_F(PilotOptionsTest, WithOtherDataPatienceBeginsAnew) {
   const std::vector<std::string> words{"--max-batches",    "40", "--learning-rate", "1e-30",
                                        "--patience-tests", "2",  "--resume",        "auto"};

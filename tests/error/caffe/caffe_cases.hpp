@@ -1,4 +1,4 @@
-// The tests of refused prototxts share these functions.
+// The tests of prototxt files that are refused share these functions.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,8 @@ struct CaffeCase {
   std::string what;  // what follows the line's number
 };
 
-// These are the lines before a case, and after it.
+// A case's layers stand between the data layer and the loss layers. The solver file is the same for
+// most cases.
 inline constexpr const char* kCaffeData =
     "layer { name: 'data' type: 'Input' top: 'data' top: 'label'\n"
     "  input_param { shape { dim: 2 dim: 3 dim: 16 dim: 16 } } }\n";
@@ -26,7 +27,7 @@ inline constexpr const char* kCaffeLoss =
     "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label' }\n";
 inline constexpr const char* kCaffeSolver = "base_lr: 0.1\nlr_policy: 'fixed'\nmax_iter: 5\n";
 
-// Removes the mark, and returns its line.
+// Removes the mark '>' from the text, and returns the number of its line, or 0 without a mark.
 inline int take_mark(std::string& text) {
   const std::size_t at = text.find('>');
   if (at == std::string::npos) return 0;
@@ -53,7 +54,7 @@ class CaffeCases : public testing::Test {
   TemporaryDirectory folder_;
 };
 
-// A layer that makes x; `rest` follows its name.
+// Returns a layer with output 'x', whose other fields are `rest`.
 inline std::string caffe_layer(const std::string& rest, const std::string& bottom = "data") {
   return fmt::format("layer {{ name: 'it' bottom: '{}' top: 'x'\n {} }}\n", bottom, rest);
 }

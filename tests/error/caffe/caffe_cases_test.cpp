@@ -1,4 +1,4 @@
-// These cases are all ways we know to get a prototxt wrong, or to ask for what is not read.
+// These cases are prototxt files that are wrong, or that ask for what Omnivore does not support.
 // omni-run ends with exit code 2 and names the file, the line and the layer.
 #include "tests/error/caffe/caffe_cases.hpp"
 

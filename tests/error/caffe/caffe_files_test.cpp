@@ -1,4 +1,5 @@
-// Texts, solvers and command lines that are wrong where Caffe's files are read.
+// These tests read Caffe's prototxt files with wrong syntax, wrong solver files, and command lines
+// that do not fit them.
 #include "tests/error/caffe/caffe_cases.hpp"
 
 namespace omni::test {

@@ -1,5 +1,5 @@
-// Files of parameters, snapshots and LMDBs that do not fit the net or the command, each with its
-// text and exit code.
+// These tests read Caffe's parameters, snapshots and LMDBs that do not fit the net or the command.
+// They check messages and exit codes.
 #include "tests/error/caffe/caffe_cases.hpp"
 #include "tests/support/caffe/lmdb_writer.hpp"
 
@@ -49,7 +49,7 @@ class CaffeParameters : public CaffeCases {
     put(folder_ / "cut/data.mdb", lmdb.substr(0, lmdb.size() - 4096));
     put(folder_ / "mean", caffe_blob({3, 8, 8}, std::vector<float>(192)));
   }
-  // `words` name files of the folder by @.
+  // Each @ in `words` stands for the test's folder.
   void expect(Words words, int code, const std::string& what) const {
     for (std::string& word : words)
       for (std::size_t at; (at = word.find('@')) != word.npos;)

@@ -1,5 +1,5 @@
-// omni-run data finds what is wrong with a data set, all of it at once; --hold-out refuses what is
-// no share.
+// These tests check that omni-run data reports all errors of a data set at once, and that
+// --hold-out refuses wrong shares.
 #include <gtest/gtest.h>
 
 #include "tests/support/images/image_folder.hpp"
@@ -102,7 +102,7 @@ TEST_F(DataCommand, NamesAllFaultsAtOnce) {
             ", of another class there\n"})
     expect_has(text, part);
 
-  // Without the files that cannot be read, a training would still refuse the folders.
+  // If the unreadable files are removed, the class folder that train/ lacks is still an error.
   for (const char* name : {"train/red/1.jpg", "val/green/empty.jpg", "train/blue/photo.webp"})
     fs::remove(at("set") + "/" + name);
   const Finished folders = check(at("set"));
@@ -124,7 +124,7 @@ TEST_F(DataCommand, ClassFoldersHaveNoTestSet) {
   EXPECT_EQ(held["train"]["samples"], 9);
   EXPECT_EQ(held["test"]["samples"], 3);
   EXPECT_EQ(held["no_test"], nullptr);
-  // Whoever has train/ only is refused by a training; what is there is checked all the same.
+  // Without val/, a training would be refused. omni-run data still checks the images in train/.
   fs::remove_all(at("set/val"));
   const Finished half = check(at("set"));
   EXPECT_EQ(half.exit_code, 3);
@@ -220,7 +220,7 @@ TEST_F(DataCommand, WithANet) {
   EXPECT_EQ(check(at("set"), {"--net", at("net.cfg"), "--classes", "4"}).exit_code, 0);
 }
 
-// The hint does not ask for a net with an output for the empty folder.
+// The hint says to leave the empty folder out, not to give the net one more output.
 TEST_F(DataCommand, AnEmptyFolderIsToBeLeftOutWhateverTheNetSays) {
   put(at("net.cfg"), kImageNet);
   fs::create_directories(at("set/train/violet"));

@@ -1,5 +1,5 @@
-// These tests stop a training with --hold-out, and go on. They check on which samples valid and
-// predict then test, and the warnings of classes that lack samples before anything is trained.
+// These tests stop a training with --hold-out, and resume it. They check which samples valid and
+// predict use, and the warnings about classes with too few samples.
 #include <gtest/gtest.h>
 
 #include "runtime/data/dataset.hpp"
@@ -56,7 +56,7 @@ TEST_F(HeldOut, IsTheSameAfterAStopAndForOtherCommands) {
   EXPECT_NE(other.errors.find("#hold-out=0.3,seed=7"), std::string::npos) << other.errors;
   Words resumed = saved;
   resumed.insert(resumed.end(), {"--save-weights", at("resumed")});
-  // The checkpoint's seed draws the samples, as it shuffles.
+  // The held-out samples follow from the checkpoint's seed, not from the command line's seed.
   const Finished gone_on = train("60", resumed, "0.2", "8");
   ASSERT_EQ(gone_on.exit_code, 0) << gone_on.errors;
   EXPECT_TRUE(get(at("straight")) == get(at("resumed")));
@@ -66,7 +66,7 @@ TEST_F(HeldOut, IsTheSameAfterAStopAndForOtherCommands) {
   const auto held = nlohmann::json::parse(valid.output);
   EXPECT_EQ(held["images"], 18);
   EXPECT_NEAR(held["test_loss"], result["test_loss"], 1e-3);
-  // Names of classes need no test set; an image of one does.
+  // predict prints names of classes without a test set.
   const Words predict{"predict", "--weights", at("straight"), "--data", at("set/train")};
   const Finished named = run(predict, {at("set/train/red/0.jpg"), "--top", "3"});
   ASSERT_EQ(named.exit_code, 0) << named.errors;
@@ -74,7 +74,7 @@ TEST_F(HeldOut, IsTheSameAfterAStopAndForOtherCommands) {
   EXPECT_EQ(run(predict, {"--index", "0"}).exit_code, 2);
   EXPECT_EQ(run(predict, {"--index", "17", "--hold-out", "0.2"}).exit_code, 0);
 
-  // A test on what was trained on is said to be one.
+  // A warning says when test samples may have been used in the training.
   const auto warned = [&](const std::string& seed) {
     const Finished tested = run({"valid", "--weights", at("run"), "--seed", seed}, data);
     EXPECT_EQ(tested.exit_code, 0) << tested.errors;

@@ -1,4 +1,5 @@
-// These tests check what valid and predict refuse of an ensemble's folder, with text and exit code.
+// These tests check which ensemble folders valid and predict refuse, with which message and exit
+// code.
 #include <gmock/gmock.h>
 
 #include "tests/support/net_text.hpp"
@@ -66,7 +67,7 @@ TEST_F(EnsembleFolderOf, wrong_members_are_refused) {
        ": 'a' has 2 outputs, 'b' has 4 (members of an ensemble tell the same classes apart)"},
       {member("a", at("grouped.cfg")), 2, "the outputs are no probabilities"},
       {member("a", at("cost.cfg")), 2, "the outputs are no probabilities"},
-      // Only the weights are wrong here. That is seen when the member's turn comes.
+      // Wrong weights are found only when the member is tested.
       {member("a", at("two.cfg")), 3, at("a/net.weights")},
       {member("a"), 2, "error: --ensemble excludes --weights", {"--weights", at("a/net.weights")}},
       {member("a"),

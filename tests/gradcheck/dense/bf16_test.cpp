@@ -1,5 +1,5 @@
-// These tests check that --precision bf16 computes products of rounded numbers; and on GPUs tf32.
-// (Other tests check the products themselves, with numbers that rounding leaves alone.)
+// These tests check that --precision bf16 multiplies rounded numbers, and on GPUs --precision tf32,
+// too. Other tests check products of numbers that rounding does not change.
 #include "codelets/dense/gemm.hpp"
 
 #include <limits>
@@ -39,8 +39,8 @@ Values some_values(std::int64_t count, std::uint64_t seed) {
   return {values.begin(), values.end()};
 }
 
-// first, second: what is multiplied. run(implementation, first, second) gives the products. blas:
-// cuBLAS multiplies, which may round less than it is allowed to.
+// Expects that an implementation rounds the factors `first` and `second`. run() returns their
+// products. With `blas`, cuBLAS multiplies, which may round less than allowed.
 template <class Args, class Run>
 void check_that_factors_are_rounded(const Codelet<Args>& codelet, const Values& first,
                                     const Values& second, bool blas, Run run) {
@@ -68,7 +68,7 @@ void check_that_factors_are_rounded(const Codelet<Args>& codelet, const Values& 
     }
     EXPECT_LT(error, 0x1p-8);
     if (!on_gpu) continue;
-    // Of tf32's 10 bits a GPU may drop what is behind them.
+    // tf32 has 10 bits of mantissa. A GPU may cut off the other bits instead of rounding.
     const Values tf32 = product(each, first, second, Precision::tf32);
     EXPECT_LT(relative_error(std::span(tf32), std::span(exact)), 0x1p-9);
   }
@@ -108,7 +108,8 @@ TEST(Bf16, convolutions_multiply_rounded_numbers) {
                                  shape.src_count(), false);
 }
 
-// Direct sums of rounded numbers would be nearer, those of numbers as they are much nearer.
+// "winograd" rounds transformed numbers, so its error is larger than that of rounded factors.
+// "winograd_8x8" does not round at all.
 template <class Args>
 void check_winograd(const Codelet<Args>& codelet, const ConvShape& shape, Values a, Values b,
                     std::int64_t results) {
@@ -154,7 +155,7 @@ TEST(Bf16, connected_layers_multiply_rounded_numbers) {
                                  shape.weights_count(), true);
   check_that_factors_are_rounded(connected_backward_data, {.shape = shape}, diff_dst, weights,
                                  shape.src_count(), true);
-  // From 0, with a rate of 1, weights become their gradient's negative.
+  // Weights of 0 with a learning rate of 1 become the negative gradient.
   const ExchangeArgs rule{.learning_rate = 1};
   check_that_factors_are_rounded(
       connected_backward_update, src, diff_dst, true,
@@ -167,7 +168,7 @@ TEST(Bf16, connected_layers_multiply_rounded_numbers) {
       });
 }
 
-// Values that are not multiplied are not rounded.
+// The gradient of a bias is a sum without products, so nothing is rounded.
 template <class Args, class Shape>
 void check_bias_gradient(const Codelet<Args>& codelet, const Shape& shape, std::int64_t biases) {
   const Args args{.shape = shape, .has_bias = true};

@@ -49,7 +49,7 @@ TEST(Connected, Forward) {
   });
 }
 
-// A relu that makes 0 of NaN would hide a diverged net from the loss.
+// If relu turned NaN into 0, the loss would not show that the net has diverged.
 TEST(Connected, relu_keeps_nan) {
   const auto src = input(64, [i = 0](Draws&) mutable { return i++ % 64 == 21 ? NAN : 1.0f; });
   const auto ones = [](Draws&) { return 1.0f; };
@@ -114,7 +114,7 @@ TEST(Connected, BackwardData) {
   });
 }
 
-// The gradient itself is that of BackwardWeights.
+// The test BackwardWeights checks the gradient. This test checks the update.
 TEST(Connected, Update) {
   auto shapes = kConnectedShapes;
   shapes.push_back({"gradient in three pieces", {.n = 2, .inputs = 70'001, .outputs = 37}});

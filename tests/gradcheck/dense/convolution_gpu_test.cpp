@@ -1,6 +1,5 @@
-// These tests convolve on a GPU in ways that the checks of all implementations do not take. cuDNN's
-// algorithms are measured instead of fixed, or the convolution is lowered to matrix products
-// without cuDNN.
+// These tests convolve on a GPU in ways that the checks of all implementations do not use. cuDNN's
+// algorithms are measured, or the convolution is lowered to matrix products without cuDNN.
 #ifdef OMNI_CUDA
 
 #include <gmock/gmock.h>
@@ -48,7 +47,7 @@ TEST_F(ConvolutionOnGpu, lowered) {
   check_on_gpu(conv_backward_data, gpu::conv_backward_data_lowered, data_cases(), data_operation());
 }
 
-// The fastest algorithm may add in another order each time.
+// The fastest algorithm may add in another order in each run, so runs need not repeat bit for bit.
 template <class Args>
 Operation<Args> not_repeating(Operation<Args> operation) {
   operation.repeats = false;
@@ -68,9 +67,9 @@ TEST_F(ConvolutionOnGpu, measured) {
   EXPECT_EQ(test::entries_in(models.path()), 1);  // the table
 }
 
-// Anybody may have written a file of choices. An engine that rounds is not taken for fp32, and one
-// that is not there counts as none. A task without a bias, or with another activation, does not end
-// in them.
+// The table of choices is a file that may hold anything. An engine that rounds must not be used for
+// fp32, and a choice of an unknown engine is ignored. A bias or another activation must not be
+// added by mistake.
 TEST_F(ConvolutionOnGpu, what_the_table_says_is_checked) {
   using Choice = nlohmann::ordered_json;
   const test::TemporaryDirectory models;
@@ -103,8 +102,8 @@ std::vector<Case<Args>> worth_folding(std::vector<Case<Args>> cases) {
   return cases;
 }
 
-// Images with few channels are folded if the table says so. A way that does not fold is measured
-// anew, and the table is overwritten.
+// Images with few channels are folded if the table says so. An entry without the folding is
+// measured again, and the table is overwritten.
 TEST_F(ConvolutionOnGpu, folded) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     const Deterministic restores(precision);
@@ -144,8 +143,8 @@ TEST_F(ConvolutionOnGpu, folded) {
   }
 }
 
-// Returns the result of a small convolution whose tensors begin at addresses that are aligned for
-// floats only.
+// Returns the result of a small convolution whose tensors begin at addresses that are aligned only
+// for floats.
 std::vector<float> computed_anywhere() {
   std::vector<float> values{0, 1, 2, 3, 4, 0, -2, 0, 0, 7, 7, 7, 7};
   gpu::Copy copy(std::as_writable_bytes(std::span(values)));
@@ -163,8 +162,8 @@ TEST_F(ConvolutionOnGpu, tensors_that_begin_anywhere) {
   EXPECT_EQ(said.text(), "");  // not lowered
 }
 
-// Of floats that are copied it does not matter where they begin: in bf16, tensor cores want whole
-// vectors.
+// In bf16, floats are copied, so their alignment does not matter. The copies are aligned for tensor
+// cores, which read 16 bytes at once.
 TEST_F(ConvolutionOnGpu, copies_begin_where_vectors_do) {
   const test::TemporaryDirectory models;
   setenv("STARPU_PERF_MODEL_DIR", models.path().c_str(), 1);
@@ -180,7 +179,8 @@ TEST_F(ConvolutionOnGpu, copies_begin_where_vectors_do) {
 }
 
 #ifdef OMNI_PLAYED_GPU  // a real cuDNN takes memory of its own when it likes
-// A result as large as what is left could not be tried in a place of its own.
+// The memory that is left is smaller than the result, so an algorithm cannot be tried on a copy of
+// the result.
 TEST_F(ConvolutionOnGpu, with_hardly_any_memory_left) {
   const test::TemporaryDirectory models;
   setenv("STARPU_PERF_MODEL_DIR", models.path().c_str(), 1);
@@ -203,7 +203,7 @@ TEST_F(ConvolutionOnGpu, with_hardly_any_memory_left) {
 }
 #endif
 
-// The played cuDNN offers an end first that makes 0 of NaN.
+// The played cuDNN first offers a relu that turns NaN into 0.
 TEST_F(ConvolutionOnGpu, relu_of_nan_is_nan) {
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     const Deterministic policy(precision);
@@ -220,7 +220,7 @@ TEST_F(ConvolutionOnGpu, relu_of_nan_is_nan) {
   }
 }
 
-// The played cuDNN takes no padding as large as the kernel.
+// The played cuDNN refuses a padding as large as the kernel.
 TEST_F(ConvolutionOnGpu, what_cudnn_refuses_is_said_once_per_shape) {
   const ConvForwardArgs args{.shape = {.n = 1,
                                        .h = 5,

@@ -1,4 +1,4 @@
-// The shapes on which every implementation of convolution is checked.
+// Every implementation of convolution is checked on these shapes.
 #pragma once
 
 #include "codelets/convolution/convolution_shape.hpp"

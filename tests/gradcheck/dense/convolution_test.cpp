@@ -41,7 +41,7 @@ TEST(Convolution, GradientOfReference) {
   }
 }
 
-// A relu that makes 0 of NaN would hide a diverged net from the loss.
+// If relu turned NaN into 0, the loss would not show that the net has diverged.
 TEST(ConvForward, relu_keeps_nan) {
   const auto src = input(64, [i = 0](Draws&) mutable { return i++ % 64 == 5 ? NAN : 1.0f; });
   const auto ones = [](Draws&) { return 1.0f; };

@@ -1,6 +1,6 @@
-// A transposed convolution uses a convolution's codelets the other way round. In these roles, too,
-// they are each other's gradients, and they compute what the textbook says. That all
-// implementations agree is convolution_test's business.
+// A transposed convolution uses the convolution's codelets in other roles. These tests check that
+// they are each other's gradients in these roles, too, and that the result is the textbook's.
+// convolution_test.cpp compares all implementations.
 #include "codelets/convolution/convolution.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "tests/gradcheck/harness.hpp"
@@ -11,7 +11,7 @@ namespace {
 struct Transposed {
   int n = 1, h = 1, w = 1, c = 1, filters = 1, size = 1, stride = 1, pad = 0;
 
-  // As layers/types/filter_layers.cpp makes it.
+  // Returns the shape that layers/types/filter_layers.cpp uses for the convolution's codelets.
   ConvShape conv() const {
     const auto side = [&](int src) { return (src - 1) * stride + size - 2 * pad; };
     return {.n = n,
@@ -42,8 +42,7 @@ const std::vector<Case<Transposed>> kDeconvolutionShapes{
      {.n = 2, .h = 8, .w = 9, .c = 2, .filters = 3, .size = 2, .pad = 3}},
 };
 
-// Every value of the input adds its filter, scaled, to the output: a loop of its own, since the
-// layer uses the convolution's.
+// The textbook's definition adds, for every input value, the filter times this value to the output.
 std::vector<double> textbook(const Transposed& t, const WeightedOperands& from) {
   const ConvShape conv = t.conv();
   std::vector<double> dst(size(conv.src_count()));
@@ -64,7 +63,7 @@ std::vector<double> textbook(const Transposed& t, const WeightedOperands& from) 
   return dst;
 }
 
-// As the layer puts the codelets together.
+// The layer calls these two codelets in its forward pass.
 void forward(const ConvShape& shape, const WeightedOperands& from, double* dst) {
   reference::conv_backward_data({.shape = shape}, from.src.data(), from.weights.data(), dst);
   reference::channel_bias_forward({.rows = shape.src_count() / shape.c, .c = shape.c},

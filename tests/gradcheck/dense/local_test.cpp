@@ -174,7 +174,8 @@ TEST(Local, GradientOfReference) {
   }
 }
 
-// Two places, two filters, two channels, 1x1: which weight meets which value is seen by eye.
+// With two places, two filters, two channels and 1x1 filters, it is easy to see which weight is
+// multiplied by which value.
 TEST(Local, hand_computed) {
   const LocalShape shape{{.n = 1, .h = 1, .w = 2, .c = 2, .filters = 2}};
   const std::vector<double> src{1, 2, 3, 4}, bias{0.1, 0.2, 0.3, 0.4};

@@ -1,4 +1,5 @@
-// However many output rows a product takes: the convolution is the same.
+// These tests check that lowering computes the same convolution, whatever number of output rows one
+// product has.
 #include "codelets/convolution/lowering.hpp"
 #include "tests/gradcheck/dense/convolution_cases.hpp"
 

@@ -1,4 +1,5 @@
-// Implementations take no more scratch memory than they declare: the memory plan believes them.
+// Implementations must not use more scratch memory than they declare, because the memory plan
+// relies on the declaration.
 #include <array>
 #include <thread>
 
@@ -15,7 +16,8 @@ using Floats = std::vector<float>;
 
 Floats zeros(std::int64_t count) { return Floats(static_cast<std::size_t>(count)); }
 
-// Of a thread that has run nothing else. Of memory for floats, bf16 takes the first half.
+// Returns the scratch memory of a new thread after it has run the implementation. In bf16, tensors
+// use the first half of the given memory.
 template <class Args>
 std::size_t scratch_of(const Implementation<Args>& implementation, const Args& args, bool in_bf16,
                        Floats first, Floats second, Floats result) {
@@ -29,7 +31,7 @@ std::size_t scratch_of(const Implementation<Args>& implementation, const Args& a
   return floats;
 }
 
-// oneDNN's kernels have working memory of their own, which is not declared.
+// oneDNN's kernels also have working memory that they do not declare, at most kUndeclared bytes.
 template <class Args>
 void check_scratch(const Codelet<Args>& codelet, const Args& args, const Floats& first,
                    const Floats& second, const Floats& result) {

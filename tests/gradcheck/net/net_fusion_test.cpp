@@ -1,5 +1,5 @@
-// Layers that do work for their neighbours give the same gradients as without. They do so only
-// where nobody else reads what lies between.
+// Some layers compute a part of their neighbour's work. These tests check that gradients are the
+// same as without, and that it happens only where no third layer reads the value in between.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 namespace omni {
 namespace {
 
-// It is deterministic: nets that are fused and nets that are not have the same implementations, so
+// The session is deterministic, so fused and separate nets use the same implementations and have
 // the same bits.
 class NetFusion : public test::DeterministicSession {};
 
-// The relu as part of the convolution, whose gradient the pooling then takes over, and as a layer
-// of its own, where nothing is fused.
+// With `fused`, relu is part of the convolution, and the pooling computes relu's gradient.
+// Otherwise relu is a layer of its own, and nothing is fused.
 std::string relu_net(bool fused, const std::string& more = "") {
   const std::string options = "pad=1\n" + more;
   return test::net(4, {9, 8, 2}) +
@@ -41,7 +41,7 @@ TEST_F(NetFusion, PoolingTakesOverTheGradientOfARelu) {
     }
 }
 
-// Somebody else reads what the relu made, so its gradient is not the pooling's alone.
+// The [route] also reads relu's output, so the pooling must not compute relu's gradient.
 TEST_F(NetFusion, ASecondReaderPreventsThat) {
   std::string text = relu_net(true);
   text.insert(text.find("[connected]"), "[route]\nlayers=0\n");
@@ -56,8 +56,8 @@ std::string shortcut(int from, const char* activation) {
                      "from=" + std::to_string(from) + "\nactivation=" + activation + "\n");
 }
 
-// Returns a net with the sum of a residual block. The sum is part of the normalisation before it,
-// or, with `between` them, a task of its own.
+// Returns a net with a residual block. Its sum is part of the normalisation before it, or, with
+// layers `between` the two, a task of its own.
 std::string residual_net(const std::string& between, int from) {
   return test::net(5, {7, 6, 2}) + normalised("tanh") + normalised("linear") + between +
          shortcut(from, "relu") + test::connected(4) + test::layer("softmax");
@@ -79,14 +79,14 @@ TEST_F(NetFusion, NormalisationMakesTheSumOfAResidualBlock) {
     EXPECT_EQ(fused.loss(), apart.loss());
     EXPECT_EQ(fused.gradients(), apart.gradients());
     EXPECT_LT(fused.declared_bytes(), apart.declared_bytes());
-    // Nor has the sum a task backward.
+    // The fused sum has no task in the backward pass either.
     EXPECT_EQ(tasks_of_layer(fused, 2), 0);
     EXPECT_GT(tasks_of_layer(apart, 3), 0);
   }
 }
 
-// A layer of its own that normalises leaves the sum of a .cfg apart: its one task for all has no
-// place for the gradient of its input.
+// A [batchnorm] layer does not compute the sum of a residual block, because its single task has no
+// buffer for the gradient of its input.
 TEST_F(NetFusion, LayersOfNormalisationLeaveTheSumApart) {
   const auto net = [](const std::string& between, int from) {
     const std::string filter = "filters=6\nsize=3\npad=1\nactivation=";
@@ -104,8 +104,9 @@ TEST_F(NetFusion, LayersOfNormalisationLeaveTheSumApart) {
     }
 }
 
-// Sums whose addends others read, too: one that has newer readers, one behind a branch point, one
-// whose only reader it is. With an activation that does nothing before each, sums are apart.
+// Other layers also read the addends of these sums: one has newer readers, one follows a branch
+// point, and one has no other reader. With `apart`, a linear activation before each sum keeps the
+// sums separate.
 std::string shared_addends_net(bool apart) {
   const auto sum = [&](int from) {
     return normalised("linear") + (apart ? test::layer("activation", "activation=linear\n") : "") +
@@ -121,7 +122,8 @@ std::string shared_addends_net(bool apart) {
 TEST_F(NetFusion, SumsWhoseAddendsOthersReadToo) {
   for (const int slice : {2, 5}) {
     WholeNet fused(shared_addends_net(false), slice), apart(shared_addends_net(true), slice);
-    // The first sum's addend gets its gradient from the second sum, and a share of the first.
+    // The first sum's addend gets its gradient from the second sum, which then adds the gradient of
+    // the first sum.
     const std::vector<CapturedTask> tasks = fused.tasks(true);
     EXPECT_EQ(std::ranges::count(tasks, "residual_backward", &CapturedTask::codelet),
               (5 + slice - 1) / slice);
@@ -144,7 +146,7 @@ TEST_F(NetFusion, OnlyAPlainSumIsLeftToTheNormalisation) {
   EXPECT_EQ(with(text, "activation=relu", "activation=linear"), "in layer 1");
 }
 
-// A branch point hands on its input without a copy.
+// A layer after a branch point reads its input without a copy.
 TEST_F(NetFusion, ABranchPointCostsNothing) {
   const auto net = [](const std::string& between) {
     return "[net]\nbatch=5\nheight=7\nwidth=6\nchannels=2\n"
@@ -164,8 +166,8 @@ TEST_F(NetFusion, ABranchPointCostsNothing) {
   EXPECT_EQ(cut.trainable().size(), 2u);  // of the connected layer
 }
 
-// Returns a net with dropout on the output of the layer before, or, behind a branch point, on an
-// output of its own. Its mask depends on its number, which is the same in both.
+// Returns a net whose dropout overwrites the output of the layer before, or, after a branch point,
+// has an output of its own. The mask depends on the layer's number, which is the same in both nets.
 std::string dropout_net(const std::string& layer, bool in_place) {
   const std::string branch = "[route]\nlayers=-1\n";
   return "[net]\nbatch=6\nheight=9\nwidth=8\nchannels=2\n" +

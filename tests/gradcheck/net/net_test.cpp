@@ -1,6 +1,6 @@
-// The gradients of a whole net, as its tasks compute them, are compared with differences of its
-// loss. The routing of gradients between layers (several consumers, slices, batch statistics) has
-// no test of its own.
+// These tests compare the gradients of a whole net, as its tasks compute them, with differences of
+// its loss. So they also test how gradients are passed between layers, with several readers, slices
+// and batch statistics.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace omni {
 namespace {
 
-// The net has smooth activations and every construct that shares blobs: route, shortcut, two
-// consumers, and a joining layer between them. (stopbackward cuts one path.)
+// The net has smooth activations and all layers that share outputs: route, shortcut, two readers of
+// one output, and a joining layer. stopbackward cuts one path.
 const std::string kNet =
     test::net(5, {7, 6, 2}) + test::convolutional(6, "tanh") +
     test::convolutional(6, "logistic", "pad=1\nbatch_normalize=1\n") +
@@ -28,7 +28,7 @@ const std::string kNet =
     test::layer("connected", "output=8\nbatch_normalize=1\nactivation=tanh\n") +
     test::connected(4) + test::layer("softmax");
 
-// The layers that ResNets do not have, with their own loss.
+// This net has the layers that ResNets do not have, and another loss.
 const std::string kUncommonNet =
     test::net(5, {5, 6, 2}) +
     test::layer("local", "filters=4\nsize=3\npad=1\nstride=2\nactivation=tanh\n") +
@@ -38,7 +38,8 @@ const std::string kUncommonNet =
                 "filters=2\nsize=2\nstride=3\nbatch_normalize=1\nactivation=tanh\n") +
     test::connected(4) + test::layer("logistic");
 
-// Activations whose gradient needs the value before them, in every kind of layer that ends in one.
+// This net has activations whose gradient needs their input, in every kind of layer that ends in an
+// activation.
 const std::string kKeptInputNet =
     test::net(5, {6, 6, 2}) + test::convolutional(4, "mish") +
     test::convolutional(4, "swish", "pad=1\nbatch_normalize=1\n") +
@@ -64,8 +65,8 @@ TEST_P(WholeNetOf, GradientsAreThoseOfTheLoss) {
   const auto gradients = net.gradients();
   const std::vector<Param*> params = net.trainable();
   for (std::size_t p = 0; p < params.size(); ++p) {
-    // One direction is the gradient itself, where float noise is smallest. The other is the
-    // gradient with half of the signs turned at random, which notices parts that are missing.
+    // The first direction is the gradient itself, where rounding errors are smallest. The second is
+    // the gradient with random signs, which shows missing parts.
     for (const bool turned : {false, true}) {
       Draws draws(Philox(13, RandomStream::init), p);
       std::vector<double> direction;
@@ -118,7 +119,8 @@ std::map<int, std::vector<std::string>> batchnorm_tasks(const std::vector<Captur
   return by_layer;
 }
 
-// Batch normalisation is in a convolutional layer, a layer of its own, and in a connected layer.
+// Batch normalisation is tested in a convolutional layer, as a layer of its own, and in a connected
+// layer.
 TEST(WholeNet, NormalisesOneSliceInOneTaskEachWay) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);
@@ -139,7 +141,7 @@ TEST(WholeNet, NormalisesOneSliceInOneTaskEachWay) {
   }
 }
 
-// The layers have a bias, and an activation or none; the mini-batch has one slice or two.
+// The layers have a bias, and an activation or none. The mini-batch has one slice or two.
 TEST(WholeNet, TakesAnActivationsGradientTogetherWithTheBiass) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);
@@ -156,7 +158,7 @@ TEST(WholeNet, TakesAnActivationsGradientTogetherWithTheBiass) {
   EXPECT_EQ(count(two, "activation_backward"), 4);
 }
 
-// The first layer of a net: nobody wants the gradient of the images.
+// In the first layer, batch normalisation computes no gradient of the images.
 TEST(WholeNet, NormalisesImages) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);
@@ -170,14 +172,14 @@ TEST(WholeNet, NormalisesImages) {
       EXPECT_NEAR(whole[p][i], sliced[p][i], 1e-5f * (1 + std::fabs(whole[p][i]))) << p;
 }
 
-// These connected layers are large enough to be split by neurons. One reads images, one has a
-// narrow last block, and one sends its gradient on and keeps the values before its activation.
+// These connected layers are large enough to be cut by neurons. One reads images, one has a narrow
+// last block, and one keeps the inputs of its activation.
 const std::string kSplitNet = test::net(5, {16, 16, 4}) + test::connected(1030, "tanh") +
                               test::connected(1024, "swish") + test::connected(4) +
                               test::layer("softmax");
 
-// Residual blocks: the normalisation makes the sum. The second one has a projection, whose input
-// has three readers.
+// In this net's residual blocks, the normalisation also computes the sum. The second block has a
+// projection, whose input has three readers.
 const std::string kResidualNet = test::net(5, {6, 6, 2}) +
                                  test::convolutional(6, "tanh", "pad=1\nbatch_normalize=1\n") +
                                  test::convolutional(6, "linear", "pad=1\nbatch_normalize=1\n") +
@@ -203,8 +205,8 @@ const std::string kFrozen =
     test::layer("convolutional", "filters=2\nsize=1\nactivation=tanh\n") +
     test::layer("route", "layers=-2\n") + test::connected(4) + test::layer("softmax");
 
-// As in Darknet, the layer with stopbackward, all layers before it and a branch that ends nowhere
-// learn nothing. All layers behind it learn, whatever they read.
+// As in Darknet, the layer with stopbackward, all layers before it and a branch without an end
+// learn nothing. All layers after it learn.
 TEST(WholeNet, StopbackwardFreezesWhatLiesBehind) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);

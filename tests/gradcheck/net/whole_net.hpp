@@ -1,4 +1,4 @@
-// A net that has images and labels, for tests of its gradients.
+// A WholeNet is a net with images and labels, for tests of its gradients.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ class WholeNet {
 
   double loss() { return loss_of(true); }
   double evaluation_loss() { return loss_of(false); }
-  // Returns the gradients of trainable(), in that order, computed from zero.
+  // Returns the gradients of trainable(), in the same order, added up from zero.
   std::vector<std::vector<float>> gradients() {
     for (const Param* param : trainable()) {
       const HostAccess access(*param->diff, HostAccess::Mode::write);
@@ -56,7 +56,7 @@ class WholeNet {
     }
     return all;
   }
-  // Returns the tasks that training, or evaluation, would submit.
+  // Returns the tasks that a training step or, without `training`, an evaluation submits.
   std::vector<CapturedTask> tasks(bool training) {
     return task_capture::capture_tasks([&] {
       net_->forward(step(training));

@@ -54,7 +54,8 @@ ExchangeArgs by_sign(ExchangeArgs args) {
   return args;
 }
 
-// As many as may be, all different: some large, some of one value, the third empty.
+// Returns as many parameters as a task may have, all of different sizes. Some are large, some have
+// one value, and the third is empty.
 ExchangeTaskArgs the_most(ExchangeArgs (*of)(std::int64_t count)) {
   std::vector<ExchangeArgs> params;
   for (std::int64_t i = 0; params.size() < ExchangeTaskArgs::kMost; ++i)
@@ -135,8 +136,8 @@ TEST(Exchange, implementations_agree) {
            }});
 }
 
-// As Caffe's solvers compute it: value 2, gradient 4 of a batch of two, rate 1/8 then 1/4,
-// momentum, decay and the memory of squares 1/2, no epsilon but for AdaDelta.
+// The steps follow Caffe's solvers. The value is 2, the gradient 4 of a batch of two, the rate 1/8
+// and then 1/4. Momentum, decay and the decay of the squares are 1/2. Only AdaDelta has an epsilon.
 TEST(Exchange, hand_computed_steps_of_the_other_rules) {
   struct Expected {
     StepRule rule;
@@ -194,7 +195,8 @@ TEST(Exchange, hand_computed_steps_of_the_other_rules) {
     }
 }
 
-// value 2, gradients 4 and 8 of a batch of two, rate 1/8 then 1/4, momentum and decay 1/2.
+// The value is 2, the gradients are 4 and 8 of a batch of two, the rate is 1/8 and then 1/4.
+// Momentum and decay are 1/2.
 TEST(Exchange, hand_computed_sequence) {
   for (const auto& implementation : implementations_here(exchange)) {
     std::vector<float> value{2}, diff{4}, velocity{0};
@@ -235,7 +237,8 @@ TEST(Exchange, hand_computed_sequence_of_adam) {
   }
 }
 
-// Darknet's gradient is the sum over a batch: eps belongs to its root mean square, not the mean's.
+// Darknet's gradient is a sum over the batch. So eps is added to the root of the mean square of
+// this sum, not of the mean gradient.
 TEST(Exchange, epsilon_of_adam_is_darknet_s) {
   for (const auto& implementation : implementations_here(exchange)) {
     std::vector<float> value{0}, diff{8}, velocity{0}, mean_square{0};

@@ -1,6 +1,6 @@
-// Checks the meeting of groups: all implementations against double precision, and synchronous model
-// averaging as a whole, on quadratics. The latter is checked against what is known of it (S1 to S11
-// of its checks).
+// These tests check the codelets of the groups' meetings. All implementations are compared with
+// double precision, and synchronous model averaging is tested as a whole on quadratics, by known
+// properties.
 #include "codelets/elementwise/meeting.hpp"
 
 #include "codelets/elementwise/exchange.hpp"
@@ -65,8 +65,8 @@ TEST(Publish, implementations_agree) {
            }});
 }
 
-// PyTorch's SGD with nesterov=True computes on the gradient -change: buf = m buf + g; p -= lr (g +
-// m buf).
+// On the gradient g = -change, PyTorch's SGD with nesterov=True computes buf = m buf + g and p -=
+// lr (g + m buf).
 TEST(MoveCentre, is_nesterov_s_step_by_hand) {
   const CentreStep<double> step({.rate = 0.5f, .momentum = 0.5f, .nesterov = true});
   double centre = 1, change = 2, velocity = 4;
@@ -76,8 +76,8 @@ TEST(MoveCentre, is_nesterov_s_step_by_hand) {
   EXPECT_EQ(change, 0);
 }
 
-// k learners with the loss curvature/2 (w - target)^2, as the codelets' double-precision references
-// train them.
+// Learners has k learners with the losses curvature/2 (w - target)^2. The codelets'
+// double-precision references train them.
 struct Learners {
   std::vector<double> w, target;
   double z = 1, z_before = 1, curvature = 1;
@@ -89,14 +89,14 @@ struct Learners {
     z_before = z;
     CentreStep<double>({.momentum = momentum})(z, change, centre_velocity);
   }
-  // Takes a learner's step and its pull towards z, which `into` sums up.
+  // Updates learner j and pulls it towards z. The pull is added to `into`.
   void take_step(std::size_t j, float rate, float alpha, double& into) {
     double gradient = curvature * (w[j] - target[j]);
     reference::exchange<double>(
         {.count = 1, .learning_rate = rate, .corrects = true, .pull = alpha},
         {&w[j], &gradient, &velocity[j], nullptr, nullptr, &z, &into});
   }
-  // Makes z the mean of all models, as groups do that meet without pulls.
+  // Sets z to the mean of all models, as groups do that meet without pulls.
   double move_to_mean() {
     for (const double each : w) change += (each - z) / static_cast<double>(w.size());
     CentreStep<double>({})(z, change, centre_velocity);
@@ -138,8 +138,8 @@ TEST(ModelAveraging, S2_with_alpha_1_over_k_the_centre_is_the_mean_of_before_the
   EXPECT_NEAR(learners.z, 3, 1e-12);
 }
 
-// On devices with learners each, which add up their own pulls first; and as what all of them
-// reduce.
+// Learners on one device first add up their own pulls. The result must be the same as with one sum
+// over all learners, and as with an all-reduce.
 TEST(ModelAveraging, S3_flat_hierarchical_and_all_reduce_are_one) {
   const std::vector<double> start{1, 0.3, -0.7, 4, 2.5, -3}, target{0, 1, 5, -2, 0.5, 1};
   const std::size_t k = start.size();
@@ -180,7 +180,7 @@ TEST(ModelAveraging, S3_flat_hierarchical_and_all_reduce_are_one) {
   }
 }
 
-// The variant whose centre is the mean of all models as they are: only gradients move the mean.
+// In this variant the centre is the mean of all models, so only gradients move the mean.
 TEST(ModelAveraging, S12_pulls_to_the_mean_leave_it_to_the_gradients) {
   for (const float pull : {0.125f, 0.5f, 1.0f}) {
     Learners learners{.w = {1, -2, 0.5, 7}, .target = {0, 1, 2, -3}};
@@ -260,8 +260,8 @@ TEST(ModelAveraging, S9_identical_learners_stay_identical) {
   }
 }
 
-// Synchronous elastic averaging: w -= rate g + alpha (w - z); z += beta (mean w - z), beta = k
-// alpha.
+// Synchronous elastic averaging computes w -= rate g + alpha (w - z) and z += beta (mean w - z).
+// Here beta is k alpha.
 TEST(ModelAveraging, S11_without_momentum_it_is_elastic_averaging) {
   Learners learners{.w = {1, -2, 0.5}, .target = {0, 1, 2}};
   std::vector<double> w = learners.w;

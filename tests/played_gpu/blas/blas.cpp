@@ -1,6 +1,6 @@
-// cuBLAS: matrix products in single precision, also of bf16, by OpenBLAS, in the handle's stream.
-// cublas.h instead of cublas_v2.h, because StarPU calls some of the old interface, too; hence the
-// names with _v2.
+// The played cuBLAS computes matrix products in single precision, also of bf16, with OpenBLAS in
+// the handle's stream. The file includes cublas.h instead of cublas_v2.h, because StarPU calls some
+// functions of the old interface. This is why names end in _v2.
 #include <cblas.h>
 #include <cublas.h>
 #include <cublasLt.h>
@@ -49,7 +49,7 @@ std::optional<CBLAS_TRANSPOSE> transposed(cublasOperation_t operation) {
 template <class T>
 constexpr bool kIsBf16 = std::is_same_v<T, Bf16>;
 
-// `count` products; what a stride of zero repeats is the same matrix.
+// Computes `count` products. With a stride of zero, all products use the same matrix.
 template <class T, class To>
 cublasStatus_t multiply(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb,
                         int m, int n, int k, const float* alpha, const T* a, int lda,
@@ -110,7 +110,7 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Strict: may use its stream, which must not have gone before.
+// A real cublasDestroy may use the handle's stream, so the stream must still exist.
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
   if (const auto blas = handles().find(handle)) find_stream(blas->stream);
   return handles().remove(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
@@ -123,7 +123,7 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// No product here needs any.
+// The workspace is not used, because no product here needs one.
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void*, std::size_t) {
   return handles().find(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
@@ -203,7 +203,7 @@ cublasStatus_t cublasSgemv_v2(cublasHandle_t handle, cublasOperation_t trans, in
                                   }));
 }
 
-// ---- what StarPU's starpu_cublas_init and its relatives call ----
+// StarPU's starpu_cublas_init and its relatives call the next functions.
 cublasStatus cublasInit() { return CUBLAS_STATUS_SUCCESS; }
 cublasStatus cublasShutdown() { return CUBLAS_STATUS_SUCCESS; }
 cublasStatus cublasSetKernelStream(cudaStream_t) { return CUBLAS_STATUS_SUCCESS; }

@@ -1,4 +1,4 @@
-// The played cuBLAS and cuBLASLt share handles, and the way in which they round.
+// The played cuBLAS and cuBLASLt share handles and rounding.
 #pragma once
 
 #include <cublas_api.h>
@@ -15,7 +15,7 @@ struct Blas {
 // Returns null if there is no such handle.
 std::shared_ptr<Blas> find_blas(cublasHandle_t handle);
 
-// Returns how many bits of a float's mantissa a way to compute leaves; none: this way is not
+// Returns how many bits of a float's mantissa a compute type keeps, or nothing if this type is not
 // played.
 std::optional<int> mantissa(cublasComputeType_t compute);
 

@@ -1,5 +1,5 @@
-// cuBLASLt: products that can end in a bias and relu, by several algorithms, of which some are not
-// what they seem.
+// The played cuBLASLt computes products that may end in a bias and relu. It offers several
+// algorithms, some of which have hidden faults.
 #include "tests/played_gpu/blas/lt.hpp"
 
 #include <cblas.h>
@@ -73,7 +73,7 @@ struct Operands {
 
 bool wide(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % kWide == 0; }
 
-// The device breaks where a real one would: when the kernel runs.
+// As with a real GPU, tensors that are not aligned break the device when the kernel runs.
 bool aligned(const LtAlgorithm& its, const LtProduct& product, const Operands& on) {
   const bool factors = wide(on.a) && wide(on.b) && wide(on.d);
   if ((its.id != kVectors || factors) && (!product.adds_bias || wide(on.bias))) return true;
@@ -134,8 +134,8 @@ using namespace omni::played;
 
 std::size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
 
-// Lists the fastest first. The mask of reductions is stricter than a real one, which keeps to it.
-// Here it decides nothing, so a caller that must have the same results every time has to look.
+// Lists the fastest algorithm first. Unlike a real cuBLASLt, it ignores the mask of reductions. So
+// a caller that needs the same bits in every run must check the algorithms itself.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,

@@ -1,4 +1,4 @@
-// Through these functions tests ask the played cuBLASLt what it did, and tell it what to do.
+// With these functions tests ask the played cuBLASLt what it did, and tell it how to behave.
 #pragma once
 
 namespace omni::played {

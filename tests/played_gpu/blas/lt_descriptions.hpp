@@ -1,6 +1,5 @@
-// Descriptors and algorithms of cuBLASLt are opaque bytes. These functions read them, and make a
-// product of them once they are found to belong together. A description that is not played ends the
-// program.
+// Descriptors and algorithms of cuBLASLt are opaque bytes. These functions read them and, if they
+// belong together, make a product of them. A description that is not played ends the program.
 #pragma once
 
 #include <cublasLt.h>
@@ -46,7 +45,8 @@ struct LtAlgorithm {
   std::uint32_t version = CUBLAS_VERSION;
 };
 
-// Different for every kind of contents; what was never described has another one.
+// Each type of contents begins with a different mark, so that bytes without a description are
+// recognised.
 template <class T>
 constexpr std::uint64_t lt_mark() {
   std::uint64_t mark = 0xCB1A57;
@@ -78,7 +78,7 @@ void lt_store(T contents, Opaque* opaque) {
   std::memcpy(opaque, &contents, sizeof contents);
 }
 
-// An LtProduct computes D = alpha * op(A) * op(B) + beta * D, column by column.
+// An LtProduct stands for D = alpha * op(A) * op(B) + beta * D, with matrices stored by columns.
 struct LtProduct {
   int m = 0, n = 0, k = 0;
   bool transposed_a = false, transposed_b = false;
@@ -98,7 +98,7 @@ struct LtProduct {
   }
 };
 
-// INVALID_VALUE when they do not fit together.
+// Returns INVALID_VALUE if the descriptions do not fit together.
 cublasStatus_t make_product(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
                             cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
                             cublasLtMatrixLayout_t d, LtProduct& made);

@@ -1,4 +1,4 @@
-// A convolution as it is played: from x to y, whatever is computed; channels last.
+// A played convolution goes from x to y in all passes, with channels last.
 #pragma once
 
 #include <array>

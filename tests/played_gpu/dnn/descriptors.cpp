@@ -47,7 +47,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   *handle = contexts().add(std::make_shared<cudnnContext>());
   return CUDNN_STATUS_SUCCESS;
 }
-// Strict: may use its stream, which must not have gone before.
+// A real cudnnDestroy may use the handle's stream, so the stream must still exist.
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
   if (handle != nullptr) find_stream(handle->stream);
   return contexts().remove(handle) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;

@@ -1,5 +1,5 @@
-// The objects of cuDNN's graph interface: attributes by name, which are fixed when the object is
-// finalized.
+// These are the objects of cuDNN's graph interface. They have named attributes, which cannot change
+// after the object is finalized.
 #pragma once
 
 #include <cudnn.h>
@@ -28,7 +28,7 @@ struct Descriptor {
     Parts parts{};
   };
 
-  // Nothing: not so many of this size have been given.
+  // Returns the attribute's values, or nothing unless it has `count` values of this type.
   template <class T>
   std::optional<std::vector<T>> values(cudnnBackendAttributeName_t name, std::size_t count) const {
     const auto at = attributes.find(name);
@@ -51,7 +51,7 @@ struct Descriptor {
     const auto at = attributes.find(name);
     return at == attributes.end() ? none : at->second.parts;
   }
-  // Returns null if there is no such part, or several.
+  // Returns the only part with this name, or null if there is none or several.
   std::shared_ptr<const Descriptor> part(cudnnBackendAttributeName_t name) const {
     return parts(name).size() == 1 ? parts(name)[0] : nullptr;
   }
@@ -73,7 +73,7 @@ struct Descriptor {
   std::map<cudnnBackendAttributeName_t, Attribute> attributes;
 };
 
-// Finalizes a descriptor as its type demands; may add attributes that can then be asked for.
+// Finalizes a descriptor as its type demands. This may add attributes, which can be read later.
 cudnnStatus_t complete(Descriptor& descriptor);
 
 // Returns null if there is no such handle.

@@ -1,5 +1,5 @@
-// The engines that are played: what heuristics offer for a graph, what of that can be planned, and
-// what runs.
+// This file plays cuDNN's engines: which engines the heuristics offer for a graph, which of them
+// can be planned, and what they compute.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -17,10 +17,10 @@ namespace {
 
 using Notes = std::vector<cudnnBackendNumericalNote_t>;
 
-// These are the engines' numbers. kHalves would halve the precision of what it multiplies, and
-// kTensorCores rounds floats to TF32. The backward sums of kAnyOrder come in another order every
-// time. kCompiled gives zeros forward. Those with a workspace write all over it. Only kTensorCores,
-// kSlow and kCompiled can go on after the convolution.
+// These are the engines' numbers. kHalves rounds the factors to bf16, and kTensorCores rounds
+// floats to TF32. The backward sums of kAnyOrder differ in every run. kCompiled gives zeros in the
+// forward pass. Engines with a workspace overwrite all of it. Only kTensorCores, kSlow and
+// kCompiled can compute operations after the convolution.
 enum Engine : std::int64_t {
   kHalves,
   kRefusesToRun,
@@ -34,7 +34,7 @@ enum Engine : std::int64_t {
 constexpr cudnnBackendKnobType_t kKnob = CUDNN_KNOB_TYPE_TILE_SIZE;
 constexpr std::int64_t kMostTurned = 3;  // then relu makes 0 of NaN
 
-// The best offer comes first.
+// The heuristics offer these engines in this order, the best one first.
 struct Offer {
   std::int64_t engine, turned = 0;
 };
@@ -62,8 +62,8 @@ std::int64_t workspace_of(std::int64_t engine, std::int64_t turned, const Graph&
   return has_knob(engine) ? turned * floats * std::int64_t{sizeof(float)} : 0;
 }
 
-// The real cuDNN 9.19 takes padding as large as the filter; here it is what cuDNN refuses, so that
-// what happens then is tested.
+// The real cuDNN 9.19 accepts a padding as large as the filter. The played one refuses it, so that
+// tests can see what happens then.
 bool can_compute(const Convolution& shape) {
   for (const std::size_t i : {0u, 1u})
     if (shape.pad[i] > ((i == 0 ? shape.filter_h : shape.filter_w) - 1) * shape.dilation[i])
@@ -89,7 +89,7 @@ cudnnStatus_t complete_engine(Descriptor& its) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-// Of the engine's only knob; nothing: it is not turned.
+// Returns the value of the engine's only knob, or nothing if it is not set.
 std::optional<std::int64_t> turned(const Descriptor& config) {
   const auto knob = config.part(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
   return knob ? knob->value<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE) : std::nullopt;
@@ -170,12 +170,12 @@ cudnnStatus_t complete_heuristics(Descriptor& its) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-// ---- running ----
+// The next functions run an engine.
 Region values(const Convolution& shape, const void* begin, std::size_t count) {
   return {begin, count * (shape.bf16 ? sizeof(std::uint16_t) : sizeof(float))};
 }
 
-// Values of a tensor as floats: themselves, or while this lives, a copy.
+// Floats gives a tensor's values as floats, in place or, for bf16, as a copy.
 class Floats {
  public:
   Floats(const Convolution& shape, void* begin, std::size_t count)
@@ -188,7 +188,7 @@ class Floats {
     floats_ = copy_.data();
   }
   float* begin() { return floats_; }
-  // Puts them where they came from.
+  // Writes the copy, rounded to bf16, back to the tensor.
   void back() const {
     for (std::size_t i = 0; i < copy_.size(); ++i)
       bf16_[i] =
@@ -201,7 +201,7 @@ class Floats {
   std::vector<float> copy_;
 };
 
-// values: what the convolution gives, of which the steps make the result.
+// Computes the graph's operations after the convolution on `values`, the convolution's result.
 void go_on(const Graph& graph, bool loses_nan, const float* bias, std::vector<float>& values) {
   const auto channels = static_cast<std::size_t>(graph.shape.k);
   for (const Graph::Step& step : graph.steps)
@@ -212,14 +212,14 @@ void go_on(const Graph& graph, bool loses_nan, const float* bias, std::vector<fl
         values[i] = std::fmax(values[i], 0.0f);  // 0 of NaN
 }
 
-// Every other time what another order of the same sums might give.
+// Changes the sums a little in every second call, as another order of additions would.
 void add_in_another_order(float* sums, std::size_t count) {
   static std::atomic<unsigned> turn;
   if (turn++ % 2 == 1)
     for (std::size_t i = 0; i < count; ++i) sums[i] = std::nextafter(sums[i], 0.0f);
 }
 
-// A Manner says how an engine deviates from the exact sum.
+// A Manner tells how an engine's results differ from the exact ones.
 struct Manner {
   bool any_order, loses_nan, zeros;
 };
@@ -247,7 +247,7 @@ void compute(const Graph& graph, const Manner& manner, void* x, void* filter, vo
   }
 }
 
-// Null: the pack names no such tensor, or it is not where the graph says.
+// Returns null if the pack has no such tensor, or if its address has not the graph's alignment.
 void* find_tensor(const Descriptor& pack, const Graph& graph, std::int64_t name) {
   const std::size_t count = pack.attributes.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).count;
   const auto names = pack.values<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, count);

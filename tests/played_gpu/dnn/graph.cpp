@@ -85,7 +85,7 @@ std::optional<Names> names_of(cudnnBackendDescriptorType_t operation) {
   }
 }
 
-// Returns the size of a convolution's output for `size` pixels of input; zero: the filter is
+// Returns the size of a convolution's output for `size` pixels of input, or zero if the filter is
 // larger.
 std::int64_t output(std::int64_t size, std::int64_t filter, std::int64_t pad, std::int64_t stride,
                     std::int64_t dilation) {
@@ -103,7 +103,7 @@ bool playable(const Tensor& tensor, cudnnDataType_t type) {
   return known && tensor.type == type && channels_last(tensor);
 }
 
-// The convolution of the graph; y: what it gives.
+// Reads the convolution of the graph, and its output `y`.
 cudnnStatus_t read_convolution(const Descriptor& operation, Graph& graph, Tensor& y) {
   const std::optional<Names> names = names_of(operation.type);
   if (!names) return CUDNN_STATUS_NOT_SUPPORTED;
@@ -121,7 +121,7 @@ cudnnStatus_t read_convolution(const Descriptor& operation, Graph& graph, Tensor
     if (y.size[2 + i] !=
         output(x.size[2 + i], filter.size[2 + i], its.pad[i], its.stride[i], its.dilation[i]))
       return CUDNN_STATUS_BAD_PARAM;
-  // A tensor that is passed on to another operation is in floats.
+  // A tensor that another operation reads is in floats.
   if (!playable(x, x.type) || !playable(filter, x.type) ||
       !playable(y, y.passed_on ? CUDNN_DATA_FLOAT : x.type) ||
       operation.value<float>(names->alpha) != 1)
@@ -153,7 +153,7 @@ cudnnStatus_t read_convolution(const Descriptor& operation, Graph& graph, Tensor
   return CUDNN_STATUS_SUCCESS;
 }
 
-// made: the tensors that a pointwise operation may go on with; what it gives joins them.
+// `made` has the tensors that a pointwise operation may read. Its output is added to `made`.
 cudnnStatus_t read_pointwise(const Descriptor& operation, Graph& graph, std::vector<Tensor>& made) {
   if (operation.type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR || !graph.is_forward())
     return CUDNN_STATUS_NOT_SUPPORTED;
@@ -173,7 +173,7 @@ cudnnStatus_t read_pointwise(const Descriptor& operation, Graph& graph, std::vec
   if (other) {
     const Tensor bias = *read_tensor(*other);
     if (bias.size != Sizes{1, from.size[1], 1, 1}) return CUDNN_STATUS_BAD_PARAM;
-    // The real one has engines for another type only if it can compile them.
+    // The real cuDNN has engines for a bias of another type only if it can compile them.
     if ((bias.type == CUDNN_DATA_BFLOAT16) != graph.shape.bf16 || graph.bias != 0)
       return CUDNN_STATUS_NOT_SUPPORTED;
     graph.bias = bias.name;
@@ -234,7 +234,7 @@ cudnnStatus_t read_graph(const Descriptor& descriptor, Graph& graph) {
     status = read_pointwise(*operations[i], graph, made);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   graph.result = made.back().name;
-  // Only the last one leaves the graph.
+  // Only the last operation's output may leave the graph.
   if (std::ranges::count(made, false, &Tensor::passed_on) != 1 || made.back().passed_on)
     return CUDNN_STATUS_BAD_PARAM;
   const bool right = (made.back().type == CUDNN_DATA_BFLOAT16) == graph.shape.bf16;

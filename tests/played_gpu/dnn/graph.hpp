@@ -1,4 +1,5 @@
-// A graph of operations, read: a convolution, and what is done with each of its values.
+// A Graph is read from cuDNN's descriptors. It has a convolution and the operations on each of its
+// values.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 namespace omni::played {
 
 struct Graph {
-  // A Step follows the convolution. A tensor that it adds is the bias.
+  // A Step is an operation after the convolution. If it adds a tensor, the tensor is the bias.
   struct Step {
     cudnnPointwiseMode_t mode{};
     bool keeps_nan = false;
@@ -28,11 +29,12 @@ struct Graph {
   bool is_forward() const { return pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR; }
 };
 
-// Tensors, geometries, functions and operations by themselves: whether all is there that they need.
+// Checks a descriptor of a tensor, a geometry, a function or an operation by itself: whether all
+// attributes that it needs are set.
 cudnnStatus_t check_part_of_graph(const Descriptor& descriptor);
 
-// BAD_PARAM when operations do not fit together; NOT_SUPPORTED for what is not played (other types
-// than float and bf16, other than channels last).
+// Returns BAD_PARAM if operations do not fit together. Returns NOT_SUPPORTED for types other than
+// float and bf16, and for layouts other than channels last.
 cudnnStatus_t read_graph(const Descriptor& descriptor, Graph& graph);
 
 }  // namespace omni::played

@@ -10,7 +10,7 @@ namespace {
 
 using Index = std::ptrdiff_t;
 
-// Offsets of the channels of one pixel, and of one group in them.
+// Layout gives the offsets of a pixel's channels, and of a group within them.
 struct Layout {
   explicit Layout(const Convolution& s)
       : shape(s), group_c(s.c / s.groups), group_k(s.k / s.groups) {}
@@ -25,7 +25,8 @@ struct Layout {
   const Index group_c, group_k;
 };
 
-// Calls with every (p, q, h, w): where the filter's element (r, s) meets the image, in y and in x.
+// Calls `call` with every (p, q, h, w) where the filter's element (r, s) connects pixel (h, w) of x
+// with pixel (p, q) of y.
 template <class Call>
 void for_each_meeting(const Convolution& shape, int r, int s, Call call) {
   for (int p = 0; p < shape.out_h; ++p) {
@@ -44,7 +45,6 @@ void for_each_filter_element(const Convolution& shape, Call call) {
     for (int s = 0; s < shape.filter_w; ++s) call(r, s);
 }
 
-// Computes sum += scale * values.
 void add_scaled(double* sum, double scale, const float* values, Index count) {
   for (Index i = 0; i < count; ++i) sum[i] += scale * values[i];
 }
@@ -62,7 +62,8 @@ void forward(const Convolution& shape, const float* x_values, const float* filte
   const Layout at(shape);
   const Factors x(x_values, shape.x_count(), shape.mantissa);
   const Factors filter(filters, shape.filter_count(), shape.mantissa);
-  // The filters of one element (r, s), so that k is the last index: the inner loop runs along it.
+  // `turned` has the filters' values at element (r, s) with k as the last index, so that the inner
+  // loop reads consecutive values.
   std::vector<double> sums(shape.y_count());
   std::vector<float> turned(static_cast<std::size_t>(at.group_c * shape.k));
   for_each_filter_element(shape, [&](int r, int s) {

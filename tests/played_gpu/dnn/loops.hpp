@@ -1,5 +1,5 @@
-// Convolutions as loops over all that takes part, summed in double precision: what the played cuDNN
-// computes. target = sum + beta * target; with beta zero, the target is not read.
+// The played cuDNN computes convolutions by these loops, with sums in double precision. The result
+// is target = sum + beta * target. With beta zero, the target is not read.
 #pragma once
 
 #include "tests/played_gpu/dnn/convolution.hpp"

@@ -1,5 +1,5 @@
-// The tests of a device need this of it: memory there, pinned memory, a stream, and a way to stop a
-// stream.
+// Tests of a device use these classes: memory on the device, pinned memory, a stream, and a way to
+// stop a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,7 +26,7 @@ class TestStream {
   cudaStream_t stream_ = nullptr;
 };
 
-// While it lives, nothing behind it in the stream is done.
+// While a Stop lives, no later work in the stream is done.
 class Stop {
  public:
   explicit Stop(cudaStream_t stream) {
@@ -39,7 +39,7 @@ class Stop {
   ~Stop() { end(); }
   Stop(const Stop&) = delete;
   Stop& operator=(const Stop&) = delete;
-  // Not before the stream has gone on: it uses what is in here.
+  // Returns after the stream has gone on, because the stream uses members of this object.
   void end() {
     if (ended_.exchange(true)) return;
     ended_.notify_all();
@@ -67,7 +67,7 @@ class DeviceArray {
   float* begin() const { return begin_; }
   std::size_t count() const { return count_; }
   std::size_t bytes() const { return count_ * sizeof(float); }
-  // After what is in the stream.
+  // Returns the values after all work that is in the stream.
   std::vector<float> values(cudaStream_t stream) const {
     std::vector<float> all(count_);
     check(cudaMemcpyAsync(all.data(), begin_, bytes(), cudaMemcpyDeviceToHost, stream), "copying");

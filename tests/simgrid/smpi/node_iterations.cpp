@@ -1,6 +1,7 @@
-// Iterations of a training that several simulated nodes share, on StarPU-MPI over SMPI. The only
-// argument is a file of numbers that node_iterations.py writes; Node::Node has their order. The
-// first rank prints the simulated seconds at which each iteration's last forward task ended.
+// This program simulates iterations of a training that several nodes share, with StarPU-MPI over
+// SMPI. The only argument is a file of numbers that node_iterations.py writes. Node::Node reads
+// them in order. The first rank prints the simulated seconds at which each iteration's last forward
+// task ended.
 #include <starpu_mpi.h>  // SimGrid starts main() in an actor, under another name
 
 #include <algorithm>
@@ -34,7 +35,7 @@ void compute_nothing(void**, void*) {}
 double cost(starpu_task* task, starpu_perfmodel_arch*, unsigned) { return task->flops; }
 void note(void*) { times.push_back(1e-6 * starpu_timing_now()); }
 
-// StarPU refuses tasks that take no time.
+// StarPU refuses tasks that take no time, so each task takes at least 0.01 us.
 void submit(double microseconds, int priority, Accesses accesses,
             void (*callback)(void*) = nullptr) {
   starpu_task_insert(&codelet, STARPU_FLOPS, std::max(microseconds, 1e-2), STARPU_PRIORITY,
@@ -99,7 +100,8 @@ class Node {
       if (parts_[i].layer == at) exchange(parts_[i], static_cast<starpu_mpi_tag_t>(2 * i));
   }
 
-  // The gradient goes to the owner. Its sum becomes new values there, which come back.
+  // Each rank sends the gradient to the part's owner. The owner adds up the gradients, and sends
+  // new values back.
   void exchange(const Part& part, starpu_mpi_tag_t tag) {
     if (part.owner != rank_) {
       starpu_mpi_isend_detached(part.gradient, part.owner, tag, MPI_COMM_WORLD, nullptr, nullptr);
@@ -119,7 +121,7 @@ class Node {
         starpu_mpi_isend_detached(part.values, rank, tag + 1, MPI_COMM_WORLD, nullptr, nullptr);
   }
 
-  // All data are in the same memory: nobody looks at the values.
+  // All data share the same memory, because no task reads the values.
   starpu_data_handle_t data(std::size_t bytes) {
     starpu_vector_data_register(&data_.emplace_back(), STARPU_MAIN_RAM,
                                 reinterpret_cast<uintptr_t>(memory_),

@@ -1,4 +1,5 @@
-// Messages of protobuf as bytes, field by field, as Caffe's files hold them.
+// These functions write messages of protobuf as bytes, field by field, in the form of Caffe's
+// files.
 #pragma once
 
 #include <cstdint>

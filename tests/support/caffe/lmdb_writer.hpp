@@ -34,7 +34,7 @@ inline void write_lmdb(const std::filesystem::path& folder, const LmdbEntries& e
   mdb_env_close(env);
 }
 
-// `pixels` are channels last, red first.
+// Returns a Datum. `pixels` are channels last, with red first.
 inline std::string datum_of(int height, int width, int channels, int label,
                             const std::string& pixels) {
   std::string planes;

@@ -1,4 +1,4 @@
-// A folder of small JPEG files of three classes that a small net learns at once.
+// make_image_folder() writes small JPEG files of three classes, which a small net learns quickly.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace omni::test {
 
-// Makes an image of noise with a tint of the class, each time of another size.
+// Returns an image of noise with the class's tint, of a random size.
 inline std::string make_tinted_jpeg(int label, std::uint64_t number) {
   Draws draws(Philox(5, RandomStream::synthetic), number * 3 + static_cast<std::uint64_t>(label));
   const int height = 18 + static_cast<int>(draws.below(30));
@@ -22,7 +22,7 @@ inline std::string make_tinted_jpeg(int label, std::uint64_t number) {
   return make_jpeg(height, width, pixels, {.quality = 90, .subsampled = number % 2 == 0});
 }
 
-// Makes train/{blue,green,red}/N.jpg and val/...
+// Writes train/{blue,green,red}/N.jpg and the same in val/.
 inline void make_image_folder(const std::filesystem::path& root, int train = 30, int test = 10) {
   const char* const classes[] = {"blue", "green", "red"};
   for (int label = 0; label < 3; ++label)

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 #include <vector>
-// libjpeg's header needs FILE.
+// libjpeg's header needs FILE from <cstdio>.
 #include <jpeglib.h>
 
 namespace omni::test {
@@ -15,7 +15,7 @@ struct JpegKind {
   int quality = 100;
   bool progressive = false, subsampled = false;
   bool scan_per_coefficient = false;  // progressive in 190 scans, all of them in order
-  // Of the file; the pixels are grey, RGB, or CMYK as this says.
+  // The colour space of the file. The given pixels are grey, RGB or CMYK accordingly.
   J_COLOR_SPACE colours = JCS_YCbCr;
 };
 
@@ -63,7 +63,7 @@ inline std::string make_jpeg(int height, int width, const std::vector<std::uint8
   return text;
 }
 
-// Makes an image of one colour all over.
+// Returns an image in which all pixels have the same colour.
 inline std::string make_plain_jpeg(int height, int width, std::uint8_t red, std::uint8_t green,
                                    std::uint8_t blue) {
   std::vector<std::uint8_t> pixels;

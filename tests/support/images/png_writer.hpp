@@ -1,4 +1,4 @@
-// Writes PNG files of every kind that tests want to read, through libpng; and EXIF for PNG and JPEG
+// These functions write PNG files of every kind through libpng, and EXIF data for PNG and JPEG
 // files.
 #pragma once
 
@@ -19,8 +19,8 @@ struct PngKind {
   int compression = 6;
 };
 
-// `rows` are as the file has them. Values have `depth` bits, from the highest bit on, those of 16
-// bits big-endian. Each row begins with a new byte.
+// `rows` are in the file's format. Values have `depth` bits, the highest bits of a byte first, and
+// those of 16 bits are big-endian. Each row begins with a new byte.
 inline std::string make_png(int height, int width, const std::vector<std::uint8_t>& rows,
                             const PngKind& kind = {}) {
   std::string bytes;
@@ -62,12 +62,12 @@ inline std::string png_chunk(const std::string& name, const std::string& data) {
          big_endian(static_cast<std::uint32_t>(sum));
 }
 
-// Returns the file with one chunk more, before the pixels.
+// Returns the file with one more chunk, before the pixels.
 inline std::string with_chunk(std::string png, const std::string& name, const std::string& data) {
   return png.insert(png.find("IDAT") - 4, png_chunk(name, data));
 }
 
-// Returns the file with other sizes in the first chunk.
+// Returns the file with another width and height in its first chunk.
 inline std::string with_sizes(std::string png, std::uint32_t width, std::uint32_t height) {
   constexpr std::size_t kChunk = 8, kData = 16, kRest = 24, kEnd = 33;
   return png.replace(kChunk, kEnd - kChunk,
@@ -75,7 +75,7 @@ inline std::string with_sizes(std::string png, std::uint32_t width, std::uint32_
                                            png.substr(kRest, 13 - (kRest - kData))));
 }
 
-// ---- EXIF ----
+// The next functions make EXIF data.
 
 // Makes EXIF with the orientation, after an entry of something else.
 inline std::string make_exif(int orientation, bool is_big_endian = false) {

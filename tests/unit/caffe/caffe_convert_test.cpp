@@ -1,4 +1,5 @@
-// Parameters go from one form of a net to another only if both compute the same.
+// These tests check that parameters are copied from one net to another only if both nets compute
+// the same function.
 #include "layers/formats/darknet/darknet.hpp"
 #include "layers/formats/parameters.hpp"
 #include "tests/support/with_session.hpp"
@@ -11,7 +12,8 @@ class CaffeConvert : public WithSession {
  protected:
   CaffeConvert() : WithSession(with_workers(1)) {}
 
-  // Returns what is said against copying parameters from one net to the other.
+  // Returns the error message of copying parameters from net `from` to net `to`, or "" if they are
+  // copied.
   static std::string refusal(const TrainableNet& from, const TrainableNet& to) {
     const auto made = [](const TrainableNet& described) {
       auto net = Net::build(described, {.training = false});
@@ -33,7 +35,8 @@ class CaffeConvert : public WithSession {
     return "layer { name: '" + name + "' type: 'Convolution' bottom: '" + bottom + "' top: '" +
            name + "' convolution_param { num_output: 3 kernel_size: 1 } }\n";
   }
-  // Two convolutions, of which the second reads `bottom`, and a layer that joins them.
+  // Returns a net of convolution 'a', convolution 'b', which reads `bottom`, and a last layer of
+  // the fields `joins`.
   static TrainableNet joined(const std::string& bottom, const std::string& joins) {
     return parsed(kCaffeInput + convolution("a", "data") + convolution("b", bottom) +
                   "layer { name: 'j' top: 'last' " + joins + " }\n" + kCaffeLoss);
@@ -68,7 +71,7 @@ TEST_F(CaffeConvert, normalisations_that_differ_are_refused) {
                  "beta 0.5");
 }
 
-// A sum that a normalisation absorbs, in layers of other numbers.
+// The two nets compute the same function, but their layers have different numbers.
 TEST_F(CaffeConvert, layers_may_count_differently) {
   const auto normalised = [](const std::string& name, const std::string& bottom) {
     return "layer { name: '" + name + "' type: 'Convolution' bottom: '" + bottom + "' top: '" +

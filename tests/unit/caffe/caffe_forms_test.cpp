@@ -1,4 +1,5 @@
-// These tests read the old form of Caffe's layers, and the phases of a net.
+// These tests read the old form of Caffe's layers (`layers { type: CONVOLUTION }`), and nets with
+// layers for one phase only.
 #include <fmt/ranges.h>
 
 #include <map>
@@ -46,7 +47,7 @@ TEST(CaffeNet, how_shapes_of_shared_parameters_are_compared_has_no_effect) {
       "  inner_product_param { num_output: 4 } }\n");
 }
 
-// A layer of each old type needs these fields to be read. Data layers have their own nets.
+// The map holds the fields without which a layer of an old type is refused.
 TEST(CaffeNet, every_type_is_read_in_its_old_form) {
   const std::map<std::string_view, std::string> kNeeds{
       {"CONVOLUTION", "convolution_param { num_output: 2 kernel_size: 3 }"},

@@ -1,5 +1,5 @@
-// These tests check what Caffe's prototxts mean here. tests/error/caffe/ has those that are
-// refused.
+// These tests check which net omni-run makes of Caffe's prototxt files. The prototxt files that it
+// refuses are tested in tests/error/caffe.
 #include <algorithm>
 #include <cmath>
 
@@ -68,7 +68,7 @@ TEST(CaffeNet, pools_round_up_as_caffes_do) {
       for (int kernel = 2; kernel < 5; ++kernel)
         for (int stride = 1; stride <= kernel; ++stride)
           for (int pad = 0; pad < kernel; ++pad) {
-            // Caffe's pooling_layer.cpp computes this size.
+            // `wanted` is the size of the output as Caffe's pooling_layer.cpp computes it.
             int wanted =
                 static_cast<int>(std::ceil(static_cast<double>(size + 2 * pad - kernel) / stride)) +
                 1;
@@ -220,7 +220,8 @@ TEST(CaffeNet, fields_without_effect_are_named) {
       << said.text();
 }
 
-// Whatever is cut off, or changed, the files are read or refused.
+// A prototxt file that is cut off or changed anywhere is either read or refused; the reader never
+// crashes.
 TEST(CaffeNet, no_prefix_of_a_file_crashes) {
   const log::Capture unsaid;
   for (const char* name : {"lenet", "cifar10_quick"}) {

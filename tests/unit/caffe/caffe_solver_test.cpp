@@ -1,4 +1,5 @@
-// Caffe's solvers: the rate of every iteration by Caffe's own formulas; and its trainings.
+// These tests check Caffe's solver files: the learning rate of every iteration by Caffe's formulas,
+// the other fields, and a training.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Parameters in Caffe's files: layers are found by name, shapes have to fit, and every form that
-// Caffe wrote is read.
+// These tests read and write parameters in Caffe's files. Layers are found by name, shapes have to
+// fit, and every form that Caffe wrote is read.
 #include <array>
 #include <bit>
 
@@ -19,7 +19,8 @@ class CaffeWeights : public WithSession {
  protected:
   CaffeWeights() : WithSession(with_workers(1)) {}
 
-  // One convolution, normalisation with factors, and an inner product.
+  // Returns a net of a convolution, a batch normalisation with scales, and an inner product, whose
+  // name is `last`.
   std::unique_ptr<Net> net(std::uint64_t seed, int outputs = 4, const char* last = "scores") const {
     std::string text = std::string(kCaffeInput) +
                        "layer { name: 'c' type: 'Convolution' bottom: 'data' top: 'c'\n"
@@ -78,7 +79,8 @@ TEST_F(CaffeWeights, come_back_bit_by_bit) {
   EXPECT_TRUE(get(folder_ / "x.caffemodel") == get(folder_ / "y.caffemodel"));
 }
 
-// The file has sums over mini-batches; a factor of 0 stands for none.
+// Caffe's file holds sums over mini-batches and the factor to divide them by. A factor of 0 means
+// that the averages are 0.
 TEST_F(CaffeWeights, averages_are_sums_divided_by_the_factor) {
   const auto of = net(1);
   for (const float factor : {4.0f, 0.0f}) {
@@ -95,7 +97,8 @@ TEST_F(CaffeWeights, averages_are_sums_divided_by_the_factor) {
   }
 }
 
-// Nets that never counted, and .weights, which have no place for the count.
+// A new net counts 0 mini-batches, and Darknet's .weights files hold no count. Both are read with a
+// count of 1.
 TEST_F(CaffeWeights, averages_without_a_count_are_those_of_one_mini_batch) {
   using Values = std::vector<float>;
   const auto saved = net(1), loaded = net(2), of_darknet = net(3);
@@ -114,7 +117,8 @@ TEST_F(CaffeWeights, averages_without_a_count_are_those_of_one_mini_batch) {
   }
 }
 
-// An inner product reads images channels first; of two files the later counts.
+// Caffe's inner product reads the values of an image channel by channel. If two files name a layer,
+// the last file counts.
 TEST_F(CaffeWeights, are_in_the_order_of_the_file) {
   const auto of = net(1);
   std::vector<float> first(32), second(32, 7);
@@ -195,7 +199,7 @@ TEST_F(CaffeWeights, cut_off_anywhere_are_refused) {
   const auto saved = net(1), of = net(2);
   ASSERT_TRUE(save_caffe_weights(*saved, folder_ / "whole"));
   const std::string whole = get(folder_ / "whole");
-  // At the end of a layer the rest is a file of fewer layers.
+  // A file that is cut off at the end of a layer is a valid file of fewer layers.
   std::size_t readable = 0;
   for (std::size_t size = 0; size < whole.size(); ++size)
     readable += refusal(*of, whole.substr(0, size)).empty() ? 1 : 0;
@@ -213,7 +217,7 @@ TEST_F(CaffeWeights, need_names_of_their_own) {
   EXPECT_NE(said.find("two layers are called 'c'"), std::string::npos) << said;
 }
 
-// These nets have no memory. Adam has two values for each parameter in a .solverstate.
+// The nets are not allocated. With Adam a .solverstate file holds two values for each parameter.
 TEST_F(CaffeWeights, larger_than_caffe_reads_are_refused_before_the_training) {
   const auto refused = [&](int outputs, bool adam) {
     const auto net = Net::build(

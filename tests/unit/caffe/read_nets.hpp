@@ -1,4 +1,4 @@
-// Nets of Caffe that tests read.
+// These functions parse and build nets of Caffe for the tests.
 #pragma once
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ inline std::unique_ptr<Net> built(const NetDescription& description) {
   return net ? std::move(*net) : nullptr;
 }
 
-// Returns the output of every layer, as "conv 24x24x20".
+// Returns the type and output shape of every layer, as in "convolutional 24x24x20".
 inline std::vector<std::string> outputs(const Net& net) {
   std::vector<std::string> all;
   for (const auto& layer : net.layers()) {
@@ -58,7 +58,8 @@ inline TrainableNet parsed(const std::string& text, const std::string& solver = 
   return net ? std::move(*net) : TrainableNet{};
 }
 
-// A net of this layer, which reads 'data' and makes 'last', and a loss.
+// Returns a net of one layer with these fields, which reads 'data' and writes 'last', and a loss
+// layer.
 inline TrainableNet with_layer(const std::string& fields) {
   return parsed(kCaffeInput + ("layer { name: 'it' bottom: 'data' top: 'last' " + fields + " }\n") +
                 kCaffeLoss);

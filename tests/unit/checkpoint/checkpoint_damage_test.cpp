@@ -1,4 +1,5 @@
-// Damaged checkpoints are never believed, never deleted, and always named.
+// These tests check that damaged checkpoints are never loaded, never deleted, and always named in a
+// message.
 #include "scheduling/checkpoint/checkpoint_store.hpp"
 
 #include <gtest/gtest.h>
@@ -101,7 +102,8 @@ TEST_F(CheckpointDamageTest, ATruncatedFileIsNeverAccepted) {
   ASSERT_EQ(latest(), 7);
 }
 
-// Others may have write access to the folder: they must not make a run read or write elsewhere.
+// Other users may have write access to the folder. Their links must not make a run read or write
+// files elsewhere.
 TEST_F(CheckpointDamageTest, LinksAreNotFollowed) {
   const test::TemporaryDirectory elsewhere;
   auto store = open();
@@ -110,7 +112,7 @@ TEST_F(CheckpointDamageTest, LinksAreNotFollowed) {
     fs::rename(second / name, elsewhere / name);
     fs::create_symlink(elsewhere / name, second / name);
     EXPECT_EQ(latest(), 1) << name;
-    // As git-annex, DVC and other caches keep files.
+    // git-annex and DVC keep files as links, so a link that the user names is followed.
     for (const fs::path& named : {second, second / "arrays.safetensors", second / "manifest.json"})
       EXPECT_TRUE(load_checkpoint(named)) << named << ", " << name << " is a link";
     fs::remove(second / name);

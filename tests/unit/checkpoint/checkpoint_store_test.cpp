@@ -1,4 +1,5 @@
-// Checkpoints: saved whole, found again, never deleted without need; one run per directory.
+// These tests check that checkpoints are saved completely, found again and never deleted without
+// need. Only one run at a time uses a folder.
 #include "scheduling/checkpoint/checkpoint_store.hpp"
 
 #include <fmt/format.h>
@@ -153,7 +154,7 @@ TEST_F(CheckpointStoreTest, AGivenPathLoads) {
   EXPECT_EQ(step(folder_ / "alone.safetensors"), 1);
   EXPECT_NE(said_.text().find("no manifest beside it"), std::string::npos) << said_.text();
 
-  // A checkpoint that was asked for by name has no substitute.
+  // If a checkpoint that the user named is damaged, no older checkpoint is loaded instead.
   damage(second / "arrays.safetensors");
   EXPECT_EQ(step(second), -1);
   EXPECT_EQ(step(second / "arrays.safetensors"), -1);
@@ -191,7 +192,8 @@ TEST_F(CheckpointStoreTest, TheLockEndsWithItsOwner) {
   EXPECT_EQ(latest(), 1);
 }
 
-// Its contents are replaced: a link would lead that to any file of the user's.
+// A run overwrites its lock file. If the lock were a link, the run would overwrite the file that
+// the link points to.
 TEST_F(CheckpointStoreTest, ALockThatIsSomethingElseIsRefusedAndLeftAlone) {
   const fs::path lock = folder_ / "lock", precious = folder_ / "precious";
   const auto expect_refused = [&](const char* said) {
@@ -243,7 +245,8 @@ TEST_F(CheckpointStoreTest, ADiskWithoutRoomForACheckpointIsRefusedAtOpen) {
   EXPECT_EQ(test::entries_in(folder_ / "other"), 1) << "the lock alone";
 }
 
-// They decide how many groups are made and where training stands.
+// The number of groups in a checkpoint decides how many groups are made, so wrong numbers are
+// refused.
 TEST(CheckpointData, NumbersBeyondAllMeasureAreRefused) {
   for (const auto& [key, value] :
        {std::pair("groups", "0"), {"groups", "65"}, {"groups", "-1"}, {"groups", "1e3"}}) {
@@ -271,7 +274,7 @@ TEST_F(CheckpointStoreTest, DirectoriesThatCannotBeWrittenAreRefusedAtOpen) {
   put(folder_ / "file", "");
   EXPECT_EQ(refusal(folder_ / "file").what, "not a directory for checkpoints");
 
-  // Permissions do not stop root; this thread gives that up for a moment.
+  // Permissions do not stop root, so this thread becomes an ordinary user for a moment.
   fs::create_directory(folder_ / "locked");
   { ASSERT_TRUE(CheckpointStore::open(folder_ / "locked", kOptions)); }
   fs::permissions(folder_.path(), fs::perms(0755));
@@ -307,7 +310,7 @@ TEST_F(CheckpointStoreTest, TextThatIsNotUtf8IsRefusedNotLost) {
   EXPECT_EQ(names(), Names{"lock"});
 }
 
-// Checkpoints of earlier versions do not say it.
+// Checkpoints of earlier versions do not say on which data they were trained.
 TEST(CheckpointData, OtherDataIsRefusedUnknownDataIsSaid) {
   Checkpoint checkpoint;
   checkpoint.path = "run/save-1";

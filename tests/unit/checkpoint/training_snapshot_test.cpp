@@ -1,10 +1,11 @@
-// Trials and returns leave nothing behind: snapshots bring back everything, whatever came between.
+// These tests check that a snapshot restores all of a training's state, whatever was trained
+// between take() and restore().
 #include "tests/unit/pilots/auto_training.hpp"
 
 namespace omni {
 namespace {
 
-// A view of fewer groups than were made trains as if no others were there.
+// If four groups were made but only two are used, the training equals one with two groups.
 TEST_F(AutoTraining, fewer_groups_than_were_made_train_alike) {
   const auto train_with = [this](int made, int used) {
     make(made, "learning_rate=0.05\nmomentum=0.9\n");
@@ -40,7 +41,8 @@ TEST_F(AutoTraining, a_snapshot_brings_everything_back) {
   EXPECT_EQ(masters(), expected);
 }
 
-// Seconds, averages and what is still to be evaluated go on; older checkpoints do not say them.
+// A checkpoint holds the seconds, the average accuracy, and whether an evaluation is due. Older
+// checkpoints lack these three values.
 TEST_F(AutoTraining, progress_is_in_the_checkpoint_or_begins_anew) {
   make(1, "learning_rate=0.05\n");
   std::filesystem::create_directory(folder_ / "run");
@@ -89,7 +91,7 @@ TEST_F(AutoTraining, progress_is_in_the_checkpoint_or_begins_anew) {
   }
 }
 
-// A training that diverges leaves nothing behind: no task, no mini-batch in the feed.
+// After a training diverges, no task and no mini-batch of it is left in the feed.
 TEST_F(AutoTraining, after_a_divergence_the_next_training_works) {
   make(2, "learning_rate=0.05\nmomentum=0.9\n");
   TrainingSnapshot snapshot;

@@ -1,5 +1,5 @@
-// Tensors in bf16: kernels that know only floats get copies of them, whatever they do with them;
-// those that matter know both.
+// These tests check tensors in bf16. A kernel that takes only floats gets copies in floats; the
+// slowest kernels take bf16 themselves.
 #include <gtest/gtest.h>
 
 #include "codelets/convolution/convolution.hpp"
@@ -29,7 +29,8 @@ struct MixArgs {
   float factor = 0;
 };
 
-// read, written, read_written and accumulated, all of them in floats here.
+// The four buffers are read, written, read and written, and accumulated. The kernel gets all of
+// them in floats.
 void mix(const MixArgs& args, const Buffers& buffers, DeviceContext&) {
   ASSERT_FALSE(buffers.in_bf16());
   for (std::size_t i = 0; i < kCount; ++i) {
@@ -55,7 +56,8 @@ void fill(const Tensor& tensor) {
       access.f32()[i] = start(i);
 }
 
-// Each of the four in floats or in bf16: results are those of rounded operands, rounded.
+// Each of the four tensors is in floats or in bf16. Operands in bf16 are rounded first, and so are
+// the results.
 TEST(Bf16Tensors, are_copied_for_kernels_that_take_floats) {
   SessionOptions options;
   options.cpu_workers = 1;
@@ -100,13 +102,14 @@ bool takes_on_gpu([[maybe_unused]] const Codelet<Args>& codelet,
 #endif
 }
 
-// The best implementation of a core, and where those are built a GPU's.
+// Returns whether the best implementation for CPU cores takes exactly `buffers` in bf16, and in
+// builds with CUDA the GPU's, too.
 template <class Args>
 bool all_take(const Codelet<Args>& codelet, BufferSet buffers) {
   return takes_on_gpu(codelet, buffers) && codelet.implementations().front().in_bf16 == buffers;
 }
 
-// With copies, the codelets that take most of a net's time would be right, but slow.
+// Copies of tensors would make the codelets that take most of a net's time slow.
 TEST(Bf16Tensors, are_not_copied_where_it_matters) {
   EXPECT_TRUE(all_take(batchnorm_forward, {0, 8, 9}));
   EXPECT_TRUE(all_take(batchnorm_backward, {0, 1, 9, 10}));
@@ -141,7 +144,7 @@ TEST(Bf16Tensors, are_not_copied_for_products) {
   EXPECT_TRUE(takes_on_gpu(connected_forward, {0, 1, 2}));
   EXPECT_TRUE(takes_on_gpu(connected_backward_weights, {0, 1}));
   EXPECT_TRUE(takes_on_gpu(connected_backward_data, {0, 1, 2}));
-  // The code for cores is oneDNN's, and for AVX-512.
+  // For CPU cores only oneDNN's implementation takes bf16, and it needs AVX-512.
   if (bf16_in_vain() != nullptr) GTEST_SKIP() << bf16_in_vain();
   EXPECT_TRUE(all_take(conv_forward, {0, 2}));
   EXPECT_TRUE(all_take(conv_backward_weights, {0, 1}));

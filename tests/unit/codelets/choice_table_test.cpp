@@ -1,5 +1,5 @@
-// The file of measured algorithms: what is in it is used, what cannot be used is said once and
-// measured anew.
+// These tests check the file of measured algorithms. Its valid entries are used; each invalid one
+// is reported once and measured again.
 #include "codelets/cuda/choice_table.hpp"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,8 @@ using Numbers = ChoiceTable::Numbers;
 const Numbers kFast{6, 3}, kOther{1, 0};
 const ChoiceTable::Library kLibrary{"cuDNN", 91900, 2};
 
-// Chooses for `key` where every algorithm works, and says how often it was measured.
+// ask() returns the algorithm that the table chooses for `key`, and how many measurements this
+// took. All algorithms but `broken` work.
 struct Asked {
   std::optional<Numbers> choice;
   int measured = 0;
@@ -103,7 +104,8 @@ TEST(ChoiceTable, what_no_longer_works_is_measured_anew) {
   EXPECT_EQ(ask(table, "a").choice, kOther);
 }
 
-// Else all devices would wait for each other when a run begins.
+// If algorithms were prepared one at a time, the devices would wait for each other when a run
+// begins.
 TEST(ChoiceTable, what_is_known_is_prepared_by_several_at_once) {
   const TemporaryDirectory folder;
   ChoiceTable table(folder.path(), "GPU", kLibrary);

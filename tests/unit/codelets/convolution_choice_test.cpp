@@ -1,4 +1,5 @@
-// The models may choose from these implementations.
+// These tests check which implementations of the convolution the performance models may choose
+// from.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -17,8 +18,8 @@ bool offers_onednn(const Codelet<Args>& codelet, const ConvShape& shape) {
   return false;
 }
 
-// Bytes behind the scratchpad were changed with 1 to 7 channels on AVX2 and 1 to 15 on AVX-512.
-// With 8 or 16 channels and more they never were.
+// For 1x1 kernels with a stride, oneDNN overwrote bytes behind its scratchpad: with 1 to 7 channels
+// on AVX2, with 1 to 15 on AVX-512.
 TEST(ConvolutionChoice, onednn_is_not_offered_where_it_writes_beyond_its_scratchpad) {
 #ifndef OMNI_ONEDNN
   GTEST_SKIP() << "built without oneDNN";

@@ -1,5 +1,5 @@
-// The real cuDNN answers for our convolutions on GPUs that need not be here: it plans for a device
-// from a description.
+// These tests ask the real cuDNN for engines for our convolutions. No GPU is needed: cuDNN plans
+// for a device from a description.
 #if defined(OMNI_CUDA) && !defined(OMNI_PLAYED_GPU)
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ struct Card {
   const char* name;
   int capability, multiprocessors, shared_bytes, blocks, threads;
 };
-// The vendor publishes these numbers.
+// The vendor publishes these properties of its GPUs.
 const Card kH200{"NVIDIA H200", 900, 132, 232448, 32, 2048};
 const Card kOthers[]{{"NVIDIA A100", 800, 108, 166912, 32, 2048},
                      {"NVIDIA B200", 1000, 148, 232448, 32, 2048},
@@ -59,7 +59,7 @@ Backend described(const Card& card) {
   return device;
 }
 
-// These shapes are of AlexNet, CaffeNet, VGG-16, ResNet-50, LeNet, and awkward ones.
+// These shapes come from AlexNet, CaffeNet, VGG-16, ResNet-50 and LeNet; the last two are unusual.
 const ConvShape kShapes[]{
     {.n = 256,
      .h = 227,
@@ -132,7 +132,7 @@ std::string told(const ConvolutionWork& work) {
                      work.relu ? ", relu" : "");
 }
 
-// The first that does what is asked for.
+// Returns the first plan that meets `demands` and that cuDNN can build.
 std::optional<ExecutionPlan> first_plan(const std::vector<EngineConfig>& configs,
                                         const Target& target, const Demands& demands) {
   for (const EngineConfig& config : configs)
@@ -167,7 +167,7 @@ void expect_engines(const ConvolutionWork& work, const Backend& device) {
 void expect_all_passes(const ConvShape& shape, const Backend& device) {
   for (const auto type : {CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}) {
     expect_engines({.pass = Pass::forward, .shape = shape, .type = type}, device);
-    // In bf16 the gradient of weights is a copy, which we add ourselves.
+    // In bf16 cuDNN overwrites a copy of the weights' gradient, and our own kernel adds the copy.
     expect_engines({.pass = Pass::backward_weights,
                     .shape = shape,
                     .type = type,
@@ -228,7 +228,8 @@ TEST(CuDnnEngines, are_offered_once) {
   EXPECT_GE(offered.size(), 20u);
 }
 
-// cuDNN offers to compile where it finds a driver, of which a stub is enough.
+// cuDNN offers engines that it compiles at run time if it finds a CUDA driver; a stub of the driver
+// is enough.
 TEST(CuDnnEngines, that_would_be_compiled_are_not_taken) {
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
   if (driver == nullptr) GTEST_SKIP() << "neither a driver nor its stub";

@@ -1,5 +1,5 @@
-// These tests check what the environment says of a launcher, and the cores of ranks that share a
-// host.
+// These tests check which MPI launcher the environment variables tell of, and which cores ranks on
+// one host get.
 #include "runtime/communicator/ranks.hpp"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ TEST(Launcher, is_seen_in_the_environment) {
   EXPECT_EQ(launch_in({{"PMIX_RANK", "0"}})->tasks, 0);
   EXPECT_TRUE(launch_in({{"PMI_FD", "6"}, {"HYDI_CONTROL_FD", "7"}})->by_hydra);
   EXPECT_FALSE(launch_in({{"PMI_FD", "6"}, {"SLURM_STEP_ID", "0"}})->by_hydra);
-  // A batch script, or an allocation, is no launcher.
+  // A batch script of Slurm has these variables, too, but no launcher has started it.
   EXPECT_FALSE(
       launch_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}})->by_mpi);
 }

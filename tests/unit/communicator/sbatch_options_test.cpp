@@ -1,4 +1,5 @@
-// The grammar of sbatch's options (its manual page), as omni-run slurm checks it.
+// These tests check how omni-run slurm parses sbatch's options, by the grammar in sbatch's manual
+// page.
 #include "apps/omni-run/slurm/sbatch_options.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A job that ends although the launcher never answers.
+// This test checks that a process ends even if the MPI launcher never answers its abort.
 #include "runtime/communicator/service.hpp"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 namespace omni::ranks {
 namespace {
 
-// Of two ranks the first; nothing arrives, and an abort does not return.
+// This transport stands for rank 0 of 2. No message arrives, and abort() never returns.
 class CutOff final : public Transport {
  public:
   int rank() const override { return 0; }

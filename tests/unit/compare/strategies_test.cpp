@@ -1,4 +1,5 @@
-// The list of --strategies, and what is refused in it.
+// These tests check how omni-run compare reads the list of --strategies, and which lists it
+// refuses.
 #include "apps/omni-run/compare/record.hpp"
 
 #include <gmock/gmock.h>

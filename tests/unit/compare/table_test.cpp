@@ -1,4 +1,5 @@
-// These tests check the table of `omni-run compare`: rows, best strategy, certainty.
+// These tests check the table of `omni-run compare`: its rows, the best strategy, and how certain
+// the order is.
 #include "apps/omni-run/compare/record.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// ensemble.json: what is written is read, and what is wrong in it is refused.
+// These tests check that ensemble.json is read as it was written, and that wrong contents are
+// refused.
 #include "apps/omni-run/ensemble/ensemble_folder.hpp"
 
 #include <gmock/gmock.h>

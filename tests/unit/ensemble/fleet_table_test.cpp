@@ -1,4 +1,4 @@
-// The table and the object of omni-run ensemble --plan, as they are printed.
+// These tests check the table and the JSON object that omni-run ensemble --plan prints.
 #include "apps/omni-run/ensemble/fleet_table.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,8 @@ TEST(FleetTable, a_usual_way_may_not_be_possible) {
   EXPECT_NE(table->find("all at once: not possible; one after another: 20.0 s"), std::string::npos);
 }
 
-// Nine members on eight devices: one is left over, which is twice as fast on all.
+// Nine members train on eight devices. The ninth member trains last, on two devices, where it is
+// twice as fast as on one.
 TEST(FleetTable, sharing_of_devices_may_be_faster) {
   Fleet fleet{{}, 8};
   std::vector<std::string> names;

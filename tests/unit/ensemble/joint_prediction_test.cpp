@@ -1,4 +1,5 @@
-// Averages, votes, disagreement and calibration of three members, against numbers by hand.
+// These tests compare averages, votes, disagreement and calibration of three ensemble members with
+// numbers worked out by hand.
 #include "scheduling/ensemble/joint_prediction.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,8 @@ using Probabilities = std::vector<float>;
 TEST(Calibration, weighs_the_distance_in_each_bin_by_its_images) {
   Calibration calibration;
   EXPECT_EQ(calibration.error(), 0);
-  // Bin 15 has 0.95, 0.97 and 1: mean 2.92 / 3, of which 2 are right.
+  // Bin 15 gets the confidences 0.95, 0.97 and 1. Their mean is 2.92 / 3, and 2 of 3 predictions
+  // are right.
   for (const auto& [confidence, right] : {std::pair{0.95, true}, {0.97, false}, {1.0, true}})
     calibration.add(confidence, right);
   EXPECT_NEAR(calibration.error(), 2.92 / 3 - 2.0 / 3, 1e-12);
@@ -40,8 +42,9 @@ TEST(OutputSums, average_image_by_image) {
   EXPECT_EQ(sums.average(1, 2), (Probabilities{0.75f, 0.25f}));
 }
 
-// The rows are images. For image 0 all say 0. Image 1 has two votes for 1, but the average is for
-// 2. Image 2 has a vote for each class, so the average decides. Image 3 is left out.
+// Each member has four images. All vote for class 0 of image 0. Two vote for class 1 of image 1,
+// but the average is largest for class 2. Image 2 has one vote for each class. Image 3 is not
+// added.
 const std::vector<std::vector<Probabilities>> kMembers{
     {{0.8f, 0.1f, 0.1f}, {0.1f, 0.5f, 0.4f}, {0.7f, 0.2f, 0.1f}, {1, 0, 0}},
     {{0.6f, 0.3f, 0.1f}, {0.1f, 0.5f, 0.4f}, {0.3f, 0.4f, 0.3f}, {1, 0, 0}},
@@ -63,14 +66,15 @@ TEST(JointPrediction, of_three_members) {
   const JointPrediction joint = joint_of(3);
   const JointPrediction::Score score = joint.score();
   EXPECT_EQ(score.images, 3u);
-  // The averages are {.7 .2 .1} {.1 .3333 .5667} {.4 .3 .3}.
+  // The members' average probabilities are {.7 .2 .1}, {.1 .3333 .5667} and {.4 .3 .3}.
   EXPECT_NEAR(score.loss, -(std::log(0.7) + std::log(1.0 / 3) + std::log(0.4)) / 3, 1e-6);
   EXPECT_NEAR(score.accuracy, 2.0 / 3, 1e-12);
   EXPECT_NEAR(score.vote_accuracy, 1, 1e-12);
-  // Pairs of three that differ: 0, 2 and 3.
+  // Of the three pairs of members, 0 differ on image 0, 2 on image 1 and 3 on image 2.
   EXPECT_NEAR(score.disagreement.value(), (0 + 2.0 / 3 + 1) / 3, 1e-12);
   EXPECT_NEAR(score.calibration_error, (0.3 + 1.7 / 3 + 0.6) / 3, 1e-6);
-  // The first member is right with .8 and .5 and .7, the last with .7 and wrong with .9 and .5.
+  // The first member is right with confidences .8, .5 and .7. The last member is right with .7, and
+  // wrong with .9 and .5.
   EXPECT_NEAR(joint.calibration_error(0), (0.2 + 0.5 + 0.3) / 3, 1e-6);
   EXPECT_NEAR(joint.calibration_error(2), (0.3 + 0.9 + 0.5) / 3, 1e-6);
   EXPECT_EQ(joint.said(1), 2u);
@@ -87,7 +91,7 @@ TEST(JointPrediction, of_one_member_is_that_members) {
   EXPECT_EQ(score.calibration_error, joint.calibration_error(0));
 }
 
-// Both classes have two votes; 0.8 and 0.9 of class 2 outweigh 0.6 twice.
+// Classes 0 and 2 have two votes each. The probabilities of class 2 have the larger sum.
 TEST(JointPrediction, a_tie_of_votes_goes_to_the_larger_average) {
   JointPrediction joint(1, 3, 4);
   joint.add(0, 0, 2, Probabilities{0.6f, 0.1f, 0.3f});

@@ -1,4 +1,5 @@
-// Who goes on in a sweep: examples by hand, pure noise, sure losers, and no order of arrival.
+// These tests check which members a sweep stops at its rungs: in examples by hand, with pure noise,
+// with members that surely lose, and in any order of reports.
 #include "scheduling/ensemble/rungs.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ std::vector<int> stopped(const Rungs& rungs) {
   return members;
 }
 
-// Losses of images that are differently hard, with noise of each member.
+// Returns losses of images that are unequally hard for all members, plus noise of this member.
 Losses drawn_losses(int number, int member, float mean, int images = 256) {
   Losses losses;
   Draws hard(Philox(1, RandomStream::synthetic), number);
@@ -42,7 +43,8 @@ Losses drawn_losses(int number, int member, float mean, int images = 256) {
   return losses;
 }
 
-// Losses with these means, whose differences have the error 0.1.
+// Returns losses with this mean. The difference of two such lists with opposite `turn` has the
+// standard error 0.2.
 Losses by_hand(float mean, float turn = 1) {
   Losses losses;
   for (int i = 0; i < 100; ++i) losses.push_back(mean + (i % 2 == 0 ? turn : -turn));
@@ -201,7 +203,7 @@ TEST(Rungs, median_compares_the_best_report_with_running_means_of_others) {
   reach(rungs, 4, 100, by_hand(4.5f));
   EXPECT_TRUE(stopped(rungs).empty());
   reach(rungs, 4, 200, by_hand(9));
-  // The running means of the others are 2.5, 3, 3.5, 4. Of member 4 the report of 4.5 counts.
+  // The running means of members 0 to 3 are 2.5, 3, 3.5 and 4. The best report of member 4 is 4.5.
   const auto verdicts = rungs.verdicts();
   ASSERT_EQ(verdicts.size(), 5u);
   for (int member = 0; member < 4; ++member) EXPECT_EQ(verdicts[member].rival, -1) << member;

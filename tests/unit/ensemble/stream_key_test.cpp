@@ -1,4 +1,5 @@
-// Keys of streams: equal for the same samples, and different wherever samples may differ.
+// These tests check that two streams have equal keys if their samples are equal, and different keys
+// if samples may differ.
 #include "apps/omni-run/ensemble/stream_key.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +35,7 @@ std::string key(ImageSet set, const SampleOptions& options = {.seed = 3, .net_in
 TEST(StreamKeys, DifferWhereverSamplesMay) {
   const std::string all = key(images());
   EXPECT_EQ(key(images()), all);
-  // Any value counts, wherever it is.
+  // A change of any single pixel or label changes the key.
   for (const std::size_t image : {std::size_t{0}, std::size_t{517}, kKeyedImages - 1}) {
     ImageSet changed = images();
     changed.pixels[4 * image + 3] ^= 1;
@@ -78,7 +79,7 @@ TEST(StreamKeys, DifferWhereverSamplesMay) {
     for (std::size_t j = 0; j < i; ++j) EXPECT_NE(keys[i], keys[j]) << i << " and " << j;
 }
 
-// The pixels stay the same here.
+// Only sizes and names of the files change here; the pixels stay the same.
 TEST(StreamKeys, TakeFilesBySizeAndName) {
   const test::TemporaryDirectory folder;
   test::make_image_folder(folder.path(), 10, 1);

@@ -1,4 +1,5 @@
-// Letters about members of a sweep that cross each other.
+// These tests check a sweep whose ranks send messages about a member at the same time: one that it
+// stops, another that it has ended.
 #include "scheduling/ensemble/sweep_judge.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Several feeds that read one stream of samples: each gets what it would prepare by itself.
+// These tests let several feeds read one stream of samples. Each feed gets the samples that it
+// would prepare by itself.
 #include "runtime/data/feed/shared_stream.hpp"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,7 @@ class SharedStreams : public test::WithSession {
   static SampleOptions samples(const Source& source) {
     return {.seed = 3, .augment = source.augment, .net_input = source.net};
   }
-  // The values and labels of a mini-batch, which is then released.
+  // Returns the values and labels of a mini-batch, and releases it.
   static std::vector<float> next(DataFeed& feed, std::uint64_t first) {
     feed.submit(first);
     std::vector<float> all;
@@ -59,8 +60,8 @@ class SharedStreams : public test::WithSession {
   }
 };
 
-// E1, E2: 60 samples for three feeds are prepared about once, in pixels or in floats, and the feeds
-// get what each prepares alone.
+// Three feeds read 60 samples each, as pixels or floats. The stream prepares fewer than 120
+// samples, and each feed gets what it would prepare alone.
 TEST_F(SharedStreams, GiveEachFeedItsOwnSamples) {
   test::TemporaryDirectory files;
   test::make_image_folder(files.path(), 20, 5);
@@ -106,7 +107,8 @@ TEST_F(SharedStreams, GiveEachFeedItsOwnSamples) {
   }
 }
 
-// Ranks are told of the readers here, but not after the stream has left them.
+// The stream tells the other ranks how far its readers are. It tells them nothing more after
+// leave_ranks().
 TEST_F(SharedStreams, SayNothingToRanksThatTheyHaveLeft) {
   const Source source{"bytes in memory", "synthetic:40:5", {12, 12, 1}};
   const auto data = open_dataset(
@@ -133,7 +135,8 @@ TEST_F(SharedStreams, SayNothingToRanksThatTheyHaveLeft) {
   EXPECT_EQ(stream.prepared(), prepared);
 }
 
-// Test samples are kept, so each is prepared once for all passes of all feeds.
+// Prepared test samples are kept, so all feeds together prepare each of them once, for any number
+// of passes.
 TEST_F(SharedStreams, KeepTestSamples) {
   test::TemporaryDirectory files;
   test::make_image_folder(files.path(), 20, 5);
@@ -167,7 +170,8 @@ TEST_F(SharedStreams, KeepTestSamples) {
   EXPECT_TRUE(task_status());
 }
 
-// StarPU takes more memory for a block than a small sample does.
+// StarPU's own memory for a block is larger than a small sample, so the number of blocks is
+// limited.
 TEST_F(SharedStreams, AWindowOfSmallSamplesHasFewBlocks) {
   const Source source{"", "synthetic:40:5", {12, 12, 1}};
   const auto data =
@@ -180,7 +184,8 @@ TEST_F(SharedStreams, AWindowOfSmallSamplesHasFewBlocks) {
   EXPECT_GE(stream.bytes(), 6000 * source.net.count()) << "less than the mini-batches under way";
 }
 
-// E5: a feed that is ahead waits, so no sample is prepared twice, and a window bounds the memory.
+// The faster feed waits for the slower one. So no sample is prepared twice, and the memory for
+// samples is bounded.
 TEST_F(SharedStreams, TheFasterFeedWaitsForTheSlower) {
   const Source source{"", "synthetic:40:5", {12, 12, 1}};
   const auto data =
@@ -218,8 +223,8 @@ TEST_F(SharedStreams, TheFasterFeedWaitsForTheSlower) {
   EXPECT_LE(stream.prepared(), kEnd + window);
 }
 
-// A feed that goes back, as after a divergence, prepares for itself; it shares again once it has
-// caught up.
+// A feed that goes back, as after a divergence, prepares samples by itself until it has caught up
+// with the others.
 TEST_F(SharedStreams, AFeedMayGoBack) {
   const Source source{"", "synthetic:40:5", {12, 12, 1}};
   const auto data =

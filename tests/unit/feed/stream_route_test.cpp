@@ -1,4 +1,5 @@
-// The designs that share samples over ranks: who prepares, what travels, and which is fastest.
+// These tests check the designs by which ranks share samples: which ranks prepare, which messages
+// travel, and which design is fastest.
 #include "runtime/data/feed/stream_route.hpp"
 
 #include <gtest/gtest.h>
@@ -11,8 +12,8 @@ namespace {
 
 using Design = StreamRoute::Design;
 
-// E3: by design, the ranks that prepare, in equal parts. Each rank gets each block exactly once,
-// from a rank that has it.
+// The preparing ranks prepare equal numbers of blocks. Each rank gets each block exactly once, from
+// a rank that has it.
 TEST(StreamRoutes, BringEachBlockToEachRankOnce) {
   for (const Design design : {Design::all, Design::single, Design::multi})
     for (int ranks = 1; ranks <= 6; ++ranks)
@@ -40,7 +41,8 @@ TEST(StreamRoutes, BringEachBlockToEachRankOnce) {
       }
 }
 
-// Of "single", only the merger sends to ranks that do not prepare.
+// In the design "single", one preparing rank, here rank 1, sends every block to the ranks that do
+// not prepare.
 TEST(StreamRoutes, OfASingleMergerPassOnEverything) {
   const StreamRoute route{Design::single, 2, 4};
   EXPECT_EQ(route.hop(0, 0).targets, (std::vector<int>{1}));
@@ -50,7 +52,7 @@ TEST(StreamRoutes, OfASingleMergerPassOnEverything) {
   EXPECT_EQ(route.hop(1, 1).targets, (std::vector<int>{0, 2, 3}));
 }
 
-// E4: of N ranks each gets (N - 1) / N of the bytes of a sample by "all".
+// With design "all" and N ranks, each rank receives (N - 1) / N of a sample's bytes.
 TEST(StreamRoutes, TakeTheTimeOfTheSlowestRank) {
   const std::array<PreparingSpeed, 4> speeds{{{1, 2}, {1, 2}, {1, 2}, {1, 2}}};
   const ranks::Link fast{0, 1e9, 0, 0}, slow{0, 1e5, 0, 0}, busy{0, 1e12, 0, 1e-6};

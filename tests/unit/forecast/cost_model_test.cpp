@@ -1,4 +1,5 @@
-// Each part of the cost model is computed by hand: links, servers, meetings, shared devices.
+// These tests compare each part of the cost model with results by hand: links, servers, meetings,
+// and devices that groups share.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 namespace omni {
 namespace {
 
-// 400 bytes travel in a hundred pieces: the first arrives early.
+// Returns a net with 400 bytes of parameters in 100 parts of 4 bytes, so that sending begins early.
 NetCosts costs_of(double merged_share = 0) {
   return {.images = 64,
           .merged_share = merged_share,
@@ -42,8 +43,8 @@ TEST(CostModel, OneNodeOnlyComputes) {
   EXPECT_STREQ((Nodes{}.forecast(costs_of()).busiest), "computing");
 }
 
-// Each sends half of its gradients, then half of the new values, while it receives as much. The
-// forward pass, a third, has nothing to send.
+// Each node sends half of its gradients, then half of the new values, and receives as much
+// meanwhile. The forward pass, a third of the time, sends nothing.
 TEST(CostModel, LinksCarryBothDirectionsAtOnce) {
   EXPECT_NEAR((Nodes{.count = 2}.update(costs_of())), 4 / 3. + 4, 0.1);
   EXPECT_NEAR((Nodes{.count = 4}.update(costs_of())), 2 / 3. + 6, 0.15);
@@ -54,7 +55,8 @@ TEST(CostModel, MessagesAreHiddenBehindTheBackwardPass) {
   EXPECT_NEAR((Nodes{.count = 2, .seconds = 20}.update(costs_of())), 10, 0.1);
 }
 
-// In each direction a node's link carries its own half, and the other's.
+// In each direction, a node's link carries the gradients of one half of the parameters and the new
+// values of the other half.
 TEST(CostModel, GroupsThatShareAModelSendAllOfItBothWays) {
   EXPECT_NEAR((Nodes{.count = 2, .groups = 2, .seconds = 0.3}.update(costs_of())), 2, 0.15);
   EXPECT_NEAR((Nodes{.count = 2, .groups = 2, .seconds = 30}.update(costs_of())), 15, 0.2);
@@ -117,7 +119,8 @@ TEST(CostModel, MeetingsTakeTime) {
                  .meetings = {kind, every}}
         .update(costs_of());
   };
-  // A meeting takes the way there and back, about, for every four mini-batches, or for every 32.
+  // A meeting takes about 2 s, 1 s each way. One comes after every 4 mini-batches (1 per group) or
+  // every 32 (8 per group).
   for (const Kind kind : {Kind::together, Kind::at_rest}) {
     EXPECT_NEAR(update(kind, 1), 2.0 / 4, 0.3) << static_cast<int>(kind);
     EXPECT_GE(update(kind, 1), 2.0 / 4) << static_cast<int>(kind);
@@ -126,7 +129,8 @@ TEST(CostModel, MeetingsTakeTime) {
   }
 }
 
-// Nothing is hidden at rest. Where groups contribute, messages start with the backward pass.
+// At rest, all messages wait until the groups have computed. When groups meet by contributions,
+// messages start in the backward pass.
 TEST(CostModel, MeetingsAtRestHideNothing) {
   using Kind = Meetings::Kind;
   const auto update = [](Kind kind) {
@@ -136,7 +140,8 @@ TEST(CostModel, MeetingsAtRestHideNothing) {
   EXPECT_NEAR(update(Kind::at_rest), (12 + 4) / 2., 0.1);
 }
 
-// Half of the parameters leave and arrive, then half of the values: 4 s in each direction.
+// A node sends and receives half of the parameters, then half of the new values: 4 s in each
+// direction.
 TEST(CostModel, ContributionsAndValuesTravel) {
   for (const Meetings::Kind kind : {Meetings::Kind::together, Meetings::Kind::at_rest}) {
     const Nodes nodes{.count = 2, .groups = 2, .seconds = 0.3, .meetings = {kind, 1}};
@@ -144,7 +149,7 @@ TEST(CostModel, ContributionsAndValuesTravel) {
   }
 }
 
-// A hundred pieces of which half go to the other node, and as many come back.
+// Of 100 parts, half are sent to the other node, and their new values come back.
 TEST(CostModel, CoresWorkForMessagesThatAreSent) {
   const Nodes nodes{.count = 2,
                     .groups = 2,
@@ -153,7 +158,8 @@ TEST(CostModel, CoresWorkForMessagesThatAreSent) {
   EXPECT_NEAR(nodes.update(costs_of()), (4 * 8 + 10) / 8., 0.01);
 }
 
-// They add up what they contribute there, and get the values once, however many they are.
+// Groups on one node add up their contributions before they send them, and receive the new values
+// once.
 TEST(CostModel, GroupsOfOnePlaceMeetAtTheCostOfOne) {
   for (const Meetings::Kind kind : {Meetings::Kind::together, Meetings::Kind::at_rest}) {
     const auto of_a_meeting = [&](int groups) {
@@ -194,7 +200,7 @@ TEST(CostModel, CoresShareAMemory) {
   EXPECT_NEAR(clock.now(), 1 / 3. + 4, 0.01);
 }
 
-// A group waits for the slowest of its devices.
+// A group waits for the slowest of its devices, whose times are drawn independently.
 TEST(CostModel, DevicesOfAGroupVaryApart) {
   Nodes nodes{.count = 16, .link = {}};
   Machine machine = nodes.machine();
@@ -207,12 +213,13 @@ TEST(CostModel, DevicesOfAGroupVaryApart) {
   EXPECT_NEAR(forecast_updates(clock, {}, 64).seconds, slowest * 8 / 16, 0.25);
 }
 
-// The authors of Omnivore measured these seconds per mini-batch. They had 18 machines that emulate
-// computing, one each, and a server of merged layers. A mini-batch alone waits 0.205 s for the
-// server.
+// The authors of Omnivore measured these seconds per mini-batch. They used 18 machines, each of
+// which emulates computing, and a server of merged layers. With one group, a mini-batch waits 0.205
+// s for the server.
 TEST(CostModel, TimesOfTheAuthorsCluster) {
   constexpr double kAlone = 1.2095, kWait = 0.205, kActivations = 42.25 * 1024 * 1024;
-  // The logs do not divide the wait: a third each for the way there, the server and the way back.
+  // The logs give only the whole wait. The test assumes one third each for sending, the server and
+  // receiving.
   const double computing = kAlone - kWait, part = kWait / 3;
   NetCosts costs{.images = 256, .merged_share = part / (computing + part)};
   costs.activations = kActivations;

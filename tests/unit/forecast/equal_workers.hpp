@@ -1,4 +1,4 @@
-// A machine with one memory and workers that are all alike.
+// equal_workers() returns a machine with one memory and equal workers.
 #pragma once
 
 #include <numeric>

@@ -1,4 +1,5 @@
-// The rates of a plan of an ensemble: those of the cost model, by hand.
+// These tests compare the training rates of ensemble members on 1, 2, 3 ... devices with results by
+// hand.
 #include "scheduling/forecast/fleet/rates.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +7,7 @@
 namespace omni {
 namespace {
 
-// A sample takes 1 s on one device; at 8 images devices reach half of their rate.
+// A device takes 1 s for each sample, and 2 s + 8 s more for each mini-batch.
 Machine gpus(int count, Machine::Link link = {}) {
   Machine machine{.name = "gpus", .link = link};
   machine.devices.assign(
@@ -27,8 +28,9 @@ TEST(FleetRates, DevicesDivideAMiniBatch) {
   EXPECT_NEAR(rates[3], 64 / (2 + 16. + 8), 1e-6);
 }
 
-// Two devices compute for 42 s. In the forward pass, a third, nothing is sent; then each sends and
-// receives half of the gradients and of the new values. Of more devices, each has a larger share.
+// Two devices compute for 42 s each. The forward pass, a third of it, sends nothing. Then each
+// device sends and receives half of the gradients and of the new values; of four devices, each
+// three quarters.
 TEST(FleetRates, LinksLimitDevices) {
   const auto rates = synchronous_rates(gpus(4, {.bytes_per_second = 100}), small_net(100));
   EXPECT_NEAR(64 / rates[0], 74, 1e-6);
@@ -36,7 +38,8 @@ TEST(FleetRates, LinksLimitDevices) {
   EXPECT_NEAR(64 / rates[3], 26 / 3. + 150, 5);
 }
 
-// The devices of the plan are the group; others of the machine own no parameters.
+// The rate of three devices is the same on a machine of three devices as on one of four. Unused
+// devices own no parameters.
 TEST(FleetRates, FewerDevicesAreAsASmallerMachine) {
   const Machine::Link link{.seconds = 1e-3, .bytes_per_second = 1e4};
   auto rates = synchronous_rates(gpus(4, link), small_net(100));

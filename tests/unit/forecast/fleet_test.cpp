@@ -1,5 +1,5 @@
-// FLEET: plans are valid (F1), conserve work (F2), and come near the best by exhaustive search
-// (F3).
+// These tests check plans of ensembles: plans are valid, train every sample, and come near the
+// optimum that exhaustive search finds.
 #include "scheduling/forecast/fleet/fleet.hpp"
 
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@ FleetPlan planned(const Fleet& fleet) {
 
 std::string fleet_refusal(const auto& result) { return result ? "" : result.error().message(); }
 
-// Rates follow powers of the number of devices, with up to 10 % noise, so that some fall. Some are
-// not known for all numbers of devices.
+// Draws members whose rates are powers of the number of devices, with up to 10 % noise. The rates
+// of some members are known for few devices only.
 Fleet drawn_fleet(int number, int most_members, int most_devices) {
   Draws draws(Philox(52, RandomStream::synthetic), number);
   Fleet fleet{.devices = 1 + static_cast<int>(draws.below(most_devices))};
@@ -43,7 +43,8 @@ Fleet drawn_fleet(int number, int most_members, int most_devices) {
   return fleet;
 }
 
-// All ways to train: whenever a member has ended, any members go on, on any numbers of devices.
+// Tries all ways to train: whenever a member ends, any set of members goes on, on any numbers of
+// devices.
 class Exhaustive {
  public:
   explicit Exhaustive(const Fleet& fleet) : fleet_(fleet) {
@@ -52,7 +53,7 @@ class Exhaustive {
       rates_.push_back(best_rate(set, fleet.devices));
   }
 
-  // Returns the smallest makespan, if it is less than `known`.
+  // Returns the smallest makespan, or `known` if none is smaller.
   double least(double known) {
     least_ = known;
     go_on(0);
@@ -60,7 +61,8 @@ class Exhaustive {
   }
 
  private:
-  // Tries all numbers of devices of the set's first member.
+  // Returns the rate of the slowest member of `set` when `devices` devices are divided among its
+  // members in the best way.
   double best_rate(unsigned set, int devices) const {
     if (set == 0) return INFINITY;
     const FleetMember& member = fleet_.members[std::countr_zero(set)];

@@ -1,4 +1,5 @@
-// Groups on the devices of a machine, and how devices share a mini-batch.
+// These tests check how groups are placed on a machine's devices, and how the devices of a group
+// divide a mini-batch.
 #include "scheduling/forecast/machine/group_devices.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// A plan advises the smallest predicted total, and the fewest groups among equals.
+// These tests check that a plan advises the number of groups with the smallest predicted time, and
+// the smallest number among equals.
 #include "scheduling/forecast/group_plan.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Simulated groups against what one can work out by hand.
+// These tests compare simulated compute groups with results that are worked out by hand.
 #include "scheduling/forecast/group_simulation.hpp"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,9 @@ namespace {
 using Owner = IterationTask::Owner;
 using Stage = IterationTask::Stage;
 
-// Returns a chain: forward (group), merged (all), backward (group), update of the master (all, any
-// order). The data are 0 activations, 1 replica, 2 merged parameters, 3 master.
+// Returns a chain of four tasks: forward pass, merged layers, backward pass, update of the master.
+// Data 0 (activations) and 1 (replica) belong to a group, data 2 (merged parameters) and 3 (master)
+// to all groups.
 std::vector<IterationTask> chain(double forward, double merged, double backward, double update) {
   return {{.seconds = {forward},
            .stage = Stage::begin,
@@ -60,7 +61,8 @@ TEST(GroupSimulation, groups_on_workers_of_their_own_divide_the_time) {
 }
 
 TEST(GroupSimulation, until_the_merged_phase_is_saturated) {
-  // The period is max(t_fc, (t_conv + t_fc) / g).
+  // With g groups an iteration takes max(t_fc, (t_conv + t_fc) / g). Here t_conv and t_fc are the
+  // times of the convolutional and the fully connected phase.
   EXPECT_NEAR(period(chain(1, 1, 1, 0), 2, 8), 1.5, 0.05);
   EXPECT_NEAR(period(chain(1, 1, 1, 0), 8, 8), 1.0, 0.05);
 }
@@ -104,7 +106,7 @@ TEST(GroupSimulation, jitter_differs_with_its_seed_and_stays_around_the_lengths)
   };
   EXPECT_EQ(seconds(1), seconds(1));
   EXPECT_NE(seconds(1), seconds(2));
-  // The deviation of one iteration is that of a sum of uniform numbers, 0.22.
+  // One iteration's time is a sum of uniform random numbers, with a standard deviation of 0.22.
   for (const unsigned seed : {1U, 2U, 3U}) EXPECT_NEAR(seconds(seed), 6.5, 0.06);
 }
 
@@ -122,8 +124,8 @@ TEST(GroupSimulation, decoding_fills_what_is_left) {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// A core and a GPU that is ten times as fast, with a memory of its own; a byte travels for a
-// second.
+// Returns a machine of a core and a GPU with a memory of its own. Each byte takes 1 s to travel
+// between the memories.
 MachineModel core_and_gpu() {
   MachineModel machine = test::equal_workers(1);
   machine.kinds.push_back({.type = 1, .memory = 1, .gpu = true, .at_once = 2, .workers = {1}});
@@ -136,7 +138,7 @@ std::vector<IterationTask> faster_on_the_gpu(std::vector<IterationTask> tasks) {
   return tasks;
 }
 
-// Before the chain a core decodes an image.
+// Adds a task that decodes an image on a core before the chain begins.
 std::vector<IterationTask> with_image(std::vector<IterationTask> tasks, std::size_t bytes) {
   tasks.push_back({.seconds = {0.1, kNever},
                    .priority = -1,

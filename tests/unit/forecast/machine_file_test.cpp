@@ -44,7 +44,8 @@ TEST(MachineFile, a_table_is_interpolated_and_its_outermost_slopes_go_on) {
 }
 
 TEST(MachineFile, seconds_stay_above_zero) {
-  // Lines through these reach 0 at size 4, at size 32, and everywhere.
+  // Straight lines through the seconds of the first three devices reach 0 at size 4, at size 32,
+  // and at every size.
   const Machine machine = machine_of(R"({"kind": "cpu", "seconds": {"8": 1, "12": 2}},
     {"kind": "cpu", "seconds": {"8": 2, "16": 1}}, {"kind": "cpu", "seconds": {"10": 5}},
     {"kind": "cpu", "flops_per_second": 1})");
@@ -96,7 +97,8 @@ TEST_P(Refused, names_the_line) {
   EXPECT_EQ(said.substr(0, expected.size()), expected) << said;
 }
 
-// Makes a machine whose devices begin on line 3.
+// Returns the case of a machine file whose devices begin on line 3, and the message that it must
+// give.
 RefusedCase device(const std::string& text, const std::string& message) {
   return {"{\"name\": \"m\",\n \"devices\": [\n" + text + "]}", message};
 }

@@ -1,4 +1,4 @@
-// Iterations on several nodes: what each row is made of, by hand.
+// These tests compare each row of the forecast for several nodes with results worked out by hand.
 #include "scheduling/forecast/node_forecast.hpp"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,8 @@ TEST(NodeForecast, OneNodeHasNoNetwork) {
 TEST(NodeForecast, NodesOfAGroupShareTheMiniBatch) {
   const NodeForecast two = row_of(kNodeCosts, 2, 1, "sync");
   EXPECT_NEAR(two.compute, 4.5, 1e-6);
-  // Nine parts: the largest has one owner, four others each.
+  // One node owns the part of 64 bytes and three parts of 48 bytes. The other node owns five parts,
+  // 240 bytes.
   EXPECT_DOUBLE_EQ(two.network, 2 * (0.5 + 240.0 / 100));
   EXPECT_EQ(two.merged, 0) << "one group merges nothing";
   const NodeForecast four = row_of(kNodeCosts, 4, 2, "async");
@@ -90,7 +91,8 @@ TEST(NodeForecast, MessagesTakeTimeOfTheCores) {
   };
   EXPECT_NEAR(compute(1), 9, 1e-6);
   EXPECT_NEAR(compute(2), 4.5 + (2 * 9 + 0.01 * 2 * 240) / 2, 1e-6);
-  // Each of four ranks sends four slices of inputs, outputs and their gradients to three others.
+  // Each of four ranks sends four slices to three others, of a layer's inputs, its outputs and the
+  // gradients of both.
   costs = {.net = {.images = 100, .replicated = {.connected = {{400, 512}}}},
            .seconds = 1e-9,
            .cores = 4};
@@ -98,8 +100,8 @@ TEST(NodeForecast, MessagesTakeTimeOfTheCores) {
   EXPECT_NEAR(compute(4), 2 * 48.0 / 4, 1e-6);
 }
 
-// Each of few nodes sends a layer's statistics to all others, forward and backward; eight do it in
-// rows of two, and then in columns.
+// Up to a few nodes, each node sends a layer's statistics to all others, in both passes. Eight
+// nodes exchange them in rows of two, then in columns.
 TEST(NodeForecast, NodesOfAGroupWaitForStatistics) {
   NodeCosts costs{.net = {.images = 64, .statistics = {100, 200}}, .seconds = 1};
   const auto first = [&](const Machine::Link& link, int nodes) {
@@ -124,21 +126,22 @@ TEST(NodeForecast, NodesOfAGroupWaitForStatistics) {
   EXPECT_DOUBLE_EQ(first(kNodeLink, 2).statistics, 3 * 2 * (0.5 + 1 + 0.5 + 2));
 }
 
-// Parameters that are whole on each rank travel between groups only.
+// Scales are complete on each rank, so only groups exchange them, not the ranks of one group.
 TEST(NodeForecast, ScalesTravelBetweenGroups) {
   const NodeCosts costs{.net = {.images = 64, .scales = {100}}, .seconds = 8};
   EXPECT_EQ(row_of(costs, 2, 1, "sync").network, 2 * 0.5);
   EXPECT_EQ(row_of(costs, 2, 2, "async").network, 2 * (0.5 + 1));
 }
 
-// The owner of the large part receives it from all others, and nobody else has as much to do.
+// The owner of the large part receives it from all other nodes, and is the busiest node.
 TEST(NodeForecast, TheBusiestNodeCounts) {
   const NodeCosts uneven{.net = {.images = 64, .replicated = {{100, 300}}}, .seconds = 8};
   EXPECT_DOUBLE_EQ(row_of(uneven, 2, 1, "sync").network, 2 * (0.5 + 300.0 / 100));
   EXPECT_DOUBLE_EQ(row_of(uneven, 4, 1, "sync").network, 2 * (0.5 + 900.0 / 100));
 }
 
-// Each node of a group sums pieces of the weights: no node sends or receives all of them.
+// Each node of a group sums one piece of the large weights, so no node sends or receives all of the
+// weights.
 TEST(NodeForecast, NodesOfAGroupCutLargeWeights) {
   constexpr double kBytes = 4 * 2048.0 * 512;
   const auto network = [](NetCosts::Parameters parameters, int nodes) {
@@ -150,8 +153,8 @@ TEST(NodeForecast, NodesOfAGroupCutLargeWeights) {
   EXPECT_DOUBLE_EQ(network({.parts = {kBytes, 40}}, 16), 2 * (0.5 + (kBytes / 16 + 40) * 15 / 100));
 }
 
-// Whatever their sizes, nobody owns much more than others, and messages stay large: the less so,
-// the more ranks send one to its owner.
+// No rank owns much more than the others, and pieces stay large. The more ranks send a piece to its
+// owner, the smaller it may be.
 TEST(PieceValues, SpreadParametersEvenly) {
   for (const int ranks : {2, 3, 8, 64, 500})
     for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{35'000'001},
@@ -176,7 +179,8 @@ TEST(PieceValues, SpreadParametersEvenly) {
     }
 }
 
-// Inputs go to all nodes, and outputs to those that have the images; their gradients go back.
+// A layer's inputs go to all nodes. Its outputs go to the nodes that have the images. The gradients
+// of both go back.
 TEST(NodeForecast, NodesOfOneGroupDivideNeurons) {
   NodeCosts costs{.net = {.images = 100, .merged = {.connected = {{400, 512}}}}, .seconds = 8};
   const NodeForecast row = row_of(costs, 4, 1, "sync");

@@ -1,4 +1,4 @@
-// Transfers in simulated time against what one can work out by hand.
+// These tests compare simulated transfers between memories with times that are worked out by hand.
 #include "scheduling/forecast/simulated_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kUrgent = 1;
 
-// Two GPUs; a byte travels for a second, wherever it goes.
+// The simulated machine has two GPUs. A byte travels for 1 s between any two memories.
 class SimulatedMemoryTest : public testing::Test {
  protected:
   static MachineModel machine() {

@@ -1,4 +1,4 @@
-// These tests compute the time per iteration of groups from the moments when iterations ended.
+// These tests compute the time per iteration of groups from the times at which iterations ended.
 #include "scheduling/forecast/steady_seconds.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,8 @@
 namespace omni {
 namespace {
 
-// Starts slowly, has a period of 2, and ends with what two groups had under way.
+// The first 6 iterations take 5 s each and the next 14 take 2 s. The last 4, which two groups had
+// begun before the end, take 1 s.
 TEST(SteadyRate, neither_start_nor_end_count) {
   std::vector<double> ends;
   double now = 0;

@@ -1,4 +1,4 @@
-// Computes how many more updates groups need, from losses whose course is known.
+// These tests compute from given losses how many more updates several groups need than one group.
 #include "scheduling/forecast/update_ratios.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace omni {
 namespace {
 
-// Falls like 1 / (1 + t / scale), with noise of the mini-batch.
+// Returns losses that fall like 1 / (1 + t / scale), plus and minus `noise` in turn.
 std::vector<double> falling(std::size_t count, double scale, double noise = 0.02) {
   std::vector<double> losses(count);
   for (std::size_t i = 0; i < count; ++i)

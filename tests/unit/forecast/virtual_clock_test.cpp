@@ -1,5 +1,5 @@
-// The virtual clock against what follows from the counts alone, and the shipped machines against
-// what was published of those that they stand for.
+// These tests compare the virtual clock with the theory of staleness, and the shipped machine files
+// with published measurements.
 #include "scheduling/forecast/virtual_clock.hpp"
 
 #include <gtest/gtest.h>
@@ -27,8 +27,8 @@ VirtualClock clock_of(const Machine& machine, int groups, double flops = 1,
   return VirtualClock(machine, place_on(machine, groups, false), {.flops = flops}, seed);
 }
 
-// Every group reads the model again as soon as it has updated it: how many updates of others come
-// between, in how many of `updates`.
+// Each group reads the model right after its own update. Returns how many of `updates` updates came
+// after 0, 1, 2 ... updates of other groups.
 std::map<int, double> staleness(Law law, int groups, int updates) {
   VirtualClock clock = clock_of(machine_of(law, groups), groups);
   std::vector<int> read(static_cast<std::size_t>(groups));
@@ -76,7 +76,8 @@ TEST_P(ClockedGroups, take_turns_under_the_constant_law) {
     EXPECT_NEAR(clock.now(), 0.01 * (1 + update / groups_), 1e-7);
     clock.begin(update % groups_, 1, Sends::update);
   }
-  // All but the first updates of each, which had read before the first of all.
+  // In the first round the updates have a staleness of 0, 1, ... groups_ - 1. All later updates
+  // have groups_ - 1.
   EXPECT_EQ(staleness(Law::constant, groups_, kUpdates)[groups_ - 1], kUpdates - groups_ + 1);
 }
 
@@ -89,7 +90,7 @@ TEST(VirtualClock, the_mean_time_is_the_machines_under_any_law) {
   }
 }
 
-// The expected times were worked out apart from this program, in multiples of 2^-30 s.
+// The expected times were computed outside this program. They are multiples of 2^-30 s.
 TEST(VirtualClock, draws_are_the_same_on_every_machine) {
   const std::map<Law, std::vector<double>> expected{
       {Law::exponential, {32186862, 43255725, 108537849}},
@@ -118,7 +119,7 @@ TEST(VirtualClock, groups_share_a_device) {
   EXPECT_FALSE(clock.under_way(1) || clock.under_way(2));
 }
 
-// Returns who finishes next, and when.
+// Returns the next `count` groups that finish, each with its finishing time.
 std::vector<std::pair<int, double>> events(VirtualClock& clock, int count) {
   std::vector<std::pair<int, double>> all;
   for (int i = 0; i < count; ++i) {
@@ -176,7 +177,7 @@ TEST(VirtualClock, the_seed_decides) {
   EXPECT_NE(all[0], all[2]);
 }
 
-// ---- shipped machines ----
+// The tests from here on check the shipped machine files.
 
 Machine shipped(const std::string& name) {
   auto machine = read_machine_file(OMNI_SOURCE_DIR "/apps/machines/" + name + ".json");
@@ -210,7 +211,7 @@ class HogbatchServer : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Both, HogbatchServer,
                          testing::Values("48-threads-fast-gpu", "48-threads-slow-gpu"));
 
-// Published of fixed sizes: the CPU makes 96 to 99 % of the updates.
+// Published measurements say that with fixed batch sizes the CPU makes 96 to 99 % of the updates.
 TEST_P(HogbatchServer, fixed_sizes_leave_nearly_all_updates_to_the_threads) {
   const Machine machine = shipped(GetParam());
   VirtualClock clock = clock_of(machine, kThreads + 1, kFlops);
@@ -227,8 +228,8 @@ TEST_P(HogbatchServer, fixed_sizes_leave_nearly_all_updates_to_the_threads) {
   EXPECT_LE(by_threads, 0.99 * kUpdates);
 }
 
-// Published of adaptive sizes: 52 to 60 % with the fast GPU, 70 to 81 % with the slow one, whose
-// smallest mini-batch keeps it half busy.
+// With adaptive batch sizes, the CPU's published share of updates is 52 to 60 % beside the fast GPU,
+// and 70 to 81 % beside the slow one. The GPU's smallest mini-batch runs at half its speed.
 TEST_P(HogbatchServer, adaptive_sizes_reach_the_published_balance) {
   const Machine machine = shipped(GetParam());
   const auto smallest = static_cast<std::uint64_t>(machine.devices[0].half_size);

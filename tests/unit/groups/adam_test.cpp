@@ -1,4 +1,4 @@
-// Adam through the whole training, against the same few steps written out by hand.
+// These tests compare trainings with Adam with the same few steps computed by hand.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,7 +18,8 @@ const std::string kAdamNet =
               "learning_rate=0.05\ndecay=0.01\nadam=1\nB1=0.8\nB2=0.95\neps=0.001\n") +
     test::connected(kClasses) + test::layer("softmax");
 
-// ByHand is a softmax regression in double precision, with Darknet's adam_update_gpu for it.
+// ByHand is a softmax regression in double precision, which is updated as Darknet's adam_update_gpu
+// does.
 class ByHand {
  public:
   ByHand(std::vector<double> weights, std::vector<double> bias)
@@ -74,7 +75,7 @@ std::vector<double> doubles(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
-// Returns the images of a mini-batch, and what they show.
+// Returns the images of a mini-batch and their labels.
 std::pair<std::vector<std::vector<float>>, std::vector<int>> batch(DataFeed& feed,
                                                                    std::uint64_t number) {
   const std::uint64_t first = number * static_cast<std::uint64_t>(feed.batch());
@@ -121,7 +122,8 @@ TEST_F(Adam, a_tiny_net_learns_as_by_hand) {
   }
 }
 
-// With a convolution in front, there are replicas; gradients are as old as they come.
+// The convolution is replicated, so each group has a replica of its parameters, and gradients are
+// stale.
 TEST_F(Adam, groups_learn) {
   test::GroupTraining run(test::net(6, {8, 8, 1}, "learning_rate=0.005\nadam=1\n") +
                               test::convolutional(5, "tanh") + test::connected(3) +

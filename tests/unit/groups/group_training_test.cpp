@@ -1,5 +1,5 @@
-// Compute groups really train here. They compute what one group computes from parameters of the
-// same age, and report what happened.
+// These tests train with compute groups. The results must equal those of one group that uses
+// parameters of the same age.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,8 @@ class GroupTraining : public test::DeterministicSession {
  protected:
   using Run = test::GroupTraining;
 
-  // As in a run that is not --deterministic; else arrival is submission.
+  // Without --deterministic, gradients are added in the order in which tasks arrive, not in the
+  // order of submission.
   static void let_accumulations_commute() { set_implementation_policy({}); }
 
   std::unique_ptr<Run> train(int groups, Asynchrony asynchrony, std::uint64_t iterations,
@@ -44,8 +45,8 @@ class GroupTraining : public test::DeterministicSession {
     float momentum, learning_rate;
   };
   static constexpr Steps kTuned{0.9f, 0.05f};
-  // Serial training in which gradients are taken at parameters that are `age` updates old; those
-  // that are merged are always the newest.
+  // Returns the parameters after a serial training with gradients of parameters that are `age`
+  // updates old. With `merged`, connected layers always use the newest parameters.
   std::vector<std::vector<float>> serial(int age, std::uint64_t iterations, bool merged,
                                          Steps steps = kTuned) {
     const auto run = std::make_unique<Run>(kTrainedNet);
@@ -116,8 +117,8 @@ TEST_F(GroupTraining, reproducible_groups_are_training_with_gradients_of_that_ag
   EXPECT_NE(serial(1, 20, true), serial(1, 20, false));
 }
 
-// Also of merged parameters, which are never stale: momentum there, over activations of stale
-// parameters, would allow smaller steps only.
+// The compensation also changes the momentum of merged parameters, which are never stale: they
+// learn from activations of stale parameters.
 TEST_F(GroupTraining, compensation_changes_momentum_and_rate_of_all_parameters) {
   const auto run =
       train(3, Asynchrony::reproducible, 20, FullyConnected::merged, Compensation::theory);
@@ -130,7 +131,7 @@ TEST_F(GroupTraining, compensation_changes_momentum_and_rate_of_all_parameters) 
   EXPECT_EQ(run->masters(), serial(2, 20, true, steps));
 }
 
-// Groups pool on their own, but nothing that they read there learns.
+// Each group has a pooling layer of its own, but all parameters are in merged layers.
 TEST_F(GroupTraining, where_all_that_learns_is_merged_the_momentum_is_the_tuned_one) {
   Run run(
       "[net]\nbatch=4\nheight=8\nwidth=8\nchannels=1\nlearning_rate=0.05\nmomentum=0.9\n"
@@ -172,7 +173,7 @@ TEST_F(GroupTraining,
   }
 }
 
-// Not so when they take turns: the identity of mean staleness holds for any order.
+// If groups took turns, each would make 300 updates. The mean staleness is the same in any order.
 TEST_F(GroupTraining, free_groups_go_at_their_own_pace) {
   let_accumulations_commute();
   Run run(kTrainedNet, 3, FullyConnected::replicated);
@@ -193,7 +194,8 @@ TEST_F(GroupTraining, free_groups_go_at_their_own_pace) {
   EXPECT_GT(most, 2);
 }
 
-// Batch normalisation's statistics are parameters that no update reaches.
+// Batch normalisation's statistics are parameters without updates, so the staleness must not count
+// them.
 TEST_F(GroupTraining, what_was_old_when_it_was_saved_is_as_old_as_it_becomes) {
   Run run(kTrainedNet, 3);
   const auto train_on = [&](std::uint64_t iterations) {
@@ -225,7 +227,7 @@ TEST_F(GroupTraining, groups_learn) {
   EXPECT_NEAR(run.reports.back().momentum.explicit_part, 0.6, 1e-6);
 }
 
-// One group has a worker for itself, and both share the other: what they finish is out of turn.
+// Group 1 has worker 1 only, which it shares with group 0. So the groups' tasks finish out of turn.
 TEST_F(GroupTraining, unequal_groups_with_subdivisions_end) {
   let_accumulations_commute();
   std::string subdivided = kTrainedNet;

@@ -1,5 +1,5 @@
-// Asynchronous updates of a noisy quadratic: the theory against the published optima, the exchange
-// against the theory.
+// These tests train a noisy quadratic by asynchronous updates. They compare the theory with
+// published optima, and the exchange's code with the theory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace omni {
 namespace {
 
-// Figure 6 of "Asynchrony begets momentum" is recomputed from its theorem 7: the best explicit
-// momentum for implicit momenta of 0, 0.1, ... 0.9.
+// Figure 6 of "Asynchrony begets momentum" shows the best explicit momentum for implicit momenta of
+// 0, 0.1 ... 0.9. The test recomputes it from theorem 7.
 TEST(NoisyQuadratic, best_explicit_momentum_is_the_published_one) {
   const std::vector<double> of_5{.149,  .052,  -.062, -.171, -.187,
                                  -.214, -.236, -.257, -.279, -.290};
@@ -35,8 +35,8 @@ TEST(NoisyQuadratic, without_asynchrony_the_best_momentum_is_polyak_s) {
   }
 }
 
-// The mean path of the masters over many runs, each of groups that finish at exponential times and
-// of gradients with noise.
+// Returns the mean values of the master parameters over 400 runs. The groups' times are
+// exponentially distributed, and gradients have noise.
 std::vector<std::vector<double>> mean_path(int groups, double momentum, double rate,
                                            const std::vector<double>& curvatures, int updates) {
   constexpr int kRuns = 400;
@@ -64,7 +64,7 @@ std::vector<std::vector<double>> mean_path(int groups, double momentum, double r
   return mean;
 }
 
-// Theorem 6 solved for the implicit momentum, its sums taken over the whole mean path.
+// Returns the implicit momentum that theorem 6 gives for the mean path of the parameters.
 double measured_implicit(int groups, double momentum) {
   constexpr double kRate = 0.01;
   constexpr int kUpdates = 300;

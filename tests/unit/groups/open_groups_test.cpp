@@ -1,4 +1,4 @@
-// Into which slices compute groups cut their mini-batches on a machine with many cores.
+// These tests check the slice sizes that compute groups choose on a machine with many cores.
 #include <gtest/gtest.h>
 
 #include "apps/omni-run/setup.hpp"
@@ -15,7 +15,7 @@ class OpenGroups : public testing::Test {
     spec_ = *read_net(net_);
   }
 
-  // These return the images per task.
+  // one_of() and cut_for() return the number of images per slice.
   int one_of(int groups) const { return *slice_of_groups(spec_, net_, groups); }
   int cut_for(const GroupArguments& arguments) const {
     return open_groups(spec_, net_, arguments)->net().slices().sizes.front();

@@ -1,5 +1,5 @@
-// The exchange codelet: what is in one task, and the staleness that it measures, against what
-// queueing theory says of it.
+// These tests check the exchange codelet: which parameters one task updates, and that it measures
+// the staleness that queueing theory predicts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,11 +19,11 @@ namespace {
 
 using test::VirtualGroups;
 
-// The test has one parameter, a replica per group, and exchanges in the order in which groups
-// finish.
+// The test has one parameter and a replica of it for each group. Exchanges are submitted in the
+// order in which groups finish.
 class StalenessTest : public test::WithSession {
  protected:
-  // On fewer cores the workers are interrupted in the middle of tasks.
+  // On a machine with fewer than 8 cores, the system interrupts workers in the middle of tasks.
   StalenessTest() : WithSession(test::with_workers(8)) {}
 
   std::vector<std::int64_t> measure(int groups, VirtualGroups::ServiceTime service, int updates) {
@@ -79,7 +79,8 @@ TEST_F(StalenessTest, of_exponential_service_times_is_geometric) {
     std::map<std::int64_t, double> seen;
     for (const std::int64_t each : measure(groups, VirtualGroups::exponential(), kUpdates))
       ++seen[each];
-    // Chi-square over values that are expected at least 20 times; the rest is one more class.
+    // The chi-square test has a class for each staleness that is expected at least 20 times, and
+    // one class for all others.
     const double p = 1.0 / groups;
     double chi_square = 0, rest = kUpdates, rest_seen = kUpdates, probability = p;
     int classes = 1;
@@ -91,7 +92,7 @@ TEST_F(StalenessTest, of_exponential_service_times_is_geometric) {
       ++classes;
     }
     chi_square += (rest_seen - rest) * (rest_seen - rest) / rest;
-    // By Wilson and Hilferty's cube root approximation this is standard normal.
+    // By Wilson and Hilferty's approximation, z has a standard normal distribution.
     const double freedom = classes - 1, spread = 2 / (9 * freedom);
     const double z = (std::cbrt(chi_square / freedom) - (1 - spread)) / std::sqrt(spread);
     EXPECT_LT(z, 3.1) << groups << " groups: chi-square " << chi_square << " with " << freedom
@@ -99,8 +100,8 @@ TEST_F(StalenessTest, of_exponential_service_times_is_geometric) {
   }
 }
 
-// Every update adds 1, so that a replica tells which one gave it, and the sum how many were lost.
-// (Counted when tasks end, two in 20,000 were the wrong way round, every eighth time.)
+// Each update adds 1 to the master, so a replica's value is the number of its update. The final
+// value shows whether an update was lost.
 TEST_F(StalenessTest, H8_no_update_is_lost_and_numbers_follow_the_order_of_the_master) {
   struct Update {
     Tensor replica{"replica", 1}, diff{"diff", 1};
@@ -130,7 +131,7 @@ TEST_F(StalenessTest, H8_no_update_is_lost_and_numbers_follow_the_order_of_the_m
   EXPECT_EQ(test::values(master).front(), static_cast<float>(updates.size()));
 }
 
-// As submit_exchanges() promises; every parameter has three tensors.
+// Each parameter has three tensors in a task, so a task with 6 tensors updates two parameters.
 TEST_F(StalenessTest, small_neighbours_are_updated_together_the_others_alone) {
   std::vector<std::unique_ptr<Tensor>> tensors;
   const auto param = [&](std::size_t count, std::size_t part = 0) {

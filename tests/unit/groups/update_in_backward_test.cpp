@@ -1,4 +1,5 @@
-// Large connected layers update their parameters in the tasks that compute the gradients.
+// These tests check that large connected layers update their parameters in the tasks that compute
+// the gradients.
 #include <gtest/gtest.h>
 
 #include "tests/support/deterministic_session.hpp"
@@ -8,7 +9,8 @@
 namespace omni {
 namespace {
 
-// The first connected layer has 1.06 million weights, in blocks of which the last is narrower.
+// The first connected layer has 1.06 million weights. It is cut into blocks of neurons, the last of
+// which is narrower.
 const std::string kLargeConnected =
     test::net(6, {16, 16, 1}, "learning_rate=0.02\nmomentum=0.9\ndecay=0.01\n") +
     test::convolutional(4, "relu") + test::connected(1034, "relu") + test::connected(3) +
@@ -21,7 +23,7 @@ class UpdateInBackward : public test::DeterministicSession {
   static std::string with(const std::string& options) {
     return std::string(kLargeConnected).insert(std::string("[net]\n").size(), options);
   }
-  // The parameters that are.
+  // Returns the number of parameters that are updated in the backward pass.
   static std::size_t count_of(Run& run) {
     std::size_t count = 0;
     for (const Param* param : run.groups.net().params()) count += param->updated_in_backward;
@@ -72,8 +74,8 @@ TEST_F(UpdateInBackward, needs_no_memory_for_the_gradient) {
   EXPECT_EQ(without.groups.tensor_bytes() - run.groups.tensor_bytes(), kParameters * sizeof(float));
 }
 
-// A gradient that several mini-batches or somebody else adds to must be kept; a replica takes the
-// master over in the update.
+// With subdivisions a gradient is summed and must be kept. Replicas and GPUs, too, need an update
+// of its own.
 TEST_F(UpdateInBackward, is_left_alone_where_the_gradient_must_be_kept) {
   const BuildOptions in_backward{.update_in_backward = true};
   Run subdivided(with("subdivisions=3\n"), 1, FullyConnected::merged, in_backward);

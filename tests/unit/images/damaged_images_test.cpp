@@ -1,4 +1,5 @@
-// Damaged images are skipped: what takes their place, how they are counted, when they are too many.
+// These tests check that damaged images are replaced and counted, and that too many of them are an
+// error.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Image i is {i}, of class i % classes.
+// Image i has one pixel, of value i, and belongs to class i % classes.
 class Numbered final : public Dataset {
  public:
   explicit Numbered(std::map<std::size_t, ErrorKind> bad, std::size_t size = 10, int classes = 2)
@@ -114,7 +115,7 @@ TEST(DamagedImages, BeyondTheShareAreAnError) {
       << said;
 }
 
-// A product of doubles is a little too small here.
+// The product 0.29 * 100 is a little less than 29 in double precision.
 TEST(DamagedImages, TheShareItselfIsAllowed) {
   DamagedImages found(100, 0.29, "training images");
   for (std::size_t i = 0; i < 29; ++i) EXPECT_TRUE(found.add(i, {ErrorKind::data, "a", "b", ""}));
@@ -224,7 +225,8 @@ class DamagedFiles : public testing::Test {
     data->test = skip_damaged_images(std::move(data->test), 0.1, false);
     return std::move(*data);
   }
-  // Images and labels of mini-batches, from one that a run may have been interrupted before.
+  // Returns images and labels of the mini-batches from sample `first` to `end`, as a resumed run
+  // reads them.
   static std::vector<float> feed(const Dataset& data, bool training, int workers,
                                  std::uint64_t first, std::uint64_t end) {
     SessionOptions options;
@@ -269,7 +271,8 @@ TEST_F(DamagedFiles, AreNoTestImages) {
   const DatasetPair data = open();
   const std::vector<float> batch = feed(*data.test, false, 2, 0, 15);
   EXPECT_EQ(data.test->damaged()->indices(), (std::vector<std::uint64_t>{6}));
-  // Labels stand behind the images of each slice, here of 7: image 6 is the last of the first.
+  // In a batch the labels follow the images of each slice. A slice has 7 images here, so image 6 is
+  // the last one of the first slice.
   EXPECT_EQ(batch[7 * kNet.count() + 6], kNoLabel);
   EXPECT_EQ(std::ranges::count(batch, static_cast<float>(kNoLabel)), 1);
 }

@@ -1,4 +1,4 @@
-// The data feed with image files: many tasks read what one mini-batch holds.
+// These tests check the data feed with image files, where many tasks fill one mini-batch.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class FileFeed : public testing::Test {
 };
 
 TEST_F(FileFeed, AMiniBatchIsItsImages) {
-  // Tasks of one image, of four, and of five: more than 14 tasks cannot fill one slice.
+  // Tasks decode one, four and five images here. More than 14 tasks cannot fill one slice.
   for (const int slice : {1, 37, 68}) {
     FeedOptions options;
     options.seed = 3;
@@ -74,7 +74,8 @@ TEST_F(FileFeed, AMiniBatchIsItsImages) {
   }
 }
 
-// They fit in no byte, so they arrive as floats, in training and in tests.
+// Pixel values with a mean subtracted do not fit in bytes, so the feed delivers floats, in training
+// and in tests.
 TEST_F(FileFeed, ValuesArriveAsTheNetReadsThem) {
   for (const bool training : {true, false}) {
     FeedOptions options;

@@ -1,5 +1,6 @@
-// --hold-out makes of a training set one to train on and one to test on, whatever the source. Only
-// the seed decides. These tests also open class folders, which have no test set of their own.
+// These tests check --hold-out, which divides a training set into a training and a test set, for
+// every kind of data. Only the seed decides which samples are held out. The tests also open class
+// folders without a test set.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::put;
 
-// Sample i is of the class that its letter says; its one pixel is i.
+// Sample i has the class of letter i of `classes`. Its only pixel has the value i.
 DatasetPair letters(const std::string& classes) {
   ImageSet set{.extent = {1, 1, 1}, .classes = 26};
   for (std::size_t i = 0; i < classes.size(); ++i) {
@@ -70,7 +71,8 @@ TEST(HoldOut, EverySampleIsInOneOfTheParts) {
       ++(*counts)[part->label(i)];
     }
   EXPECT_EQ(all.size(), classes.size());
-  // A share of each class; one of a class with two; none of a class with one.
+  // Of each class 30 % of the samples are held out. A class of two loses one sample, a class of one
+  // none.
   EXPECT_EQ(held, (std::map<int, int>{{0, 3}, {1, 6}, {2, 1}, {3, 1}}));
   EXPECT_EQ(stayed, (std::map<int, int>{{0, 7}, {1, 14}, {2, 2}, {3, 1}, {4, 1}}));
   EXPECT_EQ(pair.name, "letters#hold-out=0.3,seed=7");
@@ -84,13 +86,13 @@ TEST(HoldOut, TheSeedDraws) {
   EXPECT_EQ(seven.size(), 10u);
   EXPECT_EQ(held_out(classes, 0.1, 7), seven);
   EXPECT_NE(held_out(classes, 0.1, 8), seven);
-  // Every sample is as likely as another.
+  // All samples are held out with the same probability.
   std::vector<int> times(100);
   for (std::uint64_t seed = 0; seed < 1000; ++seed)
     for (const int index : held_out(classes, 0.1, seed)) ++times[static_cast<std::size_t>(index)];
   EXPECT_GT(*std::ranges::min_element(times), 60);
   EXPECT_LT(*std::ranges::max_element(times), 145);
-  // More samples of one class do not change what is drawn from another.
+  // More samples of class b do not change which samples of class a are held out.
   const std::vector<int> more = held_out(classes + "bbbb", 0.1, 7);
   EXPECT_EQ(std::vector<int>(more.begin(), more.begin() + 10), seven);
 }
@@ -138,8 +140,8 @@ class HoldOutOf : public testing::Test {
                          .test = test,
                          .hold_out = share});
   }
-  // Expects `train` and `test` samples. Without a test the training samples are the same, and so
-  // are all samples if the data are opened again.
+  // Expects these numbers of training and test samples. Opening the data again, or without a test
+  // set, gives the same training samples.
   void expect_parts(const std::string& source, std::size_t train, std::size_t test,
                     bool flat = false) const {
     SCOPED_TRACE(source);
@@ -210,7 +212,7 @@ TEST_F(HoldOutOf, ClassFoldersNeedIt) {
   EXPECT_EQ(all->train->size(), 30u);
   EXPECT_EQ(all->train->class_names(), (std::vector<std::string>{"blue", "green", "red"}));
 
-  // Sets of other names do not become classes.
+  // Folders beside val/ with other names than train/ are not taken for classes.
   for (const char* name : {"Train", "training", "others"}) {
     fs::rename(at("set/train"), at("set/") + name);
     for (const double share : {0.0, 0.2}) {
@@ -264,7 +266,7 @@ TEST_F(HoldOutOf, DamagedFilesAreSkippedInTheirPart) {
   }
 }
 
-// A share of a list's files may be missing, as without --hold-out.
+// As without --hold-out, a small share of a list's files may be missing.
 TEST_F(HoldOutOf, MissingFilesOfAList) {
   fs::remove(at("set/train/red/5.jpg"));
   const auto open_list = [&](double damaged) {

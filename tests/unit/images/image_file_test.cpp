@@ -1,4 +1,4 @@
-// Image files: known pixels, every kind that is read, and damage that must be told.
+// These tests read image files of every supported kind with known pixels, and damaged files.
 #include "runtime/data/images/image.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@ namespace {
 using test::make_jpeg;
 using Bytes = std::vector<std::uint8_t>;
 
-// A ramp down (red) and across (green), as JPEG keeps well.
+// Returns an image whose red channel is a ramp down and whose green channel is a ramp across. JPEG
+// changes ramps little.
 Bytes ramp(int height, int width) {
   Bytes pixels;
   for (int y = 0; y < height; ++y)
@@ -65,10 +66,12 @@ TEST_F(ImageFile, GreyStaysGrey) {
 }
 
 TEST_F(ImageFile, InkBecomesLight) {
-  // Inverted, as Adobe stores it and libjpeg marks it: 255 is no ink.
+  // Adobe's programs store CMYK inverted, with a marker that libjpeg writes, too: 255 stands for no
+  // ink.
   const Bytes inks{255, 255, 255, 255, 0, 255, 255, 255, 100, 200, 50, 128, 9, 9, 9, 0};
   const Bytes light{255, 255, 255, 0, 255, 255, 50, 100, 25, 0, 0, 0};
-  // YCCK keeps the ramp of single pixels only without loss of colour; four equal rows help.
+  // YCCK halves the resolution of colours, so a block of 8 x 8 equal pixels is used for each
+  // colour.
   for (const J_COLOR_SPACE colours : {JCS_CMYK, JCS_YCCK}) {
     for (std::size_t i = 0; i < 4; ++i) {
       Bytes block, expected;
@@ -81,7 +84,7 @@ TEST_F(ImageFile, InkBecomesLight) {
       expect_pixels(make_jpeg(8, 8, block, {.colours = colours}), {8, 8, 3}, expected, 3);
     }
   }
-  // Without Adobe's marker the letters are meant: 255 is all ink.
+  // Without Adobe's marker 255 stands for all ink.
   std::string plain = make_jpeg(1, 1, {255, 0, 0, 0}, {.colours = JCS_CMYK});
   const std::size_t marker = plain.find("\xFF\xEE");
   ASSERT_NE(marker, std::string::npos);
@@ -98,7 +101,7 @@ TEST_F(ImageFile, IsReducedAsFarAsAllowed) {
   EXPECT_EQ(extent({50, 82}), (Extent{100, 161, 3}));
   EXPECT_EQ(extent({25, 40}), (Extent{25, 41, 3}));
   EXPECT_EQ(extent({1, 1}), (Extent{13, 21, 3}));
-  // Each pixel of the reduced image is the mean of the pixels it replaces.
+  // Each pixel of the reduced image is the mean of the pixels that it replaces.
   const auto half = read(jpeg, {50, 81});
   const Bytes pixels = ramp(100, 161);
   for (std::size_t y = 0; y < 50; ++y)
@@ -175,7 +178,7 @@ TEST_F(ImageFile, HostileHeaders) {
   huge.replace(frame + 5, 4, "\xFF\xDC\xFF\xDC");  // height and width
   expect_refused(huge, "has more than 2^26 pixels (make it smaller)");
 
-  // Few bytes each, and a pass over all pixels.
+  // A file of many scans is small, but each scan is a pass over all pixels.
   expect_refused(make_jpeg(8, 8, ramp(8, 8), {.scan_per_coefficient = true}),
                  "has more than 100 scans (fetch it again, or leave it out)");
 }

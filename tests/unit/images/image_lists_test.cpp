@@ -1,4 +1,4 @@
-// Lists, .data files and folders of images: what they mean, and every way in which they are wrong.
+// These tests read lists, .data files and folders of images, correct ones and wrong ones.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ using test::put;
 
 class ImageLists : public testing::Test {
  protected:
-  // Names are those in the test's folder, and in what it is told.
+  // Returns the path of a file in the test's temporary folder.
   fs::path at(const std::string& name) const { return folder_ / name; }
   void file(const std::string& name, const std::string& contents) const {
     fs::create_directories(at(name).parent_path());
@@ -35,7 +35,7 @@ class ImageLists : public testing::Test {
     return open_dataset({.source = source, .net_input = {4, 4, 3}, .classes = classes});
   }
   Result<DatasetPair> open_at(const std::string& name) const { return open(at(name)); }
-  // Without the test's folder, which has another name every time.
+  // Compares the message without the name of the temporary folder, which differs in every run.
   void expect_refused(const Result<DatasetPair>& pair, const std::string& text) const {
     ASSERT_FALSE(pair);
     EXPECT_EQ(pair.error().kind, ErrorKind::data) << pair.error().message();
@@ -73,7 +73,8 @@ TEST_F(ImageLists, AreReadFromCopies) {
   EXPECT_TRUE(fs::is_empty(at("node"))) << "copies are deleted";
 }
 
-// One of a killed process is deleted by the next; those of others that run, and new ones, are not.
+// The copy of a process that was killed is deleted by the next run. Copies of running processes,
+// and new copies, are kept.
 TEST_F(ImageLists, CopiesThatNobodyUsesAreDeleted) {
   image("set/train/cat/a.jpg");
   const auto staged = [&] {
@@ -346,7 +347,7 @@ TEST_F(ImageLists, FolderRefused) {
   fs::remove_all(at("set/val/bird"));
   image("set/val/cat/1.jpg");
   ASSERT_TRUE(open_at("set"));
-  // One refusal names all files that cannot be read.
+  // One error message names all files that cannot be read.
   file("set/train/cat/2.WEBP", std::string("RIFF1234WEBPVP8 "));
   file("set/val/cat/3.gif", "GIF89a");
   const std::string refusal =

@@ -1,5 +1,5 @@
-// Images come out of an LMDB as they went in. Whatever is done to its file, reading ends with an
-// error that names it, and never by a signal.
+// These tests write images into an LMDB and read them back. A damaged LMDB gives an error that
+// names it; no signal ends the process.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -25,7 +25,7 @@ class Lmdb : public testing::Test {
     write_lmdb(folder_ / name, entries);
     return folder_ / name;
   }
-  // Some entries are small enough to lie in a page of the tree, others have pages of their own.
+  // Small entries lie in pages of LMDB's tree. Large entries have pages of their own.
   std::string write_images(const std::string& name) const {
     LmdbEntries entries;
     for (int i = 0; i < kEntries; ++i) {
@@ -41,7 +41,7 @@ class Lmdb : public testing::Test {
     request.test = test;
     return open_dataset(request);
   }
-  // The first error of opening, or of reading any image; "": there is none.
+  // Returns the first error of opening the LMDB or of reading an image, or "".
   static std::string problem(const std::string& source) {
     const auto pair = open(source);
     if (!pair) return pair.error().kind == ErrorKind::data ? pair.error().message() : "of a kind";
@@ -120,7 +120,7 @@ TEST_F(Lmdb, cut_off_files_are_refused) {
   }
 }
 
-// The file shrinks while it is read.
+// The file becomes shorter after it was opened.
 TEST_F(Lmdb, files_that_shrink_are_an_error) {
   const std::string source = write_images("shrinks");
   const auto pair = open(source);
@@ -143,7 +143,8 @@ TEST_F(Lmdb, damaged_files_never_end_the_process) {
   for (int round = 0; round < (wanted != nullptr ? std::atoi(wanted) : 200); ++round) {
     std::string bytes = whole;
     for (unsigned left = 1 + random() % 8; left > 0; --left) {
-      // Heads of pages, where the tree is, and any place.
+      // About half of the changed bytes are in the first 64 bytes of a page, which describe the
+      // page. The other half is anywhere in the file.
       const std::size_t page = random() % (bytes.size() / 4096) * 4096;
       bytes[random() % 2 == 0 ? page + random() % 64 : random() % bytes.size()] =
           static_cast<char>(random());

@@ -1,4 +1,4 @@
-// Images that EXIF says how to turn, and EXIF that must not be believed.
+// These tests turn images as their EXIF data say, and ignore invalid EXIF data.
 #include "runtime/data/images/orientation.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ const Stored kStored[] = {{2, 3, {1, 2, 3, 4, 5, 6}}, {2, 3, {3, 2, 1, 6, 5, 4}}
                           {3, 2, {6, 3, 5, 2, 4, 1}}, {3, 2, {4, 1, 5, 2, 6, 3}}};
 const Stored& stored(int orientation) { return kStored[orientation - 1]; }
 
-// Each pixel becomes a square of such a side.
+// Returns the pixels of an image in which each pixel of `of` is a square of this side.
 Bytes in_squares(const Stored& of, int side) {
   Bytes pixels;
   for (int y = 0; y < of.height * side; ++y)
@@ -53,14 +53,14 @@ TEST(Orientation, IsAppliedToPng) {
                               {.colours = PNG_COLOR_TYPE_GRAY});
       };
       expect_upright(test::with_chunk(png(1), "eXIf", exif), {2, 3, 1}, 1, {});
-      // Some programs write what is before it in JPEG, too.
+      // Some programs write JPEG's prefix "Exif\0\0" in PNG files, too.
       expect_upright(test::with_chunk(png(1), "eXIf", std::string("Exif\0\0", 6) + exif), {2, 3, 1},
                      1, {});
-      // Behind the pixels, as the standard allows.
+      // The PNG standard allows the eXIf chunk after the pixels.
       std::string behind = png(1);
       behind.insert(behind.find("IEND") - 4, test::png_chunk("eXIf", exif));
       expect_upright(behind, {2, 3, 1}, 1, {});
-      // The least size is that of the image as it is looked at.
+      // The least size is that of the upright image.
       const std::string large = test::with_chunk(png(16), "eXIf", exif);
       expect_upright(large, {16, 24, 1}, 8, {9, 24});
       expect_upright(large, {32, 48, 1}, 16, {9, 25});
@@ -98,7 +98,7 @@ TEST(Orientation, IsFoundBehindOtherSegments) {
   EXPECT_EQ(orientation_of(exif_of_jpeg(jpeg)), 1);
   const std::string noted = test::with_exif(jpeg, exif);
   EXPECT_EQ(orientation_of(exif_of_jpeg(noted)), 8);
-  // Adobe's other data are in segments of the same number; bytes between segments are skipped.
+  // Adobe's XMP data have the same segment number, and bytes between segments are skipped.
   std::string more = noted;
   more.insert(2, std::string("\xFF\xE1\0\7http:\xFF\xFF\xFE\0\3x??\xFF\1", 18));
   EXPECT_EQ(orientation_of(exif_of_jpeg(more)), 8);
@@ -121,7 +121,7 @@ TEST(Orientation, OfDamagedExifIsIgnored) {
     EXPECT_EQ(with(entry + 8, 0), 1);
     EXPECT_EQ(with(entry + 8, 9), 1);
     EXPECT_EQ(with(entry + 8, 255), 1);
-    // Any bytes: a number from 1 to 8, and no byte beyond the end is read.
+    // For any bytes the result is from 1 to 8, and no byte beyond the end is read.
     for (std::size_t at = 0; at < exif.size(); ++at)
       for (int byte = 0; byte < 256; ++byte) {
         std::string changed = exif;
@@ -133,7 +133,7 @@ TEST(Orientation, OfDamagedExifIsIgnored) {
   }
   EXPECT_EQ(orientation_of(""), 1);
   EXPECT_EQ(orientation_of("XX"), 1);
-  // The image itself is good.
+  // Invalid EXIF data are ignored, and the image is read.
   const std::string exif = make_exif(6);
   for (const std::string& bad : {exif.substr(0, 20), std::string("II*\0\xFF\xFF\xFF\xFF", 8)}) {
     const auto jpeg =

@@ -1,4 +1,5 @@
-// Images in memory may reach the net as pixels, where that changes no value.
+// These tests check when images in memory reach the net as bytes instead of floats, which must not
+// change any value.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +50,7 @@ const std::vector<Preparation> kInexact{
 
 constexpr std::size_t kSamples = 40;
 
-// Returns whether floats and pixels / 255 are the same bits for some samples.
+// Returns whether floats, and bytes that are divided by 255, have the same bits for some samples.
 bool both_ways_agree(const Preparation& each) {
   const SyntheticDataset images({.size = kSamples, .extent = each.image});
   std::vector<std::size_t> indices(kSamples);
@@ -71,7 +72,7 @@ TEST(Pixels, AreExactWhereAPreparationKeepsBytes) {
   }
 }
 
-// Else the predicate would be of no use.
+// If these preparations gave the same values as bytes, keeps_bytes() would be too strict.
 TEST(Pixels, AreNotWhereItBlendsOrRecolours) {
   for (const Preparation& each : kInexact) {
     EXPECT_FALSE(keeps_bytes(each.options, each.image, each.training, each.net)) << each.what;
@@ -124,8 +125,8 @@ std::vector<std::vector<float>> fed(const Dataset& images, FeedOptions options) 
   return slices;
 }
 
-// The cases are windows, which keep bytes, and resized images, which do not. There are also large
-// images, of which several tasks make a slice, and a test set that ends within a mini-batch.
+// The cases are windows, which keep bytes, and resized images, which do not. Further cases are
+// large images, for which several tasks fill a slice, and a test set that ends within a mini-batch.
 TEST(Pixels, ADataFeedGivesTheSameEitherWay) {
   SessionOptions machine;
   machine.cpu_workers = 2;

@@ -1,4 +1,5 @@
-// PNG files: known pixels of every kind, the same ones reduced, and damage that must be told.
+// These tests read PNG files of every kind with known pixels, the same files at reduced size, and
+// damaged files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using test::with_chunk;
 using test::with_sizes;
 using Bytes = std::vector<std::uint8_t>;
 
-// Values of any depth, and the rows of a file that hold them.
+// Samples are values of any bit depth. rows() returns them as the rows of a PNG file.
 struct Samples {
   int height, width, channels, depth;
   std::vector<unsigned> values;
@@ -83,7 +84,8 @@ TEST(Png, EveryDepthOfGreyAndColours) {
               expected.push_back(255 * (opaque * samples.share(i + c) + 1 - opaque));
           }
           const PngKind kind{.depth = depth, .colours = colours, .interlaced = interlaced};
-          // Colours and transparency are rounded to 8 bits before they are mixed.
+          // Colours and transparency of 16 bits are rounded to 8 bits before they are mixed, so
+          // results may differ by 1 more.
           expect_png_pixels(make_png(h, w, samples.rows(), kind), {h, w, shown}, expected,
                             depth == 16 && transparent ? 1.501 : 0.501);
         }
@@ -102,7 +104,8 @@ TEST(Png, EveryDepthOfPalettes) {
                                         .colours = PNG_COLOR_TYPE_PALETTE,
                                         .interlaced = interlaced,
                                         .palette = palette});
-      // The first colour is transparent, the second half so; the others are opaque.
+      // The first colour is fully transparent, the second half transparent; the other colours are
+      // opaque.
       for (const std::string& opacity : {std::string(), std::string("\0\x80", 2)}) {
         std::vector<double> expected;
         for (const unsigned index : samples.values) {

@@ -1,4 +1,5 @@
-// These tests check which images a net can take, and how it sees them when it takes vectors.
+// These tests check which images a net accepts, and in which order a net for vectors gets an
+// image's values.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -32,7 +33,7 @@ TEST(CheckInput, OfVectors) {
             "and channels instead of inputs)");
 }
 
-// Channel by channel, as Darknet has images; whatever else was asked for.
+// The values are in Darknet's order, channel by channel, and no augmentation option changes them.
 TEST(PrepareImage, Flat) {
   const AugmentOptions options{.max_crop = 9, .angle = 90, .hue = 1, .flip = true, .flat = true};
   const std::vector<std::uint8_t> pixels{0, 1, 2, 3, 4, 5};

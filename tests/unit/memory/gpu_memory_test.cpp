@@ -1,4 +1,4 @@
-// These tests check the forecast of what a GPU holds.
+// These tests check the forecast of the memory that a training takes on a GPU.
 #include <gtest/gtest.h>
 
 #include "apps/omni-run/memory/demand.hpp"

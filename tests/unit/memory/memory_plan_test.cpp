@@ -1,5 +1,5 @@
-// Nobody lies where somebody else still is, and little memory is needed beyond what is used at
-// once.
+// These tests check the memory plan. Two buffers never share memory at the same time, and little
+// more memory is planned than is used at once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ bool meet(const Stays& a, const Stays& b) {
   });
 }
 
-// Checks the plan, and returns the bytes that it takes.
+// Checks the plan's rules, and returns the bytes that the plan takes.
 std::size_t planned(const std::vector<PlannedBuffer>& buffers, std::size_t most_times = 1000) {
   const std::vector<std::size_t> home = plan_memory(buffers, most_times);
   std::size_t bytes = 0;
@@ -42,7 +42,7 @@ std::size_t planned(const std::vector<PlannedBuffer>& buffers, std::size_t most_
   return bytes;
 }
 
-// No plan takes less.
+// Returns the most bytes that are in use during one task. Every plan takes at least as many.
 std::size_t used_at_once(const std::vector<PlannedBuffer>& buffers) {
   std::map<std::size_t, std::int64_t> change;  // by task
   for (const PlannedBuffer& buffer : buffers)
@@ -77,7 +77,7 @@ TEST(MemoryPlan, SlicesDoNotShare) {
   EXPECT_EQ(planned(both), 400u);
 }
 
-// The tensor that a shortcut reads stays while the layers beside it come and go.
+// The tensor that a shortcut reads stays in memory while the layers in between are computed.
 TEST(MemoryPlan, AShortcutNeedsAThird) {
   std::vector<PlannedBuffer> buffers = chain(20);
   for (std::size_t i = 0; i < buffers.size(); i += 4) buffers[i].lifetimes.front().last += 3;
@@ -85,7 +85,8 @@ TEST(MemoryPlan, AShortcutNeedsAThird) {
   EXPECT_EQ(used_at_once(buffers), 300u);
 }
 
-// Forward values are needed until their layer's turn comes in backward; they get smaller.
+// A layer's forward values are needed until its backward task. They get smaller from layer to
+// layer.
 TEST(MemoryPlan, GradientsLieWhereValuesWere) {
   std::vector<PlannedBuffer> buffers;
   constexpr std::size_t kLayers = 16;

@@ -1,5 +1,5 @@
-// In every net that is shipped or compared with Darknet, no task reads what another tensor's task
-// wrote to the memory that the two share.
+// These tests check all shipped nets and the nets that are compared with Darknet. No task may read
+// a tensor after another tensor's task wrote to the same memory.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first access that finds another tensor's values, or ""; walks the tasks as StarPU must.
+// Returns the first access of a tensor whose memory holds another tensor's values, or "". Tasks are
+// in the order of submission.
 std::string first_mistake(const std::vector<CapturedTask>& tasks) {
   std::map<std::uint32_t, const Tensor*> written;  // by memory: whose values lie there
   for (const CapturedTask& task : tasks)
@@ -34,7 +35,7 @@ std::string first_mistake(const std::vector<CapturedTask>& tasks) {
   return "";
 }
 
-// The first access that finds a value in a tensor in which none was to be found, or "".
+// Returns the first access that reads a transient tensor before a task has written it, or "".
 std::string first_memory(const std::vector<CapturedTask>& tasks) {
   std::set<const Tensor*> written;
   for (const CapturedTask& task : tasks)
@@ -84,7 +85,7 @@ std::unique_ptr<Net> training_net(const fs::path& cfg, int slice, bool replicas,
   return std::move(*built);
 }
 
-// Each net is to be built with either type of values.
+// Returns the path of each net twice: with values in floats and in bf16.
 std::vector<std::pair<fs::path, DataType>> cfgs() {
   std::vector<std::pair<fs::path, DataType>> found;
   for (const char* folder : {"/apps/nets", "/tests/e2e/oracle_nets"})

@@ -1,4 +1,5 @@
-// These tests check which gradients of weights an iteration writes instead of adding to them.
+// These tests check for which weights an iteration overwrites the gradient (diff) instead of adding
+// to it.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -11,7 +12,8 @@
 namespace omni {
 namespace {
 
-// Its first connected layer has 1.06 million weights: with several slices it is cut by neurons.
+// The first connected layer has 1.06 million weights. With several slices it is cut into blocks of
+// neurons.
 std::set<std::string> overwrites_diff(const std::string& options, const BuildOptions& build) {
   const auto net = Net::build(
       *parse_darknet_cfg(test::net(8, {16, 16, 1}, options) + test::convolutional(4, "logistic") +

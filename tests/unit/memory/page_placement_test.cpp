@@ -43,18 +43,19 @@ TEST(Numa, nodes_are_those_of_the_cores_that_compute) {
   EXPECT_EQ(nodes_of(two_sockets, {3, 4}), (std::vector{0, 1}));
   EXPECT_EQ(nodes_of(two_sockets, {4, 6}), (std::vector{1}));
   EXPECT_EQ(nodes_of("pack:2 core:4 pu:1", {0, 7}), (std::vector{0}));
-  // Each package has fast memory, say, beside its plain one.
+  // Each package has two memories, for example a fast and an ordinary one. Only the first one
+  // counts.
   EXPECT_EQ(nodes_of("pack:2 [numa] [numa] core:4 pu:1", {3, 4}), (std::vector{0, 2}));
 }
 
-// The kernel confirms the placement of such pages, on whatever machine this is.
+// The kernel reports where it places the pages of a buffer after interleave().
 TEST(Numa, interleaved_pages_are_so_for_the_system) {
   const Topology topology(nullptr);
   const Bitmap nodes =
       nodes_beside(topology.handle, hwloc_topology_get_topology_cpuset(topology.handle));
   constexpr std::size_t kBytes = 1 << 20;
   char* memory = static_cast<char*>(std::aligned_alloc(1 << 12, kBytes));
-  // Not at the start of a page, as tensors are.
+  // As with tensors, the buffer does not begin at the start of a page.
   if (!interleave(topology.handle, nodes, memory + 64, kBytes - 64)) {
     std::free(memory);
     GTEST_SKIP() << "the system does not let a process say where its pages lie: errno " << errno;

@@ -1,5 +1,5 @@
-// An exception of a thread reaches whoever waits for the thread, or ends the process with an exit
-// code.
+// These tests check that an exception in a thread reaches the thread that waits for it, or ends the
+// process with an exit code.
 #include "runtime/threads.hpp"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,8 @@
 namespace omni {
 namespace {
 
-// As many processes as run already, for a user without privileges.
+// Limits the user's processes to one, so that no thread can be started. Root gives up its
+// privileges first.
 void take_no_more_threads() {
   if (geteuid() == 0 && setuid(54321) != 0) std::exit(77);
   const rlimit limit{1, 1};

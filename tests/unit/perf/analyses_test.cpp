@@ -1,4 +1,5 @@
-// The analyses without a file of their own, on traces with known answers.
+// These tests check, on traces with known results, the analyses that have no test file of their
+// own.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -221,7 +222,7 @@ TEST(Memory, CountersAndLargestData) {
     hand.add(trace::Data{.id = static_cast<std::uint32_t>(i),
                          .name = fmt::format("t{}", i),
                          .bytes = static_cast<std::uint64_t>(i)});
-  // The records are not in the order of time.
+  // The records are not sorted by time.
   hand.add(trace::Counter{.name = "memory.resident", .at = 20, .value = 150});
   hand.add(trace::Counter{.name = "memory.resident", .at = 10, .value = 100});
   hand.add(trace::Counter{.name = "memory.resident", .at = 15, .value = 200});
@@ -264,7 +265,7 @@ TEST(Iterations, FromOneHalfToTheNext) {
   const trace::Nanoseconds done[] = {5000, 6000, 7000, 8200, 9200};
   for (int i = 0; i < 5; ++i) {
     hand.task({.times = times(100, 100, done[i] - 500, done[i]), .iteration = 10 + i});
-    // The second task of every other iteration ends late, which does not change the times.
+    // The second task of every other iteration ends late. The times per iteration stay the same.
     const trace::Nanoseconds late = done[i] + (i % 2 == 0 ? 10 : 1900);
     hand.task({.worker = 1, .times = times(100, 100, late - 400, late), .iteration = 10 + i});
   }
@@ -325,7 +326,7 @@ TEST(Summary, SaysWhereDecodingDelaysTraining) {
             "the time)");
 }
 
-// Whatever else runs makes some tasks of a layer much longer than their like.
+// Other programs on the machine make some tasks of a layer much longer than its other tasks.
 TEST(Summary, SaysThatOthersUsedTheMachine) {
   const auto losses = [](trace::Nanoseconds longer, int from, std::int32_t layer) {
     HandTrace hand(1);

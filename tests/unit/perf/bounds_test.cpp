@@ -57,7 +57,8 @@ TEST(Bounds, ForkJoin) {
 TEST(Bounds, CommutingUpdatesDoNotWaitForEachOther) {
   HandTrace hand(1);
   hand.task({.times = times(0, 0, 0, 10), .writes = {"sum"}});
-  // The second is the longest, and waits for the writer as the first does.
+  // The second of the three adding tasks is the longest one. Like the first, it waits only for the
+  // writing task.
   hand.task({.times = times(0, 10, 10, 20), .adds = {"sum"}});
   hand.task({.times = times(0, 10, 20, 50), .adds = {"sum"}});
   hand.task({.times = times(0, 10, 50, 70), .adds = {"sum"}});
@@ -65,9 +66,8 @@ TEST(Bounds, CommutingUpdatesDoNotWaitForEachOther) {
   EXPECT_DOUBLE_EQ(bounds_of(hand).critical_path, 50e-9);
 }
 
-// 10 tasks that take 1 on a GPU and 4 on a CPU, 10 that take 2 on both; one of each worker. Best is
-// all of the first kind and 5 of the other tasks on the GPU ... the linear program gives 15: the
-// GPU does 10 * 1 + 2.5 * 2 = 15, the CPU 7.5 * 2 = 15.
+// Ten tasks take 1 us on a GPU and 4 us on a CPU; ten more take 2 us on both. The optimum is 15 us:
+// the GPU does 10 * 1 + 2.5 * 2, the CPU 7.5 * 2.
 TEST(Bounds, TwoKindsExactly) {
   HandTrace hand(1);
   hand.worker("GPU", 1);
@@ -101,7 +101,7 @@ TEST(Bounds, AKindThatNeverRanAClassCannot) {
   EXPECT_EQ(bounds.classes_on_one_kind, 2u);
 }
 
-// Three kinds with one worker each, a class that all run in 3: at best 1 task each and 3.
+// Each of three workers of different kinds runs one task of 3 us, which is also the optimum.
 TEST(Bounds, ThreeKinds) {
   HandTrace hand(1);
   hand.worker("GPU", 1);
@@ -109,8 +109,8 @@ TEST(Bounds, ThreeKinds) {
   for (int worker = 0; worker < 3; ++worker)
     hand.task({.worker = worker, .times = times(0, 0, 0, 3000)});
   EXPECT_DOUBLE_EQ(bounds_of(hand).area, 3000e-9);
-  // Another task runs only on the CPU. Then 3 + 6 = 9 of work on three workers is 4.5 on the other
-  // two and 6 on the CPU.
+  // Another task of 6 us runs only on the CPU. The optimum is 6 us: the GPU and the FPGA do the
+  // other three tasks in 4.5 us.
   hand.task({.codelet = "cpu only", .worker = 0, .times = times(0, 0, 3000, 9000)});
   EXPECT_NEAR(bounds_of(hand).area, 6000e-9, 1e-15);
 }
@@ -136,7 +136,7 @@ TEST(CriticalPath, ReplayOfForkJoin) {
   EXPECT_DOUBLE_EQ(path.what_if[0].seconds, 4000e-9);
   EXPECT_EQ(path.what_if[3].codelet, "left");
   EXPECT_DOUBLE_EQ(path.what_if[3].saved, 0);
-  // Four times faster, the other branch becomes the longer one.
+  // With "right" four times as fast, the branch "left" becomes the longer one.
   const auto more = analyse_critical_path(trace, dependencies, 4, {"right"});
   ASSERT_EQ(more.what_if.size(), 1u);
   EXPECT_DOUBLE_EQ(more.what_if[0].seconds, 4000e-9);
@@ -155,13 +155,14 @@ TEST(CriticalPath, ReplayMovesSubmissionsBehindTheirWait) {
   HandTrace hand(2);
   hand.task({.codelet = "first", .worker = 0, .times = times(0, 0, 0, 1000), .writes = {"a"}});
   hand.add(trace::Wait{.for_all = true, .from = 100, .to = 1010});
-  // Independent, but submitted 40 after the wait.
+  // The second task is independent of the first one, but it was submitted 40 ns after the wait.
   hand.task({.codelet = "second", .worker = 1, .times = times(1050, 1050, 1050, 2050)});
   const perf::Trace trace = hand.read();
   const auto path = analyse_critical_path(trace, perf::Dependencies(trace), 2, {"first"});
   EXPECT_DOUBLE_EQ(path.replayed, 2050e-9);
   EXPECT_DOUBLE_EQ(path.what_if[0].saved, 500e-9);
-  // So fast that the thread had not begun to wait: it goes on at once, and no sooner.
+  // With "first" 1000 times as fast, it ends before the thread waits at 100 ns, so the thread does
+  // not wait.
   const auto more = analyse_critical_path(trace, perf::Dependencies(trace), 1000, {"first"});
   EXPECT_NEAR(more.what_if[0].seconds, (100 + 40 + 1000) * 1e-9, 1e-15);
 }

@@ -1,4 +1,4 @@
-// Traces in the Trace Event Format.
+// These tests export traces in Chrome's Trace Event Format.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ Trace synthetic(const test::SyntheticTrace& options) {
   return *std::move(trace);
 }
 
-// Returns two tasks on two workers, the second after the first.
+// Returns a trace of two tasks on two workers, of which the second task follows the first.
 Trace two_tasks(const std::string& codelet) {
   Trace trace;
   trace.headers = {{.rank = 0,
@@ -118,7 +118,7 @@ TEST(ChromeExport, MicrosecondsKeepEveryNanosecond) {
 TEST(ChromeExport, ArrowsJoinTheTasksThatDependOnEachOther) {
   const Trace trace = synthetic({.workers = 4, .groups = 2, .tasks = 500});
   const auto events = exported(trace);
-  // The slice that holds an instant of a thread.
+  // holds() returns whether a task of the same thread runs at the time of the event.
   std::map<std::tuple<int, int, double>, double> slices;
   for (const json& event : of_phase(events, "X"))
     if (event["cat"] == "task") slices[{event["pid"], event["tid"], event["ts"]}] = event["dur"];
@@ -145,8 +145,8 @@ TEST(ChromeExport, ArrowsJoinTheTasksThatDependOnEachOther) {
   }
 }
 
-// Perfetto drops slices of a trace that breaks these rules, or puts them elsewhere
-// (tests/e2e/perfetto_test.py asks Perfetto itself).
+// If a trace breaks these rules, Perfetto drops tasks or shows them elsewhere.
+// tests/e2e/perfetto_test.py tests with Perfetto itself.
 TEST(ChromeExport, KeepsTheRulesOfTheFormat) {
   const auto events = exported(
       synthetic({.ranks = 2, .workers = 4, .groups = 2, .tasks = 2000, .transfers = true}));

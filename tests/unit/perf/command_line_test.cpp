@@ -1,4 +1,4 @@
-// The command line of omni-perf: what every command writes, and with which exit code.
+// These tests check what every command of omni-perf writes, and its exit code.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -194,7 +194,8 @@ TEST_F(CommandLine, WhatATaskHasNotIsNull) {
   EXPECT_NE(kernels.find("\"flops\": 72,"), kernels.npos) << "a count has no fraction\n" << kernels;
 }
 
-// The metrics file that the run's own command names, from wherever the report is made.
+// The report reads the metrics file that the traced command line names, in whichever folder
+// omni-perf runs.
 TEST_F(CommandLine, TheReportFindsTheMetricsOfTheRun) {
   std::filesystem::create_directories(folder_ / "runs/traces/run1");
   const auto page = [&](const std::string& options) {
@@ -236,7 +237,7 @@ TEST_F(CommandLine, UsageErrors) {
   refused({"idel", path_}, "unknown command 'idel' (did you mean 'idle'?)");
   refused({"idle", path_, "--jsno"}, "unknown option '--jsno' (did you mean '--json'?)");
   refused({"idle", path_, path_}, "unexpected argument '");
-  // Not "trace is required": it is the place that is wrong.
+  // The message must say that --json stands at the wrong place, not that the trace is missing.
   refused({"--json", "idle", path_}, "--json stands before 'idle' (options of a subcommand come");
   refused({"--by", "layer", "kernels", path_}, "--by stands before 'kernels' (");
   refused({"idle", "--json", "--csv", path_}, "--json excludes --csv (omni-perf idle --help)");
@@ -249,8 +250,7 @@ TEST_F(CommandLine, UsageErrors) {
   EXPECT_EQ(omni_perf({"--version"}).output.find("omni-perf "), 0u);
 }
 
-// If the command line names a file that is not there, the exit code is 2. If the contents of a file
-// are wrong, it is 3.
+// A file that does not exist gives exit code 2. A file with wrong contents gives exit code 3.
 TEST_F(CommandLine, FilesThatAreNotThereOrWrong) {
   put(folder_ / "wrong", "no trace\n");
   const std::string wrong = folder_ / "wrong", page = folder_ / "page";

@@ -13,7 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Reaches each accuracy an epoch and `seconds` after the one before, by 10 updates of 20 images.
+// Returns a training that reaches each of the accuracies one epoch and `seconds` after the previous
+// one. An epoch has 10 updates of 20 images.
 Training training(const std::string& strategy, int seed, double seconds,
                   const std::vector<double>& accuracies) {
   Training made{.strategy = strategy, .seed = seed};
@@ -52,7 +53,7 @@ TEST(Comparison, ReadsEvaluationsFromMetrics) {
   EXPECT_EQ(read.reached(0.4, true), &read.evaluations[1]) << "the first one on this clock";
 }
 
-// As a file may be that a training by the virtual clock and one without it wrote.
+// A file may hold a training with the virtual clock and one without it.
 TEST(Comparison, NeverMixesRealAndSimulatedSeconds) {
   std::vector<Training> trainings{training("sync", 1, 1, {0.5, 0.9, 0.9}),
                                   training("async:4", 1, 1, {0.9, 0.9})};

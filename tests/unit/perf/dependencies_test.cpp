@@ -1,4 +1,5 @@
-// Joins hold exactly what the pairs would.
+// These tests check that joins, a short form of many dependencies, stand for exactly the same pairs
+// of tasks.
 #include "perf/trace/dependencies.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@ namespace {
 using trace::AccessMode;
 using Tasks = std::set<std::uint32_t>;
 
-// All pairs, written down one by one.
+// Returns the tasks that each task depends on, found by comparing all pairs of tasks.
 std::vector<Tasks> all_pairs(const perf::Trace& trace) {
   struct History {
     Tasks before, writers, readers;
@@ -46,7 +47,8 @@ std::vector<Tasks> all_pairs(const perf::Trace& trace) {
   return result;
 }
 
-// Runs of up to `longest` accesses of one kind; some tasks access the same data in several ways.
+// Returns a random trace with up to `longest` accesses of one kind in a row. Some tasks access the
+// same data in several ways.
 perf::Trace random_trace(unsigned seed, unsigned longest) {
   std::mt19937 random(seed);
   const auto below = [&](unsigned limit) { return static_cast<unsigned>(random() % limit); };
@@ -98,7 +100,8 @@ TEST(Dependencies, JoinsHoldWhatThePairsWould) {
   EXPECT_TRUE(joined);
 }
 
-// 100 add, 100 read: too many arrows, so each shows the one that it waited for last.
+// 100 tasks add and 100 tasks read. These are too many arrows, so each reading task shows only the
+// adding task that ended last.
 TEST(Dependencies, OfVeryManyTheLastIsShown) {
   HandTrace hand(1);
   for (int i = 0; i < 201; ++i) {

@@ -20,7 +20,8 @@ struct Scenario {
   double extra = 0;      // ms of another codelet in each iteration
 };
 
-// Makes 20 iterations of 10 conv tasks of some 1000 us and 10 pool tasks of 300 us, +- 10 %.
+// Returns a trace of 20 iterations with 10 conv tasks of about 1000 us and 10 pool tasks of about
+// 300 us.
 perf::Trace run(const Scenario& scenario) {
   std::mt19937 random(scenario.seed);
   std::uniform_real_distribution<double> noise(0.9, 1.1), chance(0, 1);
@@ -123,7 +124,7 @@ TEST(Diff, ACodeletThatOneRunHasIsShown) {
   EXPECT_EQ(removed.rows[0].verdict, perf::Verdict::only_before);
   EXPECT_TRUE(removed.differs());
   EXPECT_FALSE(removed.slower());
-  // Below what matters it has a row, but does not count.
+  // A codelet whose time is below the threshold has a row, but is not reported as a difference.
   const perf::Diff little = diff(without, {.extra = 0.1});
   EXPECT_EQ(differing(little), Names());
   EXPECT_TRUE(std::any_of(little.rows.begin(), little.rows.end(),
@@ -141,12 +142,13 @@ TEST(Diff, TheFirstIterationsDoNotCount) {
 }
 
 TEST(Diff, AMachineThatIsSlowForAWhileIsNoise) {
-  // Half of the counted iterations 30 % slower moves the medians by more than the tasks' spread.
+  // Half of the counted iterations are 30 % slower, which moves the medians by more than the tasks'
+  // spread.
   EXPECT_EQ(differing(diff({}, {.seed = 3, .slow_from = 2, .iterations = 18})), Names());
 }
 
-// Most tasks suffer from what else runs: the median moves, the lower quartile does not. Only the
-// sum over an iteration does.
+// 60 % of the tasks are disturbed by other programs: the median moves, but the lower quartile does
+// not. Only the sum over an iteration counts as slower.
 TEST(Diff, DisturbedTasksAreNoise) {
   HandTrace before(1), after(1);
   before.add(trace::Layer{.id = 0, .type = "conv", .detail = ""});
@@ -179,8 +181,8 @@ TEST(Diff, FewValuesSayNothing) {
   EXPECT_FALSE(analyse_diff(before.read(), after.read())->differs());
 }
 
-// 20 iterations in so many slices: a slice takes 100 us an image, an update 10 ms. The last slice
-// of three is smaller.
+// Returns a trace of 20 iterations with this number of slices. An image takes 100 us, an update 10
+// ms. The last of three slices is smaller.
 perf::Trace sliced(int slices, double slower = 1, int batch = 32) {
   HandTrace hand(1);
   hand.add(trace::Layer{.id = 0, .type = "conv", .detail = ""});

@@ -1,4 +1,4 @@
-// Traces from what starpu_fxt_tool writes.
+// These tests read traces that starpu_fxt_tool wrote.
 #include "perf/trace/trace.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace omni::test {
 namespace {
 
-// As starpu_fxt_tool 1.4.10 writes it: times in ms, tasks in the order of their end.
+// starpu_fxt_tool 1.4.10 writes times in ms, and tasks in the order of their ends.
 constexpr const char* kTasks =
     "Name: second\nModel: m\nFile: a.cpp\nLine: 192\nJobId: 3\nSubmitOrder: 2\nPriority: 0\n"
     "DependsOn: 2\nDepLabels: task\nTag: 0\nWorkerId: 1\nMemoryNode: 1\nSubmitTime: 1.500000\n"
@@ -50,7 +50,8 @@ TEST(FxtImport, BecomesATrace) {
   EXPECT_EQ(accesses[1].mode, trace::AccessMode::write) << "its end, which the third reads";
   EXPECT_EQ(accesses[2].mode, trace::AccessMode::add);
   EXPECT_EQ(trace->data[accesses[0].data].bytes, 20000u);
-  // The data order the second task, and an explicit dependency orders the third.
+  // The second task depends on the first by data. The third depends on the second by an explicit
+  // dependency.
   const perf::Dependencies dependencies(*trace);
   EXPECT_EQ(dependencies.of(1)[0], 0u);
   ASSERT_EQ(dependencies.of(2).size(), 1u);

@@ -1,4 +1,4 @@
-// These tests check which files omni-perf refuses, with which words and which exit code.
+// These tests check which trace files omni-perf refuses, and with which message and exit code.
 #include <gtest/gtest.h>
 
 #include "tests/support/hand_trace.hpp"
@@ -21,7 +21,7 @@ const std::string kHead = kHeader + kWorker + kCodelet + kData;  // four lines
 const std::string kTruncated =
     " (truncated? copy it again, or rename it to .jsonl.part to read what is there)";
 
-// Returns a task as line 5, with one key replaced or added.
+// Returns line 5 of a trace, which is a task, with one key replaced or added.
 std::string task(const std::string& from = "", const std::string& to = "") {
   std::string line =
       R"({"task":0,"codelet":0,"impl":0,"worker":0,"times":[0,0,0,0,0,0,0,9,9],"reads":[0]})";
@@ -188,7 +188,8 @@ TEST(HostileFolder, IsRefusedWithAReason) {
   EXPECT_EQ(omni_perf({"idle", folder / "rank-1.jsonl"}).exit_code, 0);
 }
 
-// 60,000 tasks add to one piece of data, then 60,000 read it, then one writes it: 3.6e9 pairs.
+// 60,000 tasks add to one piece of data, then 60,000 tasks read it, then one task writes it. These
+// are 3.6e9 dependent pairs.
 #ifdef __SANITIZE_ADDRESS__
 constexpr unsigned kMostMemory = 2000U << 20;  // the sanitizer keeps what was freed
 #else
@@ -220,7 +221,7 @@ TEST(HostileFolder, ManyWaitForMany) {
   }
 }
 
-// The control characters are in 7 bits, and in 8 bits as UTF-8.
+// Names contain control characters of one byte, and those of two bytes in UTF-8.
 TEST(HostileFolder, NamesCannotReachTheTerminal) {
   const TemporaryDirectory folder;
   std::string contents = task("\"reads\"", "\"writes\"") + end(1);

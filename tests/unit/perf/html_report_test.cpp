@@ -1,4 +1,4 @@
-// These tests check the page, and the numbers in it.
+// These tests check the HTML report and the numbers in it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ std::string page_of(const test::SyntheticTrace& options) {
   return html_report(*trace, Dependencies(*trace), {});
 }
 
-// Returns the text of the element with the data.
+// Returns the JSON data that are embedded in the page.
 std::string data_of(const std::string& page) {
   const std::string open = "<script type=\"application/json\" id=\"data\">";
   const std::size_t from = page.find(open) + open.size();
@@ -35,7 +35,7 @@ std::string data_of(const std::string& page) {
 TEST(HtmlReport, ColumnsHoldEveryInteger) {
   PackedColumn column;
   for (const std::int64_t value : {0, 1, -1, 63, 64, -64, 300}) column.add(value);
-  // In zigzag order the values are 0 2 1 126 128 127 600.
+  // The values are stored in zigzag order, as 0 2 1 126 128 127 600.
   EXPECT_EQ(column.text(), "AAIBfoABf9gE");
   PackedColumn deltas;
   for (const std::int64_t value : {5, 3, 3}) deltas.add_delta(value);
@@ -86,7 +86,8 @@ TEST(HtmlReport, ReadsWhatOmniRunLogs) {
   EXPECT_EQ((*lines)[2].seconds, 2);  // a second start of the run goes on where the first ended
 }
 
-// The curves are drawn over simulated time, too: the last number of a line, null without one.
+// The curves can be drawn over simulated time. It is the last number of a line, or null without a
+// virtual clock.
 TEST(HtmlReport, HasTheTimeOfAVirtualClock) {
   const TemporaryDirectory folder;
   test::put(folder / "metrics.jsonl",

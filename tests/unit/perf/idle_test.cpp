@@ -1,4 +1,4 @@
-// These tests check what workers did, and why they did nothing.
+// These tests check how long workers computed, and for which reasons they were idle.
 #include "perf/analysis/summary.hpp"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@ namespace {
 
 using perf::Part;
 
-// compute, data, scheduling, other_workers, nothing_ready, submission_late, barrier, other_nodes,
-// start_up
+// The parts are compute, data, scheduling, other_workers, nothing_ready, submission_late, barrier,
+// other_nodes, and start_up.
 using Parts = std::array<trace::Nanoseconds, perf::kPartCount>;
 
 std::vector<Parts> parts_of(const perf::Trace& trace) {
@@ -33,7 +33,8 @@ TEST(Idle, ChainLeavesTheSecondWorkerNothingReady) {
   hand.task({.worker = 0, .times = times(0, 0, 0, 10), .writes = {"a"}});
   hand.task({.worker = 0, .times = times(0, 10, 10, 30), .updates = {"a"}});
   hand.task({.worker = 0, .times = times(0, 30, 30, 60), .updates = {"a"}});
-  // Until 30 there are tasks that wait for others, then all is running.
+  // Until 30 a task waits for another one (nothing_ready). After 30 no further task is submitted
+  // (submission_late).
   EXPECT_EQ(parts_of(hand.read()),
             (std::vector<Parts>{{60, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 30, 30, 0}}));
 }
@@ -106,7 +107,8 @@ TEST(Idle, EachRankHasItsOwnStart) {
 TEST(Idle, NothingReadyNeedsSubmittedTasks) {
   HandTrace hand(2);
   hand.task({.worker = 0, .times = times(0, 0, 0, 100), .writes = {"a"}});
-  // Submitted at 60 only: what was missing until then is a submission.
+  // The second task was submitted at 60. Until then worker 1 was idle because of the late
+  // submission.
   hand.task({.worker = 1, .times = times(60, 100, 100, 110), .reads = {"a"}});
   EXPECT_EQ(parts_of(hand.read()),
             (std::vector<Parts>{{100, 0, 0, 0, 0, 10, 0}, {10, 0, 0, 0, 40, 60, 0}}));
@@ -125,7 +127,7 @@ TEST(Idle, TasksThatOnlyOtherWorkersMayRunAreNoScheduling) {
   hand.add(trace::Eligible{.id = 4, .workers = {0, 2}});
   hand.task({.worker = 0, .times = times(0, 0, 0, 50)});
   hand.task({.worker = 0, .times = times(0, 0, 50, 100), .eligible = 4});
-  // Worker 2 could have had the second, worker 1 not.
+  // The second task may run on workers 0 and 2, not on worker 1.
   EXPECT_EQ(parts_of(hand.read()),
             (std::vector<Parts>{
                 {100, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 50, 0, 50, 0}, {0, 0, 50, 0, 0, 50, 0}}));
@@ -136,14 +138,15 @@ TEST(Idle, ReadyComesBeforeBlockedBeforeWaiting) {
   hand.task({.worker = 0, .times = times(0, 0, 40, 50), .writes = {"a"}});
   hand.task({.worker = 0, .times = times(0, 50, 60, 70), .updates = {"a"}});
   hand.add(trace::Wait{.for_all = true, .from = 0, .to = 80});
-  // 0-40 the first is ready, 40-50 the second is blocked, 50-60 it is ready, then only the wait.
+  // From 0 to 40 the first task is ready. From 40 to 50 the second is blocked, from 50 to 60 ready.
+  // Then only the barrier remains.
   EXPECT_EQ(parts_of(hand.read())[1], (Parts{0, 0, 50, 0, 10, 0, 20}));
 }
 
 TEST(Idle, OverlappingTasksCountOnce) {
   HandTrace hand;
   hand.task({.times = {0, 0, 0, 0, 0, 10, 10, 50, 50}});
-  // Fetched while the first computes, and 10 beyond; asked for even earlier.
+  // This task's data are fetched while the first task computes, and for 10 more, from 50 to 60.
   hand.task({.times = {0, 0, 20, 25, 25, 60, 65, 80, 85}});
   EXPECT_EQ(parts_of(hand.read()), (std::vector<Parts>{{55, 20, 10, 0, 0, 0, 0}}));
 }
@@ -169,7 +172,7 @@ TEST(Idle, OfIterationsThatAreWarm) {
   hand.task({.times = times(0, 0, 1120, 1220), .iteration = 2});
   hand.task({.times = times(0, 0, 5000, 9000)});  // a save, say
   const perf::Trace trace = hand.read();
-  // An iteration's only task is half of it when it ends.
+  // Each iteration has only one task, so the iteration is warm when this task ends.
   const auto one = analyse_idle(trace, 1), two = analyse_idle(trace, 2);
   ASSERT_TRUE(one && two);
   EXPECT_EQ(one->workers[0].parts, (Parts{200, 0, 15, 0, 0, 0, 0}));

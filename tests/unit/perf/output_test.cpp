@@ -1,4 +1,5 @@
-// These tests check what omni-perf report and export write, and what they never write over.
+// These tests check which files omni-perf report and export write, and which files they never
+// overwrite.
 #include <gtest/gtest.h>
 
 #include "tests/support/hand_trace.hpp"
@@ -84,7 +85,7 @@ TEST_F(Output, TheReportTakesTheMetricsBesideTheTrace) {
   EXPECT_EQ(asked.find(loss), std::string::npos);
   EXPECT_NE(asked.find("0.77778888"), std::string::npos);
   EXPECT_EQ(errors_.find("warning"), std::string::npos) << errors_;
-  // A run that was killed before its first line is still worth a page.
+  // The report of a run whose metrics file is empty has no curves, but is still written.
   put(trace_ / "metrics.jsonl", "");
   EXPECT_EQ(page({"report", trace_}).find(loss), std::string::npos);
   EXPECT_NE(errors_.find("the page has no curves"), std::string::npos) << errors_;
@@ -118,7 +119,7 @@ TEST_F(Output, ReplacesItsOwnFilesAndOthersByForceOnly) {
     EXPECT_EQ(omni_perf({command, trace_, option, file, "--force"}).exit_code, 0);
     EXPECT_EQ(get(file).find(beginning), 0u);
   }
-  // A recording is worth more than force.
+  // Even --force does not overwrite a trace.
   const Finished lost = omni_perf({"report", trace_, "--html", trace_ / "rank-0.jsonl", "--force"});
   EXPECT_EQ(lost.exit_code, 2);
   EXPECT_EQ(get(trace_ / "rank-0.jsonl"), text_);

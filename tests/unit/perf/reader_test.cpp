@@ -1,4 +1,4 @@
-// Traces read from files and texts.
+// These tests read traces from files and from texts.
 #include "perf/trace/trace.hpp"
 
 #include <gtest/gtest.h>
@@ -131,7 +131,7 @@ TEST(Reader, AKilledRunLosesItsLastLine) {
   const auto cut = perf::read_trace_text(text.substr(0, text.size() - 5), "t", true);
   ASSERT_TRUE(cut);
   EXPECT_EQ(cut->tasks.size(), 1u);
-  // It ended, and was killed before its file could be renamed.
+  // The run ended, but was killed before it could rename its trace file.
   const auto ended = perf::read_trace_text(hand.text(), "t", true);
   ASSERT_TRUE(ended);
   EXPECT_TRUE(ended->complete);

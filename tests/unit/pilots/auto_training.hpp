@@ -1,4 +1,5 @@
-// A small net in compute groups that --auto trains, and what it said and saved.
+// AutoTraining trains a small net in compute groups with --auto, and records its messages and
+// checkpoints.
 #pragma once
 
 #include <fmt/format.h>
@@ -120,7 +121,7 @@ class AutoTraining : public testing::Test {
     began_.push_back(line["iteration"]);
   }
 
-  // As a checkpoint of iteration 100 has it.
+  // Returns the state of a training in a checkpoint of iteration 100.
   static TrainingState tuned_state(const Tuning& tuning, std::uint64_t lost = 0) {
     TrainingState state{.seed = 1, .iteration = 100, .samples = 600, .average_loss = 1};
     state.pilots["tuned"] = {tuning.momentum,
@@ -135,7 +136,7 @@ class AutoTraining : public testing::Test {
     return state;
   }
 
-  // All groups share one device, and waste time there, so several are slower than one.
+  // All groups share one simulated core, so several groups are slower than one.
   void simulate() {
     const auto machine = parse_machine(
         R"({"name": "a core", "devices": [{"kind": "cpu", "flops_per_second": 1e9}]})", "machine");
@@ -146,7 +147,8 @@ class AutoTraining : public testing::Test {
     };
   }
 
-  // Returns the state of one group, with a mini-batch of 6 samples under way.
+  // Returns the state of the virtual clock with one group, whose mini-batch of 6 samples is not
+  // finished.
   ArrivalState arrivals_at(double seconds) const {
     const auto clock = make_clock_(1);
     clock->begin(0, 6, Sends::update);

@@ -1,4 +1,5 @@
-// Groups per device that are found while training: the rule on known curves, and a training.
+// These tests check how the number of groups per device grows during a training: its rule on known
+// throughputs, and in a training.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,7 +72,7 @@ TEST_F(GrowingTest, trains_to_its_end_and_says_what_it_found) {
   EXPECT_EQ(state_.strategy.name, "sma");
 }
 
-// One group would be pulled to itself.
+// With one group, model averaging would have only one model to average.
 TEST_F(GrowingTest, one_device_begins_with_two_groups) {
   ASSERT_TRUE(train(*make(4), {.seed = 1}, {1, 0}));
   EXPECT_THAT(said_.front(), testing::StartsWith("groups: 2 train "));

@@ -1,5 +1,5 @@
-// Trainings that cannot learn are told apart from those that do, with the layer and what to do; and
-// under `strict` they end, saved.
+// These tests check that trainings that cannot learn are recognised, with the layer at fault and
+// advice. With `strict` such a training is saved and ended.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ class Health : public test::DeterministicSession {
     std::vector<std::string> said;
     std::uint64_t failed_at = 0;  // iteration; 0: never
   };
-  // By losses that are not those of the net, in which there is nothing wrong.
+  // Trains a healthy net, but gives the health check the losses of `loss`.
   static Told told_losses(std::uint64_t iterations, bool strict,
                           const std::function<double(std::uint64_t)>& loss,
                           const std::string& options = "") {
@@ -93,8 +93,7 @@ class Health : public test::DeterministicSession {
   }
 };
 
-// With relu, a rate of 0.05 is so close to the largest that rounding decides whether the loss
-// rises.
+// With relu the rate is 0.01. At 0.05, rounding would decide whether the loss rises.
 TEST_F(Health, says_nothing_of_nets_that_learn) {
   for (const auto& [activation, options] :
        {std::pair("relu", "learning_rate=0.01\nmomentum=0.9\n"),
@@ -150,7 +149,7 @@ TEST_F(Health, tells_steps_that_are_none) {
   }
 }
 
-// However low the loss is by then.
+// A learning rate of 0 is reported even if the loss is low.
 TEST_F(Health, tells_a_rate_of_0_at_every_inspection) {
   const auto told = [](const Outcome& outcome) {
     return std::ranges::count_if(outcome.said, [](const std::string& each) {
@@ -194,7 +193,7 @@ TEST_F(Health, waits_for_slow_starters) {
   EXPECT_EQ(told.said.size(), 1u) << "of 82 epochs";
 }
 
-// 60 samples are ten mini-batches, and 534 of these are enough to say so.
+// A warning needs more than 500 mini-batches at chance.
 TEST_F(Health, tells_what_does_not_leave_chance_for_many_epochs) {
   const auto until = [](std::uint64_t last) {
     return [last](std::uint64_t iteration) { return iteration <= last ? std::log(3.0) : 0.3; };
@@ -239,7 +238,8 @@ TEST_F(Health, remembers_for_how_long_it_has_been_stuck) {
   EXPECT_LE(resumed.state.iteration, 210u);
 }
 
-// Its steps are small, but not lost in rounding: it ends strictly, where it is at chance then.
+// The steps are small, but not lost in rounding. So the strict training fails only at its end,
+// where the loss is still at chance.
 TEST_F(Health, knows_after_a_resume_what_was_found_before) {
   Run run(sick_net("learning_rate=1e-8\n", "tanh"));
   const Outcome first = train(run, 250, false);

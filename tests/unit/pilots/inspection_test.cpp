@@ -1,4 +1,5 @@
-// An inspection sees what layers give and learn, and leaves no trace.
+// These tests check that an inspection sees each layer's outputs and gradients, and changes nothing
+// in the training.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,8 +14,8 @@
 namespace omni {
 namespace {
 
-// Statistics, masks, a residual sum, a pool that takes over a relu's gradient, and a large
-// connected layer, which is updated in backward.
+// This net has batch statistics, dropout masks, a residual sum, and a pooling layer that takes over
+// relu's gradient. Its large connected layer is updated in the backward pass.
 const std::string kEverything =
     test::net(6, {16, 16, 1}, "learning_rate=0.02\nmomentum=0.9\ndecay=0.01\n") +
     test::convolutional(4, "leaky", "pad=1\nbatch_normalize=1\n") +
@@ -24,7 +25,7 @@ const std::string kEverything =
     test::connected(4100, "relu") + test::layer("dropout") + test::connected(3) +
     test::layer("softmax");
 
-// It has no joined slices, so all groups' first layers are replicated.
+// No layer of this net joins its slices, so each group has its own replica of the first layers.
 const std::string kPlain = test::net(8, {8, 8, 1}, "learning_rate=0.02\nmomentum=0.9\n") +
                            test::convolutional(4, "relu") + test::connected(12, "relu") +
                            test::connected(3) + test::layer("softmax");
@@ -50,7 +51,8 @@ class Inspecting : public test::DeterministicSession {
     return all;
   }
 
-  // Trains with inspections after 1, 2, 4 ... iterations, and without, and expects the same bits.
+  // Trains once with inspections after 1, 2, 4 ... iterations and once without, and expects the
+  // same bits.
   static void expect_equal_bits(const std::function<std::unique_ptr<Run>()>& make,
                                 const std::function<TrainerOptions()>& options) {
     const auto plain = make(), inspected = make();
@@ -114,7 +116,7 @@ TEST_F(Inspecting, changes_no_bit_of_any_strategy) {
   }
 }
 
-// Without decay the first velocity is the gradient.
+// Without decay, the first velocity equals the gradient.
 TEST_F(Inspecting, sees_the_gradient_of_the_next_update) {
   for (const bool in_backward : {false, true}) {
     std::string cfg = kEverything;

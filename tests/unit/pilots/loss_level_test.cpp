@@ -1,5 +1,5 @@
-// Losses alone tell whether a net is at chance or better, and whether they have risen, however
-// noisy they are.
+// These tests check that losses alone, even noisy ones, tell whether a net is at chance, and
+// whether its loss has risen.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -56,7 +56,7 @@ TEST(LossLevel, does_not_count_what_learns) {
   EXPECT_LT(after(noisy(1400, 0.1, from_far)).at_chance(), 200u) << "still far above, but falling";
 }
 
-// A small data set has few mini-batches in an epoch, and in a training.
+// With a small data set, an epoch and a training have few mini-batches.
 TEST(LossLevel, judges_short_epochs_one_by_one) {
   for (const double noise : {0.01, 0.1, 0.5}) {
     const auto stays = noisy(160, noise, [](double) { return kGuessing; });

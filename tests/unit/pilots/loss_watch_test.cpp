@@ -1,4 +1,4 @@
-// When losses count as a training that is being lost.
+// These tests check from which losses on a training counts as lost.
 #include "scheduling/pilots/loss_watch.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,8 @@ namespace {
 
 const double kChance = std::log(10.0);
 
-// True as soon as one of them is the loss at which the training is lost.
+// Notes `count` losses from `from` to `to`, and returns whether the training was lost after one of
+// them.
 bool lost_by(LossWatch& watch, double from, double to, int count = 32) {
   bool lost = false;
   for (int i = 1; i <= count; ++i) {
@@ -39,7 +40,7 @@ TEST(LossWatch, what_rises_to_chance_is_lost) {
   }
 }
 
-// While little has been learned, losses above chance come and go.
+// While a net has learned little, its loss may rise above chance for a while.
 TEST(LossWatch, a_plateau_may_be_left_by_a_rise) {
   LossWatch watch(16, kChance);
   lost_by(watch, 2.4, 2.15);

@@ -10,7 +10,8 @@ namespace {
 
 constexpr double kRate = 0.1;
 
-// The share after so many good stretches of ten iterations each.
+// Returns the guard's share of the rate after this number of good stretches, each of ten
+// iterations.
 double after_good(RateShare& share, int stretches, std::uint64_t from, double rate = kRate) {
   for (int i = 1; i <= stretches; ++i)
     share.held(from + 10 * static_cast<std::uint64_t>(i), rate, false, true);
@@ -30,7 +31,7 @@ TEST(RateShare, does_not_grow_where_too_little_is_left) {
   EXPECT_EQ(share.value(), 0.3);
 }
 
-// Twice the share that held has failed, so the next is between the two.
+// The share 0.4 has failed, and half of it has held. The next share lies between the two.
 TEST(RateShare, approaches_what_failed_and_does_not_try_it_again) {
   RateShare share(0.2);
   EXPECT_DOUBLE_EQ(after_good(share, 1, 900), 0.4);
@@ -46,7 +47,7 @@ TEST(RateShare, approaches_what_failed_and_does_not_try_it_again) {
   EXPECT_LT(after_good(share, 100, 2000), std::sqrt(0.2 * 0.4));
 }
 
-// Loss at the grown share is higher than before it grew.
+// The loss at the grown share is higher than before the share grew.
 TEST(RateShare, does_not_keep_growth_that_raises_the_loss) {
   RateShare share(0.2);
   EXPECT_DOUBLE_EQ(after_good(share, 1, 0), 0.4);
@@ -56,7 +57,7 @@ TEST(RateShare, does_not_keep_growth_that_raises_the_loss) {
   EXPECT_DOUBLE_EQ(share.value(), 0.2) << "it has not just grown, and does not grow now";
 }
 
-// The share before was a ninth smaller, which is too near to what failed.
+// The share 1 failed. The previous share, 0.9, is too near to it, so half of 1 is taken.
 TEST(RateShare, halves_where_what_held_before_is_near) {
   RateShare share(0.9);
   EXPECT_EQ(after_good(share, 1, 0), 1);
@@ -90,7 +91,7 @@ TEST(RateShare, forgets_a_failure_when_the_training_is_four_times_as_long) {
   EXPECT_DOUBLE_EQ(after_good(share, 1, 390), 2 * std::sqrt(0.2 * 0.4)) << "iteration 400";
 }
 
-// A rate that falls to a tenth no longer fails with the share that failed before.
+// A share that failed is tried again when the learning rate has fallen to a tenth.
 TEST(RateShare, compares_rates) {
   RateShare share(0.2);
   (void)after_good(share, 1, 990);

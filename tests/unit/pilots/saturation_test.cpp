@@ -1,4 +1,4 @@
-// The number of groups beyond which an iteration takes hardly less time.
+// These tests find the number of groups beyond which an iteration takes hardly less time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 namespace omni {
 namespace {
 
-// Hardware efficiency as the paper models it: groups share the workers, and one at a time has the
-// fully connected phase.
+// The time per iteration is modelled as in the Omnivore paper. Groups share 32 workers, and one
+// group at a time computes the fully connected phase.
 Result<Saturation> saturation(int most, double convolution, double connected) {
   return smallest_saturating(most, [=](int groups) {
     return std::max(connected, (convolution / (32.0 / groups) + connected) / groups);

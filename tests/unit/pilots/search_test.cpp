@@ -1,5 +1,5 @@
-// The search of --auto on problems whose answer is known: noisy quadratic bowls of any curvature,
-// from any start.
+// These tests run the search of --auto on problems with a known answer: noisy quadratic functions
+// of any curvature, from any start.
 #include "scheduling/pilots/tuning/search.hpp"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,8 @@ using Verdict = Comparison::Verdict;
 
 constexpr double kLossAtChance = 2.3;
 
-// Parameters in a bowl; gradients and losses have noise that depends on the mini-batch only.
+// Bowl is a quadratic function of six parameters. The noise of its gradients and losses depends
+// only on the mini-batch.
 struct Bowl {
   std::array<double, 6> curvatures{1, 0.5, 0.2, 0.1, 0.05, 0.02};
   double scale = 1, noise = 0.3;
@@ -119,7 +120,7 @@ class BowlRunner : public TrialRunner {
   Entrant champion_, challenger_;
 };
 
-// Trains for `iterations` iterations, the last quarter of them with a falling rate.
+// Returns the loss after `iterations` iterations, with a falling rate in the last quarter.
 double trained(const Bowl& bowl, const Setting& setting, int iterations = 1000) {
   Bowl::Point point = bowl.start();
   for (int i = 0; i < iterations; ++i) {
@@ -150,7 +151,7 @@ TEST(Search, finds_a_good_setting_from_any_start) {
           const auto found = search(given, {.length = 20, .cold = true}, runner);
           ASSERT_TRUE(found) << found.error().message();
           EXPECT_EQ(found->end, TrialEnd::learns);
-          // Later searches find what a short trial cannot see, so the bound is loose.
+          // A first search has only short trials, so the bound is loose.
           EXPECT_LT(trained(bowl, found->setting), 0.25 * kLossAtChance)
               << "from " << describe(given) << " to " << describe(found->setting) << ", curvature "
               << scale << ", noise " << noise << ", best " << best;
@@ -185,7 +186,8 @@ TEST(Search, ends_when_nothing_more_can_be_afforded) {
   EXPECT_LE(runner.spent, 100u);
 }
 
-// Momentum 0.99 shows nothing in 20 iterations: the same step with 0.9 stands for it.
+// A trial of 20 iterations is too short for momentum 0.99, so the same step is tried with momentum
+// 0.9.
 TEST(Search, judges_a_momentum_only_in_trials_that_are_long_enough) {
   BowlRunner runner({});
   ASSERT_TRUE(search({1, 0.99, 0.001}, {.length = 20, .cold = true}, runner));
@@ -204,7 +206,7 @@ TEST(Search, says_that_all_trials_diverged) {
   EXPECT_THAT(found.error().message(), HasSubstr("all 7 trials diverged"));
 }
 
-// Faster groups are worth it where staleness costs nothing here: the runner counts them alike.
+// With more than one group, this runner multiplies the losses by `worse`.
 class EqualGroups : public BowlRunner {
  public:
   explicit EqualGroups(double worse) : BowlRunner(Bowl{}), worse_(worse) {}
@@ -229,12 +231,13 @@ TEST(Search, takes_more_groups_only_when_they_are_surely_better) {
   EXPECT_EQ(without->setting.groups, 1);
 }
 
-// A net that needs so many iterations before any step shows: nothing is decided, nothing is lost.
+// AtChance stands for a net whose loss stays at chance in trials, unless the step is larger than
+// `learns_from`.
 class AtChance : public TrialRunner {
  public:
   explicit AtChance(double learns_from = INFINITY, double dead_from = INFINITY)
       : learns_from_(learns_from), dead_from_(dead_from) {}
-  // The loss falls as soon as a step learns, and nothing ever diverges below kDiverges.
+  // The loss falls for steps above `learns_from`. Only steps above kDiverges diverge.
   Result<StepSweep> sweep(double first_step, double factor, std::size_t most) override {
     StepSweep sweep{.first = first_step, .factor = factor};
     for (double step = first_step; sweep.losses.size() < most && !sweep.diverged; step *= factor) {
@@ -276,7 +279,7 @@ TEST(Search, decides_nothing_while_losses_are_at_chance) {
   EXPECT_EQ(found->setting, (Setting{1, 0.9, 0.01}));
 }
 
-// Nothing is learned in trials, but the given step is a millionth of the one that diverges.
+// All trials stay at chance, but the given step is a millionth of the step that diverges.
 TEST(Search, leaves_a_step_that_is_far_too_small_even_at_chance) {
   AtChance runner;
   const auto found = search({1, 0.9, 5e-6}, {.length = 20, .cold = true}, runner);
@@ -295,7 +298,8 @@ TEST(Search, goes_on_with_no_step_that_was_not_tried) {
   EXPECT_EQ(found->setting, (Setting{1, 0.9, 5e-6}));
 }
 
-// Without momentum only small steps are stable, with it larger and better ones.
+// Without momentum, steps up to 0.5 are stable. With momentum, steps up to 5 are stable, and larger
+// steps give lower losses.
 TEST(Search, a_step_that_diverges_without_momentum_is_tried_with_it) {
   class Stable : public AtChance {
    public:
@@ -359,7 +363,7 @@ TEST(Compare, a_difference_is_sure_beyond_errors_and_two_percent) {
   EXPECT_EQ(compare(shown(1.1, 0.1), shown(1, 0.1)).verdict, Verdict::worse);
   EXPECT_EQ(compare(shown(0.995, 0.1), shown(1, 0.1)).verdict, Verdict::tie);
   EXPECT_EQ(compare(shown(0.985, 0.1), shown(1, 0.1)).verdict, Verdict::unsure);
-  // The gain is the same, but not on the same mini-batches.
+  // The mean gain is again 0.1, but it differs from mini-batch to mini-batch.
   EXPECT_EQ(compare(shown(0.9, 0.4), shown(1, 0.1)).verdict, Verdict::unsure);
 }
 

@@ -1,4 +1,4 @@
-// These tests check which of two steps a search takes when their losses do not differ for sure.
+// These tests check which of two steps a search takes if their losses do not surely differ.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kFails = 50, kThird = 3.1622776601683795;  // a step; the factor between steps
 
-// Every trial learns, with a loss that is a function of the setting. The sweep learns nothing.
+// Every trial learns, and its loss is a function of the setting. The sweep of steps learns nothing.
 class Told : public TrialRunner {
  public:
   explicit Told(std::function<double(const Setting&)> loss) : loss_(std::move(loss)) {}
@@ -49,7 +49,7 @@ double step_found(double given, bool cold, const std::function<double(const Sett
 
 double all_alike(const Setting&) { return 1; }
 
-// Longer trials diverge, also the champion's.
+// Trials of more than 20 iterations diverge, and so do the champion's.
 class TooLong : public Told {
  public:
   using Told::Told;
@@ -69,7 +69,7 @@ TEST(Champion, that_diverges_in_a_longer_trial_is_known_to) {
   EXPECT_NE(std::ranges::find(found->diverged, given), found->diverged.end());
 }
 
-// At first the edge is an eighth of the failing step: 1 / 8.
+// In a first search a step above an eighth of the failing step loses a tie against a smaller step.
 TEST(SaferStep, wins_a_tie_of_a_first_search_against_a_step_near_the_failing_one) {
   EXPECT_NEAR(step_found(kFails / 5, true, all_alike), kFails / 5 / kThird, 0.01);
   EXPECT_NEAR(step_found(kFails / 7, true, all_alike), kFails / 7 / kThird, 0.01);
@@ -80,7 +80,7 @@ TEST(SaferStep, does_not_win_later_when_the_larger_one_has_shown_that_it_is_not_
   EXPECT_NEAR(step_found(kFails / 5, false, all_alike, kFails), kFails / 5, 0.01);
 }
 
-// The given step learns nearly nothing; a hundredth of the failing one is tried next, and wins.
+// The given step learns nearly nothing. Next a hundredth of the failing step is tried, and wins.
 double slightly_better(const Setting& setting, double by) {
   const double step = step_of(setting);
   return step < kFails / 1000 ? 2.1 : 1 - by * std::log10(step);
@@ -99,7 +99,8 @@ TEST(LargerStep, wins_no_tie_against_the_given_one) {
       kFails / 100, 0.01);
 }
 
-// Later a smaller step wins; then its triple ties, with more momentum.
+// First a third of the given step wins. Then the given step with more momentum ties, and wins only
+// if it is not near the failing step.
 TEST(LargerStep, wins_no_tie_near_the_failing_one) {
   const auto loss = [](const Setting& at) {
     return step_of(at) > 0.9 && at.momentum < 0.6 ? 2.0 : 1 - 0.001 * std::log10(step_of(at));

@@ -1,4 +1,5 @@
-// A sweep of growing steps tells the step at the lowest loss, and the step that diverges.
+// These tests check which step a sweep of growing steps finds best, and which step it finds to
+// diverge.
 #include "scheduling/pilots/tuning/step_range.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@ namespace {
 
 constexpr double kSweepChance = 2.3;
 
-// Steps of 1, 2, 4 ...
+// Returns the range that a sweep of the steps 1, 2, 4 ... with these losses gives.
 StepRange range_of(const std::vector<double>& losses, bool diverged = false,
                    double chance = kSweepChance) {
   return step_range({.first = 1, .factor = 2, .losses = losses, .diverged = diverged}, chance);
@@ -26,7 +27,7 @@ TEST(StepRange, best_is_in_the_middle_of_the_lowest_losses) {
 TEST(StepRange, a_loss_near_chance_is_not_learned) {
   EXPECT_FALSE(range_of({2.3, 2.3, 2.3, 2.3, 2.3, 2.2, 2.2, 2.2, 2.2, 2.2, 2.3}).best);
   EXPECT_TRUE(range_of({2.3, 2.3, 2.3, 2.3, 2.3, 2.1, 2.1, 2.1, 2.1, 2.1, 2.3}).best);
-  // A net whose loss is high at first has learned nothing when it comes down to chance.
+  // The loss falls from above chance to chance, so the net has learned nothing.
   EXPECT_FALSE(range_of({4, 4, 4, 3, 2.3, 2.3, 2.3, 2.3, 2.3}).best);
   EXPECT_TRUE(range_of({4, 4, 4, 3, 2.3, 2.3, 2.3, 2.3, 2.3}, false, INFINITY).best);
 }

@@ -1,5 +1,5 @@
-// --auto on real trainings: trials start at the data cursor, what the winner has learnt is kept,
-// what the others did leaves no trace.
+// These tests run --auto in real trainings. Trials begin at the training's next sample, the
+// winner's progress is kept, and all other trials leave no trace.
 #include "tests/unit/pilots/auto_training.hpp"
 
 namespace omni {
@@ -22,8 +22,8 @@ TEST_F(AutoTraining, trains_to_the_end_and_says_what_it_chose) {
   for (const Trial& trial : trials_) EXPECT_NE(trial.reason, "");
 }
 
-// Nothing of the others is left, and every image is trained on once: with the chosen settings a
-// training without trials ends the same.
+// A training without trials that uses the chosen settings in the same iterations must end with the
+// same parameters.
 TEST_F(AutoTraining, only_what_the_winners_did_remains) {
   make(1, "learning_rate=0.05\nmomentum=0.9\n");
   const Status trained = train(2400);
@@ -106,7 +106,7 @@ TEST_F(AutoTraining, when_every_rate_diverges_the_error_says_so) {
   EXPECT_THAT(trained.error().message(), HasSubstr("lower --learning-rate"));
 }
 
-// This setting loses the training between two searches.
+// With this learning rate the training is lost between two searches.
 TEST_F(AutoTraining, a_training_that_is_lost_goes_back_with_smaller_steps) {
   make(1, "learning_rate=0.05\nmomentum=0.9\n");
   TrainingState state =
@@ -140,7 +140,8 @@ TEST_F(AutoTraining, says_who_is_in_which_group) {
               Contains("auto: 2 compute groups on workers " + describe(spread_groups(2, 2))));
 }
 
-// If the checkpoint has more groups than are worth it, trials of fewer groups take as much time.
+// The checkpoint has 3 groups, more than are worth it. Trials with 1 group and with 3 groups must
+// take about the same time.
 TEST_F(AutoTraining, groups_beyond_saturation_are_timed_when_they_are_in_use) {
   simulate();
   make(3, "learning_rate=0.05\nmomentum=0.9\n");
@@ -158,7 +159,7 @@ TEST_F(AutoTraining, groups_beyond_saturation_are_timed_when_they_are_in_use) {
   EXPECT_LE(most.at(1), 6 * most.at(3));  // three times as fast; else 17
 }
 
-// The checkpoint has what earlier searches found and lost.
+// The checkpoint holds what earlier searches found and what they cost.
 TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
   make(2, "learning_rate=0.05\nmomentum=0.9\n");
   TrainingState state = tuned_state({.momentum = 0.9,
@@ -186,8 +187,8 @@ TEST_F(AutoTraining, a_resumed_search_knows_the_ones_before) {
   for (const Trial& trial : trials_) EXPECT_LT(step_of(trial.setting), 0.3);
 }
 
-// The rate is far too high, so that the training goes back several times. Also the way back is in
-// the checkpoint: whichever is resumed, the same parameters come out.
+// The learning rate is far too high, so the training goes back several times. A checkpoint also
+// holds the snapshots to go back to, so a training that resumes ends with the same parameters.
 TEST_F(AutoTraining, from_every_checkpoint_a_training_ends_as_if_it_had_not_stopped) {
   std::filesystem::create_directory(folder_ / "run");
   auto store = CheckpointStore::open(folder_ / "run", {.keep = 100, .program = {}});
@@ -220,8 +221,8 @@ TEST_F(AutoTraining, from_every_checkpoint_a_training_ends_as_if_it_had_not_stop
   }
 }
 
-// The first return after a resume goes to the older of the good states in the checkpoint. The next
-// one goes to the state from before the search.
+// The first return after a resume goes to the older of the good states in the checkpoint. The
+// second return goes to the state before the search.
 TEST_F(AutoTraining, a_resumed_training_returns_twice_as_the_undisturbed_one) {
   const std::string solver = "learning_rate=0.05\nmomentum=0.9\n";
   checkpoint_every_ = 500;
@@ -248,7 +249,8 @@ TEST_F(AutoTraining, a_resumed_training_returns_twice_as_the_undisturbed_one) {
   EXPECT_EQ(returned_to_[1], 30u) << "the one before the search";
 }
 
-// Else a run that is stopped in every search would lose as much again in each.
+// The iterations that a stopped search has cost are saved. Otherwise a run that is stopped in every
+// search could spend as many again each time.
 TEST_F(AutoTraining, what_a_stopped_search_lost_is_saved) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a stop is asked for once in a process
   const auto stop_in_a_search = [this] {
@@ -270,7 +272,8 @@ TEST_F(AutoTraining, what_a_stopped_search_lost_is_saved) {
   EXPECT_EXIT(stop_in_a_search(), testing::ExitedWithCode(0), "");
 }
 
-// A checkpoint from the end of a search goes on with a new clock, as the training itself does.
+// After a search the training starts a new virtual clock. So does a training that resumes from a
+// checkpoint at the end of the search.
 TEST_F(AutoTraining, simulated_time_is_counted_once) {
   simulate();
   make(1, "learning_rate=0.05\nmomentum=0.9\n");
@@ -281,13 +284,13 @@ TEST_F(AutoTraining, simulated_time_is_counted_once) {
   const Status trained = train(1500, state, Asynchrony::reproducible);
   ASSERT_TRUE(trained) << trained.error().message();
   ASSERT_FALSE(saved_.empty());
-  // The first one comes behind the search.
+  // The first checkpoint is saved after the search.
   EXPECT_GT(saved_.front().iteration, 101u);
   EXPECT_FALSE(saved_.front().arrivals);
   EXPECT_GT(saved_.front().simulated_before, 5);
   ASSERT_GT(saved_.size(), 1u);
   EXPECT_EQ(saved_[1].simulated_before, saved_.front().simulated_before);
-  // The line that is drawn on a terminal has the time of the lines in a file.
+  // The line on the terminal and the line in the file show the same simulated time.
   ASSERT_EQ(drawn_.size(), reports_.size());
   for (std::size_t i = 0; i < drawn_.size(); ++i)
     EXPECT_EQ(drawn_[i].simulated_seconds, reports_[i].simulated_seconds);

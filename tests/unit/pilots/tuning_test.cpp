@@ -1,5 +1,5 @@
-// These tests check the rules of --auto outside a search: when a net cannot learn any more, when
-// the step is raised, and when a trial is given up.
+// These tests check rules of --auto outside a search. They decide when a net cannot learn any more,
+// when the step is raised, and when a trial is given up.
 #include "scheduling/pilots/tuning/tuning.hpp"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kAtChance = 2.3;
 
-// The mean of losses that hardly differ.
+// Returns the mean of three losses that hardly differ.
 LossMean level(double loss) { return mean_of(std::vector{loss, loss + 1e-4, loss - 1e-4}); }
 
 TEST(TuningFailure, before_it_learns_a_loss_above_guessing_says_that_the_step_is_too_large) {
@@ -25,7 +25,7 @@ TEST(TuningFailure, before_it_learns_a_loss_above_guessing_says_that_the_step_is
   EXPECT_FALSE(tuning.failure(mean_of(std::vector{1.4, 3.4}), 1, kAtChance)) << "it is not sure";
 }
 
-// With a step that is far too small the loss stays above guessing, as it is at first.
+// With a step that is far too small, the loss stays above that of guessing, where it began.
 TEST(TuningFailure, of_a_thousandth_of_the_failing_step_is_not_seen_in_the_loss) {
   const Tuning tuning{.failing_step = 10};
   EXPECT_TRUE(tuning.failure(level(2.4), 0.0101, kAtChance));
@@ -42,8 +42,8 @@ TEST(TuningFailure, after_it_has_learned_the_loss_is_back_near_guessing) {
   EXPECT_FALSE(tuning.failure(level(2.24), 1, kAtChance)) << "97.4 % of it";
 }
 
-// A step is raised to ten times, up to a hundredth of the failing one, after a tenth of the
-// iterations.
+// After a tenth of the iterations, the step is multiplied by up to 10. It becomes at most a
+// hundredth of the failing step.
 TEST(RaisedStep, leads_to_a_hundredth_of_the_failing_one) {
   const Tuning tuning{.changed = 100, .failing_step = 10};
   EXPECT_EQ(tuning.raised(1e-4, 1, 300, 2000), 1e-3);

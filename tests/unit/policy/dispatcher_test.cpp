@@ -1,4 +1,4 @@
-// These tests check what the policy decides for tasks of which everything is known.
+// These tests check to which workers the dispatcher gives tasks whose times are known.
 #include "scheduling/policy/dispatcher.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@ struct Work {
   double back_to_gpu = 0;  // what it updates, if a core does it
 };
 
-// Worker 0 belongs to group 0, worker 1 to group 1, the GPU to both. All data are everywhere.
+// Worker 0 belongs to group 0, worker 1 to group 1, and the GPU (worker 2) to both groups.
+// Transfers to a worker take no time.
 struct Facts {
   using Kind = WorkerKind<const Work*>;
   static constexpr double kMicrosecond = 1;
@@ -47,7 +48,7 @@ class DispatcherTest : public testing::Test {
     dispatcher_.push(place, &work, -1);
     return place.kind->type;
   }
-  // The worker takes a task that the cores finish first.
+  // Gives the worker, a core, a task that cores finish before the GPU does.
   void occupy(unsigned worker, const Work& work) {
     ASSERT_EQ(push(work), kCore);
     ASSERT_TRUE(dispatcher_.pop(worker, 0));
@@ -61,7 +62,8 @@ TEST_F(DispatcherTest, a_task_goes_where_it_is_finished_first) {
   EXPECT_EQ(push(quick), kCore);
 }
 
-// The GPU has 100 to do, and a core would do any of them before.
+// The GPU is busy for 100, and a core would finish each of the other tasks earlier. But a core's
+// results must then travel to the GPU.
 TEST_F(DispatcherTest, what_the_gpu_would_wait_for_is_for_the_gpu) {
   const Work backlog{kAnyGroup, 1e9, 100}, slow{kAnyGroup, 80, 8, 30}, quick{kAnyGroup, 60, 8, 30},
       small{kAnyGroup, 80, 8, 7};
@@ -102,8 +104,8 @@ TEST_F(DispatcherTest, tasks_of_all_groups_count_every_core) {
   EXPECT_EQ(push(another), kCore);
 }
 
-// The GPU takes 5 longer for every task than the models say, which shows where tasks are taken
-// early. A third of them wait for something else, too.
+// The GPU takes 5 longer for every task than the models say. This shows only while the GPU has been
+// given its next task early. A third of the tasks take 100 longer, for another reason.
 TEST_F(DispatcherTest, what_cores_do_sooner_than_a_gpu_is_given_a_task_is_for_them) {
   const Work on_gpu{kAnyGroup, 1e9, 1}, small{kAnyGroup, 4, 1}, larger{kAnyGroup, 6, 5};
   const auto run_tasks = [&](int taken_early) {

@@ -1,4 +1,5 @@
-// Trying implementations that seem slow costs little, and they are tried at all.
+// These tests check that implementations that seem slow are tried, and that trying them costs
+// little.
 #include "scheduling/policy/exploration.hpp"
 
 #include <gtest/gtest.h>
@@ -11,8 +12,8 @@ namespace {
 
 const Exploration::Model kModel{1, 2};
 
-// Tasks has, for each implementation, the believed time and the true time. StarPU replaces a wrong
-// belief after ten tasks.
+// Tasks holds the believed and the true time of each implementation. StarPU replaces a wrong belief
+// after ten tasks.
 struct Tasks {
   std::vector<double> believed, truth;
   std::vector<int> runs{}, first{};

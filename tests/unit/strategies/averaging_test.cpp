@@ -1,5 +1,5 @@
-// Synchronous model averaging and local SGD, as groups really train with them, against plain loops
-// in double precision over the same mini-batches.
+// These tests train groups with synchronous model averaging and with local SGD. They compare the
+// parameters with plain loops in double precision over the same mini-batches.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -55,7 +55,7 @@ class AveragingTest : public test::DeterministicSession {
     return all;
   }
 
-  // The same with plain loops: gradients come from a net of one group.
+  // Plain computes the same training with plain loops. The gradients come from a net of one group.
   class Plain {
    public:
     Plain(int groups, AveragingOptions options)
@@ -184,8 +184,8 @@ class AveragingTest : public test::DeterministicSession {
   }
 };
 
-// The training has momentum and decay of each learner, momentum of the average, and two drops of
-// the rate, of which one restarts.
+// Each learner has momentum and decay, the average may have momentum, and the learning rate drops
+// twice.
 TEST_F(AveragingTest, sma_is_the_published_algorithm) {
   for (const int every : {1, 3})
     for (const double momentum : {0.0, 0.9})
@@ -221,7 +221,8 @@ TEST_F(AveragingTest, S4_after_every_meeting_all_models_are_the_same_bits) {
   EXPECT_NE(replicas(*run, 0), replicas(*run, 1)) << "between two meetings each has its own";
 }
 
-// The rate drops in iteration 10, of group 1 of two; 12 iterations end with the meeting after it.
+// The learning rate drops in iteration 10, and all models become the average. After iteration 12,
+// the next meeting, they differ again.
 TEST_F(AveragingTest, S8_after_a_drop_of_the_rate_all_models_are_the_average) {
   const AveragingOptions options{.pulls = true, .every = 1, .pull = 0.3, .momentum = 0.9};
   const auto equal = [&](std::uint64_t iterations) {
@@ -243,7 +244,7 @@ TEST_F(AveragingTest, what_is_no_drop) {
   EXPECT_FALSE(is_drop(0.01, 0.1));
 }
 
-// A learner that never meets is a training of its own on every second mini-batch.
+// Without meetings, each group trains a model of its own on every second mini-batch.
 TEST_F(AveragingTest, S10_without_meetings_groups_train_alone) {
   auto run = make(2);
   run->train(
@@ -264,11 +265,11 @@ TEST_F(AveragingTest, what_was_learnt_since_the_last_meeting_is_not_lost) {
   EXPECT_NE(centre[0], start[0]);
   EXPECT_EQ(replicas(*never_met, 0)[0], centre[0]);
   EXPECT_EQ(never_met->done.strategy.numbers.front(), 0) << "it was saved before";
-  // A whole number of meetings leaves nothing to add.
+  // 24 iterations are a whole number of meetings, so nothing is left to add at the end.
   expect_as_plain(2, {.every = 4, .rate = 0.5}, 24);
 }
 
-// A large connected layer is cut into blocks of neurons; so is all that goes with its weights.
+// A large connected layer is cut into blocks of neurons, and so are its velocity and its average.
 TEST_F(AveragingTest, parameters_may_be_cut) {
   const std::string cfg =
       "[net]\nbatch=4\ninputs=1024\nlearning_rate=0.01\n[connected]\noutput=1024\n"
@@ -287,7 +288,7 @@ TEST_F(AveragingTest, parameters_may_be_cut) {
   }
 }
 
-// Meetings of another interval than in the checkpoint: nobody's work is thrown away.
+// The training resumes with a shorter interval between meetings. No group's work is thrown away.
 TEST_F(AveragingTest, a_shorter_interval_begins_anew) {
   auto run = make(2);
   run->train({.iterations = 100, .strategy = averaging({.every = 100, .rate = 1})}, 20);
@@ -299,7 +300,8 @@ TEST_F(AveragingTest, a_shorter_interval_begins_anew) {
   EXPECT_EQ(run->done.strategy.numbers.front(), 1);
 }
 
-// After 7 mini-batches the first group has contributed, and waits.
+// Of 7 mini-batches, group 0 has trained 4 and has contributed to the meeting. Group 1 has trained
+// 3.
 TEST_F(AveragingTest, another_interval_counts_no_model_twice) {
   const auto go_on = [](int every) {
     auto run = make(2);

@@ -1,5 +1,5 @@
-// Elastic averaging: its rules as plain functions, and whole trainings on unequal devices against
-// plain loops in double precision over the same mini-batches.
+// These tests check elastic averaging: its rules as plain functions, and trainings on unequal
+// devices. Trainings are compared with plain loops in double precision over the same mini-batches.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 namespace omni {
 namespace {
 
-// ---- rules ----
+// The next tests check the rules as plain functions.
 
 double sum_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
@@ -40,7 +40,7 @@ TEST(MergeWeights, A2_follow_the_updates_and_add_up_to_1) {
                 1e-12);
 }
 
-// Speeds in samples per second; a mega-batch takes as long as all together need.
+// Speeds are in samples per second, and a mega-batch takes 50 s.
 TEST(BatchScaling, A4_batches_become_proportional_to_speeds) {
   const std::vector<double> speeds{40, 30, 22};
   const BatchScaling scaling{.least = 8, .most = 128, .step = 2, .unit = 1};
@@ -79,7 +79,7 @@ TEST(ElasticPass, is_a_sixteenth_or_the_next_smaller_size_that_divides) {
   EXPECT_EQ(pass(8), (std::vector<int>{1, 1}));
 }
 
-// ---- trainings ----
+// The tests from here on train.
 
 constexpr int kElasticBatch = 32, kElasticPass = 2;
 constexpr std::uint64_t kMegaBatch = 64;  // samples
@@ -126,8 +126,8 @@ class ElasticTest : public test::DeterministicSession {
         BuildOptions(), std::vector<int>(groups, kElasticPass));
   }
 
-  // Plain does the same with plain loops, over the mini-batches of the reports. Gradients come from
-  // a net of one group, pass by pass.
+  // Plain computes the same training with plain loops, over the mini-batches that the reports name.
+  // Gradients come from a net of one group, pass by pass.
   class Plain {
    public:
     Plain(std::size_t groups, ElasticOptions options, std::uint64_t samples)
@@ -241,7 +241,8 @@ class ElasticTest : public test::DeterministicSession {
       ASSERT_NEAR(static_cast<double>(values[at]), expected[at], 2e-5) << what << ", " << at;
   }
 
-  // 15 mini-batches of samples, so that a mega-batch is open at the end.
+  // The training takes the samples of 15 mini-batches, so that it ends in the middle of a
+  // mega-batch.
   static Plain expect_as_plain(const Speeds& speeds, ElasticOptions options) {
     constexpr std::uint64_t kIterations = 15;
     const auto run = make(speeds.size());
@@ -281,13 +282,14 @@ TEST_F(ElasticTest, on_equal_devices_is_the_algorithm) {
   EXPECT_GT(plain.by_batches(), 5);
 }
 
-// If the average has momentum, the models step without.
+// If the average has momentum, the groups' models step without momentum.
 TEST_F(ElasticTest, takes_momentum_once) {
   expect_as_plain({1, 0.05}, {.momentum = 0.9});
   expect_as_plain({1, 0.9, 0.8, 0.7}, {.momentum = 0.5});
 }
 
-// Nothing is learned, so nothing may change, whatever the weights are.
+// With a learning rate of 0 the models stay alike, and merging must not change them, whatever the
+// weights are.
 TEST_F(ElasticTest, A3_models_that_are_alike_merge_to_themselves) {
   for (const Speeds& speeds : {Speeds{1, 0.05}, Speeds{1, 0.9, 0.8, 0.7}})
     for (const double momentum : {0.0, 0.9}) {
@@ -307,7 +309,7 @@ TEST_F(ElasticTest, A5_mega_batches_are_used_up) {
   run->train({.iterations = 6, .strategy = elastic({})});
   ASSERT_FALSE(run->reports.back().figures.empty());
   EXPECT_STREQ(run->reports.back().figures[0].name, "meetings");
-  // The last update's report comes before the third meeting.
+  // The last update is reported before the third meeting.
   EXPECT_EQ(run->reports.back().figures[0].value, 2);
   EXPECT_EQ(run->done.strategy.numbers.front(), 3);
 }

@@ -1,5 +1,5 @@
-// Hogbatch and its adaptive sizes: their rules as plain functions, and trainings against what the
-// rules say of them.
+// These tests check Hogbatch with fixed and with adaptive batch sizes: the rules as plain
+// functions, and that trainings follow the rules.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ MakeClock made_of(const VirtualClock& clock) {
   return [&clock](int) { return std::make_unique<VirtualClock>(clock); };
 }
 
-// ---- rules ----
+// The next tests check the rules as plain functions.
 
 TEST(BatchRule, H2_moves_by_its_factor_within_the_bounds) {
   const BatchRule rule{.factor = 2};
@@ -41,7 +41,7 @@ TEST(BatchRule, H2_moves_by_its_factor_within_the_bounds) {
   EXPECT_EQ(BatchRule{.factor = 1}.next(8, 10, 5, 9, bounds, 1), 8u);
 }
 
-// A Usage is what the clock and the rule alone predict for the published runs.
+// A Usage holds what the virtual clock and the rule predict for the published runs.
 struct Usage {
   double share_of_cores = 0;                // of all updates
   std::map<Machine::Kind, double> rates{};  // flop/s, of what devices of the kind could reach
@@ -123,7 +123,7 @@ TEST(Hogbatch, H6_a_gpu_is_used_best_by_fixed_batches_and_cores_by_both) {
   }
 }
 
-// ---- trainings ----
+// The tests from here on train.
 
 class Merging : public test::DeterministicSession {
  protected:
@@ -250,7 +250,8 @@ TEST_F(Merging, where_nobody_can_begin_the_training_ends_with_an_error) {
   }
 }
 
-// The core makes more updates, as its mini-batches are smaller: they grow, and the others shrink.
+// The core makes more updates, as its mini-batches are smaller. So the core's mini-batches grow,
+// and the GPU's shrink.
 TEST_F(Merging, adaptive_batches_follow_the_balance) {
   const auto machine = parse_machine(
       R"({"name": "a core and a GPU", "devices": [
@@ -287,7 +288,7 @@ TEST_F(Merging, a_virtual_clock_gives_the_same_bits_in_two_pieces) {
 
   const auto pieces = make(3, {12, 1, 1});
   const VirtualClock first = clock(), second = clock();
-  // Both halves end where the whole comes to rest, too.
+  // The training in one piece also comes to rest after 6 iterations, for an evaluation.
   const auto again = make(3, {12, 1, 1});
   VirtualClock halves = clock();
   again->train(

@@ -1,4 +1,5 @@
-// The options that strategies declare: rows of --help, and the values with which they are made.
+// These tests check the options that strategies declare: their rows in --help, and the values with
+// which strategies are made.
 #include "scheduling/strategies/registry.hpp"
 
 #include <gmock/gmock.h>
@@ -53,7 +54,7 @@ TEST(OptionsOfStrategies, have_their_usual_values_unless_the_user_gives_others) 
   EXPECT_EQ(seen, 5);
 }
 
-// Groups of one model meet here in another way than those of async.
+// The tests use a made-up strategy whose groups share one model, as those of async do.
 class OneModel : public testing::Test {
  protected:
   OneModel() {

@@ -1,5 +1,5 @@
-// The length of a training, by --epochs or max_batches, and what is said of a rate that does not
-// suit it.
+// These tests check the length of a training, from --epochs or max_batches, and the warning about a
+// learning rate that does not suit the length.
 #include "apps/omni-run/training/training_length.hpp"
 
 #include <gmock/gmock.h>

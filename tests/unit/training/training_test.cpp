@@ -1,4 +1,4 @@
-// Trainings without a command line: docs/internals/overview.md shows the first.
+// These tests train without a command line. docs/internals/overview.md shows the first training.
 #include "scheduling/training/training.hpp"
 
 #include <fmt/format.h>
@@ -90,7 +90,8 @@ TEST_F(Trainings, groups_have_the_models_of_the_strategy) {
   EXPECT_EQ(Training::make(plan, session()).error().what, "the pilot 'keep-best' needs a test set");
 }
 
-// Tests every 4 iterations of a net that learns nothing: the second one is the last.
+// A net that learns nothing is tested every 4 iterations. The second test brings no improvement, so
+// it is the last one.
 class PatientTraining : public Trainings {
  protected:
   // Returns the iterations after which the model is tested.
@@ -141,19 +142,19 @@ TEST_F(PatientTraining, is_tested_once_where_a_pilot_ends_it) {
   EXPECT_EQ(messages_, 1);
 }
 
-// The groups' models are merged after the last test.
+// The groups' models are merged after the last test, so the merged model is tested again.
 TEST_F(PatientTraining, is_tested_again_where_the_result_is_another_model) {
   EXPECT_EQ(tested("local", 2), (std::vector<std::uint64_t>{4, 8, 8}));
   EXPECT_EQ(messages_, 1);
 }
 
-// A merged result is in no checkpoint.
+// No checkpoint holds the merged model, so no checkpoint is marked as the best.
 TEST_F(PatientTraining, marks_only_a_checkpoint_that_was_tested) {
   EXPECT_EQ(marked("sync", 1), 1);
   EXPECT_EQ(marked("local", 2), 0);
 }
 
-// Two that are under way at once, and one after them.
+// Two trainings run at the same time, and another one after them.
 TEST_F(Trainings, several_in_one_process_train_as_each_alone) {
   const auto net = parse_darknet_cfg(kSmallNet, "net.cfg");
   ASSERT_TRUE(net) << net.error().message();

@@ -1,4 +1,5 @@
-// LIBSVM files as data sets of vectors: what is read, and what is said of lines that cannot be.
+// These tests read LIBSVM files as data sets of vectors, and check the messages about lines that
+// cannot be read.
 
 #include <gtest/gtest.h>
 
@@ -88,7 +89,8 @@ TEST_F(Libsvm, has_as_many_features_as_the_net_takes) {
   EXPECT_EQ(pair_of("0 2:1\n", "0 1:1\n", 1)->train->extent().c, 2);
 }
 
-// Feature 1 ranges over -1 to 3, 2 over 0 (not named) to 4, 3 is constant, 4 is never named.
+// Feature 1 ranges from -1 to 3, feature 2 from 0 (in lines that do not name it) to 4. Feature 3 is
+// constant, and no line of the training file names feature 4.
 TEST_F(Libsvm, scales_by_the_range_of_the_training_file) {
   const auto pair =
       pair_of("0 1:-1 2:4 3:7\n0 1:3 3:7\n0 1:1 2:1 3:7\n", "0 1:5 2:2 3:9 4:1\n0\n", 4, true);
@@ -202,7 +204,7 @@ TEST_F(Libsvm, is_named_as_one_file_or_two) {
             (Floats{0, 0, 1, 0}));
 }
 
-// They reach the net as they are, whatever was asked for of images.
+// The values reach the net unchanged, whatever augmentation the options ask for.
 TEST_F(Libsvm, fills_batches) {
   const auto pair = pair_of("0 1:-300.5\n1 2:1e-3\n", "0 1:1\n");
   ASSERT_TRUE(pair) << pair.error().message();
@@ -212,7 +214,7 @@ TEST_F(Libsvm, fills_batches) {
   ASSERT_TRUE(
       fill_batch(*pair->train, indices, 0, options, 1, true, Extent{1, 1, 2}, batch.data()));
   EXPECT_EQ(batch, (Floats{0, 1e-3f, -300.5f, 0}));
-  // A GPU gets floats, too: bytes would not hold them.
+  // The feed delivers floats to GPUs, too, because bytes could not hold these values.
   const auto bytes = [&](bool unpack_apart) {
     return DataFeed(*pair->train, {.augment = options,
                                    .net_input = {1, 1, 2},

@@ -1,5 +1,5 @@
-// The synthetic vectors can be learned, by a linear model in part only, and depend on nothing but
-// their number.
+// These tests check the synthetic vectors. They can be learned, by a linear model only in part, and
+// each depends only on its number and the options.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,8 @@ double dot_product(const Floats& a, const Floats& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-// Means of the training vectors of two classes, and of those that lie on one side of each mean.
+// The test computes each class's mean, and the direction in which the class's two clouds of vectors
+// lie from the mean.
 TEST(SyntheticVectors, a_linear_model_learns_a_part) {
   for (const int features : {54, 300}) {
     const SyntheticOptions options{
@@ -39,8 +40,8 @@ TEST(SyntheticVectors, a_linear_model_learns_a_part) {
       for (std::size_t f = 0; f < width; ++f)
         means[static_cast<std::size_t>(train.label(i))][f] += vector[f] / 2000;
     }
-    // Returns the direction to a class's clouds: that in which its vectors vary most, found by
-    // power iteration.
+    // Returns the direction to a class's clouds, in which its vectors vary most, by power
+    // iteration.
     std::vector<Floats> clouds(2, Floats(width));
     for (std::size_t label : {0u, 1u}) {
       Floats direction(width);
