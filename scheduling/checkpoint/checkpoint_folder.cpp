@@ -1,5 +1,5 @@
-// Checkpoints are only used if sizes and checksums agree with the manifest. The manifest is JSON
-// for people and other tools; its last line has a checksum of the manifest itself.
+// A checkpoint is only used if sizes and checksums agree with its manifest. The manifest is JSON,
+// so that people and other tools can read it. Its last line has a checksum of the manifest itself.
 #include "scheduling/checkpoint/checkpoint_folder.hpp"
 
 #include <fmt/format.h>
@@ -49,7 +49,8 @@ std::string last_line(std::string_view text_before) {
   return fmt::format(",\n  \"manifest_xxh3_64\": \"{}\"\n}}\n", checksum_of(text_before));
 }
 
-// Looks a member up without exceptions, as a manifest of another version may hold anything.
+// Returns the member `key` of an object. Throws nothing, as a manifest of another version may hold
+// anything.
 template <class T>
 std::optional<T> member(const ordered_json& object, std::string_view key) {
   constexpr bool kText = std::is_same_v<T, std::string>;
@@ -70,7 +71,7 @@ struct OpenedArrays {
     checksum.update(bytes);
     return {};
   }
-  // Call check() after everything has been read.
+  // Returns the first error of all reads; call check() after everything has been read.
   Status check() const {
     if (checksum.value() != manifest.arrays_checksum)
       return damaged(path, "damaged: its checksum is not the one in the manifest");

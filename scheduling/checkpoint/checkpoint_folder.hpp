@@ -101,7 +101,7 @@ struct CheckpointFolder {
 // Lists the checkpoints, the newest first; empty when the directory is missing. Verifies nothing.
 Result<std::vector<CheckpointFolder>> list_checkpoints(const std::filesystem::path& directory);
 
-// Returns the number after that of the newest checkpoint.
+// Returns the number of the newest checkpoint plus 1.
 Result<std::uint64_t> next_checkpoint_number(const std::filesystem::path& directory);
 
 std::string checkpoint_folder_name(std::uint64_t number, std::uint64_t step);
@@ -113,7 +113,8 @@ Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
 // only sizes are checked.
 Status verify_checkpoint(const std::filesystem::path& folder, bool with_contents);
 
-// Makes a checkpoint of arrays that have been read, with the fields in their file's metadata.
+// Makes a checkpoint from arrays that have been read. Its fields are in the metadata of the arrays'
+// file.
 Result<Checkpoint> checkpoint_of(const std::filesystem::path& path, Safetensors arrays);
 
 }  // namespace omni

@@ -1,5 +1,6 @@
-// A save writes everything into a hidden folder and flushes each file, the manifest last. It
-// flushes and renames the folder, and flushes its parent. Only then it deletes old checkpoints.
+// A save writes all files into a hidden folder and flushes each, the manifest last. Then it flushes
+// and renames the folder, and flushes the folder's parent. Only after that it deletes old
+// checkpoints.
 #include "scheduling/checkpoint/checkpoint_store.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The process that holds the lock owns these names. The next save deletes what a killed run left.
+// Only the process that holds the lock of the directory uses these names. If a run is killed, the
+// next save deletes what it left under them.
 constexpr std::string_view kUnfinished = ".unfinished", kDoomed = ".doomed", kBest = "best",
                            kNextBest = ".best";
 
@@ -147,11 +149,13 @@ Status CheckpointStore::prune() {
   int kept = 0;
   for (const CheckpointFolder& folder : folders) {
     const bool known = verified_.contains(folder.path);
-    // A damaged checkpoint is not deleted, so that it can be examined, and does not count.
+    // A damaged checkpoint is not deleted, so that it can be examined. It does not count as one of
+    // the kept checkpoints.
     if (!verify_checkpoint(folder.path, !known)) continue;
     verified_.insert(folder.path);
     if (kept++ < options_.keep || folder.path.filename() == best) continue;
-    // The folder is renamed first, so that a half deleted one has no checkpoint's name.
+    // The folder is renamed before it is deleted, so that a half deleted folder does not have the
+    // name of a checkpoint.
     const fs::path doomed = directory_ / kDoomed;
     OMNI_CHECK(rename_durably(folder.path, doomed));
     OMNI_CHECK(remove_folder(doomed));
@@ -166,7 +170,7 @@ Result<std::optional<Checkpoint>> load_latest_checkpoint(const fs::path& directo
   for (const CheckpointFolder& folder : folders) {
     Result<Checkpoint> checkpoint = read_checkpoint(folder.path);
     if (checkpoint) return std::optional(std::move(*checkpoint));
-    // An older checkpoint is not tried, as it needs as much memory.
+    // If memory did not suffice for one checkpoint, older ones are not tried, as they need as much.
     if (checkpoint.error().kind == ErrorKind::out_of_memory) return std::move(checkpoint.error());
     const std::string problem = checkpoint.error().message();
     log::warn("checkpoint not used{}: {}",
@@ -186,7 +190,8 @@ Result<Checkpoint> load_checkpoint(const fs::path& path) {
   if (!fs::exists(status))
     return Error{ErrorKind::usage, path.string(), "no such checkpoint", "check the path"};
   if (fs::is_directory(status)) {
-    // Links are followed only if the user named them; other users may have left links.
+    // Symbolic links are followed only in a path that the user gave. Other links in the directory
+    // may be from other users.
     if (fs::exists(path / kManifestName, code))
       return read_checkpoint(fs::is_symlink(path, code) ? fs::canonical(path, code) : path,
                              Links::followed);

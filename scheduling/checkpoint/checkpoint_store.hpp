@@ -1,4 +1,4 @@
-// A CheckpointStore is a directory of checkpoints. Each is a folder, as
+// A CheckpointStore is a directory of checkpoints. Each checkpoint is a folder such as
 // save-000007-step-000001200/, with arrays.safetensors and a manifest. A folder gets that name when
 // it is complete and on disk. So after a crash at any time the previous or the new checkpoint is
 // complete. The first number orders checkpoints: it grows even if a run goes back to an earlier
@@ -17,8 +17,8 @@
 
 namespace omni {
 
-// Returns ErrorKind::diverged if a value is infinite or not a number. `at` is the index of the
-// first value.
+// Returns ErrorKind::diverged if a value of the array is infinite or not a number. The error counts
+// the index of a value from `at`.
 Status check_finite(const NamedArray& array, std::ptrdiff_t at = 0);
 
 class CheckpointStore {
@@ -29,8 +29,8 @@ class CheckpointStore {
     std::uint64_t bytes = 0;  // rough size of a checkpoint; open() refuses a disk with less room
   };
 
-  // Locks the directory and tries to write. A run that cannot save gets ErrorKind::usage before it
-  // starts.
+  // Locks the directory and tries to write a file. If the run could not save there, returns
+  // ErrorKind::usage before it starts.
   static Result<CheckpointStore> open(const std::filesystem::path& directory, Options options);
 
   // Saves a checkpoint and returns its folder. Values that are not finite are refused. After an

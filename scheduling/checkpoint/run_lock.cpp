@@ -1,5 +1,5 @@
-// The lock is flock() on the file `lock` in the directory. The text in it tells people who holds
-// it.
+// The lock is an flock() on the file `lock` in the directory. The text in the file tells people
+// which process holds the lock.
 #include "scheduling/checkpoint/run_lock.hpp"
 
 #include <fcntl.h>
@@ -53,7 +53,8 @@ Result<RunLock> RunLock::acquire(const fs::path& directory) {
   if (descriptor < 0) return cannot_write(path, errno);
   RunLock lock(descriptor);
   struct stat status {};
-  // The contents are replaced below, so a file or link that others have put there is refused.
+  // The contents of the lock file are replaced below. So a link, or a file that is no lock file, is
+  // refused.
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1 ||
       status.st_size > kLongestIdentity)
     return Error{ErrorKind::usage, path.string(), "is not the lock of a run",
@@ -64,7 +65,8 @@ Result<RunLock> RunLock::acquire(const fs::path& directory) {
       return Error{ErrorKind::usage, directory.string(),
                    fmt::format("another run is using this directory: {}", holder(descriptor)),
                    "wait for it, stop it, or choose another directory"};
-    // Some file systems have no locks, as Lustre without its flock option. They can still be used.
+    // Some file systems have no locks, such as Lustre without its flock option. A run can still use
+    // them, with a warning.
     log::warn("{}: this file system has no locks; make sure that no other run uses the directory",
               directory.string());
   }

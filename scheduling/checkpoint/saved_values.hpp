@@ -1,4 +1,5 @@
-// Lists of numbers in the fields of a checkpoint, and arrays that must fit the net.
+// These functions read lists of numbers from the fields of a checkpoint, and arrays that must fit
+// the net.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,7 +24,7 @@ inline Error unreadable(const Checkpoint& checkpoint, std::string_view field) {
           fmt::format("'{}' is no list of numbers", field), "use another checkpoint"};
 }
 
-// Reads a list that listed() wrote.
+// Reads a list of numbers from a field that listed() wrote.
 template <class Number>
 Result<std::vector<Number>> saved_list(const Checkpoint& checkpoint, std::string_view field) {
   OMNI_TRY(const std::string text, checkpoint.fields.text(field));
@@ -37,7 +38,7 @@ Result<std::vector<Number>> saved_list(const Checkpoint& checkpoint, std::string
   return numbers;
 }
 
-// Returns the values of an array, which must have the shape of the parameter.
+// Returns the values of an array of the checkpoint, which must have the shape of the parameter.
 inline Result<std::span<const float>> saved_values(const Checkpoint& checkpoint,
                                                    const std::string& name, const Param& param) {
   const NamedArray* saved = checkpoint.arrays.find(name);

@@ -32,9 +32,10 @@ std::string_view solver_name(const Net& net) {
   return net.adam() ? kAdam : kSgd;
 }
 
-// The optimizer state of one solver cannot be used by the other.
+// Returns an error if another solver trained the checkpoint, as solvers cannot use each other's
+// optimizer state.
 Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
-  // Checkpoints from before Adam was added do not name the solver.
+  // Checkpoints of versions without Adam do not name the solver.
   const auto said = checkpoint.fields.text("solver");
   const std::string saved = said ? *said : std::string(kSgd);
   if (saved == solver_name(net)) return {};
@@ -46,13 +47,14 @@ Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
                    : fmt::format("resume with --set adam={}", saved == kAdam ? 1 : 0)};
 }
 
-// These bounds exceed the values of any training, but sums and products do not overflow.
+// No training has larger values than these bounds, and their sums and products do not overflow.
 constexpr std::uint64_t kMostIterations = 1'000'000'000'000;
 constexpr double kLargestRate = 1e30;
 
 void save_arrivals(CheckpointFields& fields, const ArrivalState& arrivals) {
   fields.set("clock_now", arrivals.clock.now);
-  // With thousands of devices there are too many messages to save: groups then begin anew.
+  // At most this many numbers of the virtual clock are saved. With thousands of devices there would
+  // be more, and the groups begin anew after a resume.
   constexpr std::size_t kMostNumbers = 50'000;
   const bool fits = arrivals.clock.numbers.size() <= kMostNumbers;
   fields.set("clock_numbers", fits ? listed(arrivals.clock.numbers) : std::string());
@@ -94,8 +96,8 @@ Result<StrategyState> saved_strategy(const Checkpoint& checkpoint) {
 
 constexpr std::string_view kPilot = "pilot_";
 
-// Reads a pilot's numbers from older checkpoints, which had separate fields for them. Empty: the
-// checkpoint has no such fields.
+// Reads a pilot's numbers from a checkpoint of an older version, which had separate fields for
+// them. Returns an empty list if the checkpoint lacks those fields.
 Result<std::vector<double>> older_numbers(const Checkpoint& checkpoint,
                                           std::initializer_list<std::string_view> fields) {
   std::vector<double> numbers;
@@ -134,8 +136,8 @@ Status restore_pilots(const Checkpoint& checkpoint, TrainingState& state) {
   return {};
 }
 
-// Restores fields that older checkpoints lack. Without them the time starts at 0, and no evaluation
-// is due.
+// Restores fields that older checkpoints lack. If they are missing, the time starts at 0, and no
+// evaluation is due.
 Status restore_progress(const CheckpointFields& fields, TrainingState& state) {
   if (fields.text("average_accuracy")) {
     OMNI_TRY(state.average_accuracy, fields.number("average_accuracy", 0.0, 1.0));
@@ -151,7 +153,8 @@ Status restore_progress(const CheckpointFields& fields, TrainingState& state) {
   return {};
 }
 
-// Returns a visitor that fills tensors from a checkpoint until an array does not fit.
+// Returns a visitor that fills tensors with arrays of the checkpoint. It stops at the first array
+// that does not fit.
 auto filling_from(const Checkpoint& checkpoint, Status& status) {
   return [&](const std::string& name, const Param& param, const Tensor& tensor) {
     if (!status) return;
@@ -309,7 +312,7 @@ Result<std::optional<std::uint64_t>> saved_data_seed(const Checkpoint& checkpoin
 }
 
 Result<int> saved_groups(const Checkpoint& checkpoint) {
-  // Checkpoints from before groups were added do not have this field.
+  // Checkpoints of versions without compute groups do not have this field.
   if (!checkpoint.fields.text("groups")) return 1;
   return checkpoint.fields.number("groups", 1, kMostGroups);
 }

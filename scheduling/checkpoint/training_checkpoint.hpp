@@ -1,4 +1,4 @@
-// These functions save a training as a checkpoint and restore it into groups and nets.
+// These functions save a training as a checkpoint and restore it into compute groups and nets.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace omni {
 
-// Returns a hash of the layers of a description, without its comments and [net] values.
+// Returns a hash of the layers of a net description. Comments and values of [net] have no effect on
+// it.
 std::string layers_hash(const NetDescription& net);
 
 // A RunIdentity has the properties of a run that are compared with its checkpoint when it resumes.
@@ -26,7 +27,8 @@ struct RunIdentity {
 };
 
 // Saves a training, all of whose updates must be done, and returns the new checkpoint's folder.
-// Only the first rank calls it; meanwhile the others must call bring_arrays().
+// Only the first rank calls save_training(). All other ranks must call bring_arrays() at the same
+// time.
 Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroups& groups,
                                             const TrainingState& state,
                                             const RunIdentity& identity);
@@ -35,15 +37,16 @@ void bring_arrays(ComputeGroups& groups);
 // Returns an error if the checkpoint was trained on other data.
 Status require_same_data(const Checkpoint& checkpoint, const std::string& data);
 
-// Loads the parameters, and for training the optimizer state. Refuses a checkpoint of other layers.
+// Loads the parameters into the net; a net for training also gets the optimizer state. Refuses a
+// checkpoint of other layers.
 Status restore_parameters(Net& net, const Checkpoint& checkpoint);
 
 // Writes the parameters alone, as restore_parameters() reads them from a .safetensors file.
 Status save_parameters(Net& net, const std::filesystem::path& path);
 
-// Returns the class name of each output; empty: not known.
+// Returns the class name of each output; an empty list if the checkpoint has no names.
 std::vector<std::string> saved_class_names(const Checkpoint& checkpoint);
-// If parameters did not fit because the number of classes differs, sets the error's hint to that.
+// Returns `loaded`, with a hint if parameters did not fit because the number of classes differs.
 Status with_classes(Status loaded, const std::vector<std::string>& names, const Net& net);
 
 // Returns RunIdentity::data_seed of the saved training.

@@ -7,7 +7,7 @@
 namespace omni {
 namespace {
 
-// The visitors copy tensors to a list of copies and back, one after another.
+// These visitors copy all tensors into a list of copies, and from that list back into the tensors.
 auto copying_to(std::vector<std::vector<float>>& copies) {
   return [&copies, next = std::size_t{0}](const auto&, const Param&, const Tensor& tensor) mutable {
     if (next == copies.size()) copies.emplace_back();

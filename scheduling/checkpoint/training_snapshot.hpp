@@ -1,5 +1,5 @@
-// The visitors name the arrays of a training's state, as checkpoints contain them. TrainingSnapshot
-// is a copy of the state in memory, which pilots restore.
+// These visitors name the arrays of a training's state as checkpoints do. A TrainingSnapshot is a
+// copy of the state in memory, which pilots restore.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace omni {
 
 // Visits the arrays that all groups share. If groups have models of their own, the optimizer state
-// is that of the first group.
+// of the first group is visited.
 void for_each_array(Net& net, auto visit) {
   for (const Param* param : net.params()) {
     visit("param/" + param->name, *param, *param->master);
@@ -24,7 +24,7 @@ void for_each_array(Net& net, auto visit) {
   }
 }
 
-// Visits the arrays of one group that are not shared.
+// Visits the arrays that one group does not share with other groups.
 template <class Visit>
 void for_each_of_group(Net& net, int group, Visit& visit) {
   for (const Param* param : net.params()) {
@@ -37,8 +37,8 @@ void for_each_of_group(Net& net, int group, Visit& visit) {
   }
 }
 
-// Visits the arrays of all groups in use on this rank, and the arrays of meetings. With several
-// ranks, the first one has all contributions.
+// Visits the replicas of all groups in use on this rank, and the arrays for meetings, in which
+// models are averaged. With several ranks, the first rank visits the contributions of all ranks.
 void for_each_replica(ComputeGroups& groups, auto visit) {
   for (const int group : groups.here()) for_each_of_group(groups.net(group), group, visit);
   for (const Param* param : groups.net().params()) {
@@ -55,8 +55,8 @@ class TrainingSnapshot {
   TrainingSnapshot(TrainingState state, std::vector<std::vector<float>> arrays)
       : state_(std::move(state)), arrays_(std::move(arrays)) {}
 
-  // Copies the state, without TrainingState::kept. No task may be under way in take() and
-  // restore().
+  // Copies the training's state, except TrainingState::kept. No task may be under way during take()
+  // and restore().
   void take(ComputeGroups& groups, const TrainingState& state, bool with_replicas = true);
   // Restores parameters and optimizer state. If the snapshot has no replicas, or another number of
   // groups, all groups start from the masters.
@@ -72,7 +72,7 @@ class TrainingSnapshot {
     });
   }
   const TrainingState& state() const { return state_; }
-  // Returns the size of a snapshot if all groups are in use.
+  // Returns the bytes of a snapshot if all groups are in use.
   static std::size_t bytes(ComputeGroups& groups, bool with_replicas = true);
 
  private:

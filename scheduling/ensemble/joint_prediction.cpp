@@ -31,7 +31,8 @@ void Calibration::add(double confidence, bool right) {
   ++bin.images;
 }
 
-// A bin counts by its images, so the mean distance is that of the sums.
+// The mean over images is the sum over bins of |confidence - accuracy|, divided by the number of
+// images.
 double Calibration::error() const {
   double distance = 0, images = 0;
   for (const Bin& bin : bins_) {

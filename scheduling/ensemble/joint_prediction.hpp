@@ -1,6 +1,6 @@
-// A joint prediction is what several nets say together of the same images. It has averages of their
-// probabilities, votes, disagreement, and how far confidence is from accuracy. Nothing here has
-// state or touches files.
+// A joint prediction combines the outputs of several nets for the same images. It has averages of
+// their probabilities, votes, disagreement, and how far confidence is from accuracy. These classes
+// do not touch files.
 #pragma once
 
 #include <array>
@@ -12,7 +12,8 @@
 
 namespace omni {
 
-// Returns the class of the largest value; of equal ones the first, as in an evaluation.
+// Returns the class of the largest value. If several values are equal, it is the first, as in an
+// evaluation.
 std::size_t largest_of(std::span<const float> values);
 
 // OutputSums are the sums of the outputs of several nets, image by image. Memory does not grow with
@@ -26,7 +27,7 @@ class OutputSums {
   }
 
   void add(std::size_t image, std::span<const float> outputs);
-  // Returns the averages over `nets` nets.
+  // Returns the average output for an image over `nets` nets.
   std::vector<float> average(std::size_t image, std::size_t nets) const;
 
  private:
@@ -35,8 +36,8 @@ class OutputSums {
 };
 
 // Calibration computes the expected calibration error: the mean distance between confidence and
-// accuracy. Images are sorted by confidence into 15 bins of equal width; each bin counts by its
-// images.
+// accuracy. Images are sorted by confidence into 15 bins of equal width. The weight of a bin is its
+// number of images.
 class Calibration {
  public:
   static constexpr std::size_t kBins = 15;
@@ -51,7 +52,8 @@ class Calibration {
   std::array<Bin, kBins> bins_{};
 };
 
-// Takes the probabilities of all members, one member after the other, for the same labelled images.
+// A JointPrediction takes the probabilities of all members, one member after the other, for the
+// same labelled images.
 class JointPrediction {
  public:
   JointPrediction(std::size_t images, std::size_t classes, std::size_t members);

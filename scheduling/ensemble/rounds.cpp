@@ -27,14 +27,14 @@ Error impossible_rounds(const std::filesystem::path& file) {
           "name another --out"};
 }
 
-// Not a number: there is none.
+// Returns the number with this key; NaN if `of` has no such number.
 double number_of(const nlohmann::json& of, const char* key) {
   if (!of.is_object()) return NAN;
   const auto found = of.find(key);
   return found != of.end() && found->is_number() ? found->get<double>() : NAN;
 }
 
-// A number that is no member's becomes -1.
+// Reads a list of takeovers. A value that is no member's number becomes -1.
 std::vector<TakenOver> takeovers_of(const nlohmann::json& list) {
   const auto member = [](double number) {
     return number >= 0 && number < 1e6 && number == std::floor(number) ? static_cast<int>(number)
@@ -135,7 +135,8 @@ Result<std::optional<TakenOver>> Rounds::meet(int member, Trainer& training,
     }
     OMNI_CHECK(Status(status_));
   }
-  // All members were here, so all losers of earlier rounds have saved what they took.
+  // All members have reached this round, so all losers of earlier rounds have saved what they took
+  // over.
   for (const auto& [earlier, takeovers] : decisions_)
     if (std::error_code ignored; earlier < round)
       std::filesystem::remove(arrays_of(member, earlier), ignored);
@@ -151,7 +152,7 @@ void Rounds::leave(int member) {
   decide();
 }
 
-// Decides a round when all members that have not left are there.
+// Decides a round when all members that have not left have reached it.
 void Rounds::decide() {
   if (!decides_ || arrived_.empty() || arrived_.size() < active_.size()) return;
   const std::uint64_t round = arrived_.begin()->second.round;
@@ -165,7 +166,8 @@ void Rounds::decide() {
   go_on();
 }
 
-// Nobody on this rank reads samples before all its members have joined the stream again.
+// No member on this rank reads samples until all its members have joined the stream of samples
+// again.
 void Rounds::go_on() {
   for (const auto& [member, training] : waiting_)
     if (Status joined = training->feed().join_stream(training->state().samples); !joined && status_)

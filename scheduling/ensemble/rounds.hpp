@@ -1,9 +1,9 @@
-// Rounds of a tournament: every so many iterations all members wait for each other and are compared
-// in pairs. A sure loser goes on from the winner's weights, with the winner's learning rate changed
-// a little (Jaderberg et al. 2017; LBANN's tournaments, Jacobs et al. 2019).
+// In a tournament all members wait for each other every so many iterations, and are compared in
+// pairs: a round. A sure loser continues from the winner's weights, with the winner's learning rate
+// changed a little (Jaderberg et al. 2017; LBANN's tournaments, Jacobs et al. 2019).
 //
-// Before a member waits, it writes its arrays to its folder. A decision is recorded before anyone
-// goes on. So a run that was killed makes the same decisions again, or finds them.
+// Before a member waits, it writes its arrays to its folder. A decision is recorded before any
+// member continues. So a run that was killed makes the same decisions again, or reads them.
 #pragma once
 
 #include <condition_variable>
@@ -29,13 +29,14 @@ struct RoundOptions {
   std::uint64_t seed = 1;     // of the pairs and of the changes
 };
 
-// A member in a tournament.
+// A RoundMember is a member in a tournament.
 struct RoundMember {
   std::string name;  // also of its folder
   std::string kind;  // members of one kind have nets with the same arrays, and are compared
 };
 
-// A loser takes over the winner's arrays, which are in a file, and these settings of updates.
+// TakenOver is what a loser takes over: the winner's arrays, which are in a file, and these
+// settings of its updates.
 struct TakenOver {
   int winner = 0, loser = 0;
   double learning_rate = 0, momentum = 0;
@@ -43,8 +44,8 @@ struct TakenOver {
 
 class Rounds {
  public:
-  // `folder` is that of the run: it has the members' folders, and rounds.json, which read() reads
-  // to go on as an earlier process did.
+  // `folder` is the folder of the run. It has the members' folders and rounds.json. To continue the
+  // run of an earlier process, read() reads that file.
   Rounds(RoundOptions options, std::filesystem::path folder, std::vector<RoundMember> members);
   Status read();
 
@@ -52,18 +53,19 @@ class Rounds {
   std::uint64_t next(std::uint64_t iteration) const {
     return (iteration / options_.every + 1) * options_.every;
   }
-  // A member has come to a round with these losses and settings. Returns when all members have,
-  // with what it takes over, if it surely loses. While it waits it has left the stream of samples.
-  // After a stop request it returns nothing.
+  // Call meet() when a member has reached a round, with its losses and settings. It returns when
+  // all members have reached the round. A sure loser gets what it takes over, other members get
+  // nothing. A waiting member has left the stream of samples. After a stop request meet() returns
+  // nothing.
   Result<std::optional<TakenOver>> meet(int member, Trainer& training, std::vector<float> losses,
                                         double learning_rate, double momentum);
-  // Replaces the arrays of a loser.
+  // Replaces the arrays of a loser by those of the winner `from`.
   Status take(const TakenOver& from, std::uint64_t round, Trainer& training) const;
-  // The others do not wait for this member any more.
+  // Call leave() when a member trains no more: other members then do not wait for it.
   void leave(int member);
 
-  // Where members are spread over ranks, the first rank decides. Arrivals and leaves are sent to
-  // it, and its decisions to the others. heard() takes what another rank sent.
+  // Call over_ranks() if members are spread over ranks. The first rank decides: other ranks send it
+  // arrivals and leaves, and it sends them its decisions. heard() takes a message of another rank.
   void over_ranks(bool is_first, std::function<void(const nlohmann::json&)> send);
   void heard(const nlohmann::json& letter);
 

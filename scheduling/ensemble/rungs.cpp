@@ -17,7 +17,7 @@ constexpr double kSlower = 0.8, kFaster = 1.25;
 
 constexpr const char* kRuleNames[] = {"asha", "median"};
 
-// Returns the mean; it is infinite if a loss is not finite.
+// Returns the mean of the losses; it is infinite if a loss is not finite.
 double mean_loss(std::span<const float> losses) {
   double sum = 0;
   for (const float loss : losses) sum += loss;
@@ -34,7 +34,7 @@ Error impossible_rungs() {
           "use another checkpoint"};
 }
 
-// False: they are no list of losses.
+// Reads a list of losses. Returns false if the value of `key` is no such list.
 bool read_losses(const nlohmann::json& from, const char* key, std::vector<float>& losses) {
   const auto list = from.find(key);
   if (list == from.end() || !list->is_array()) return false;
@@ -88,9 +88,9 @@ LossExcess loss_excess(std::span<const float> losses, std::span<const float> oth
   return excess;
 }
 
-// A normal variable exceeds z with a probability below exp(-z^2 / 2). The same holds for one of n
-// variables, if 2 ln n is added to z^2. With few images the error is uncertain, too, so Student's
-// distribution is used, after Wallace 1959.
+// A normal variable exceeds z with a probability below exp(-z^2 / 2). For the largest of n
+// variables the same bound holds if 2 ln n is added to z^2. With few images the standard error is
+// uncertain. So Student's distribution is used, after Wallace 1959.
 bool LossExcess::is_sure(double errors, std::size_t comparisons) const {
   if (std::isinf(mean)) return mean > 0;
   if (images < 2) return false;
@@ -173,7 +173,7 @@ Status Rungs::reach(int member, std::uint64_t iteration, std::vector<float> loss
   return {};
 }
 
-// Returns false if too few members have reached the rung.
+// Judges a member at this rung. Returns false if too few members have reached the rung.
 bool Rungs::judge(const Rung& rung, RungVerdict& verdict) const {
   const Entry& own = *std::ranges::find(rung, verdict.member, &Entry::member);
   const bool median = options_.rule == StopRule::median;
@@ -192,8 +192,8 @@ bool Rungs::judge(const Rung& rung, RungVerdict& verdict) const {
   verdict.reached = rung.size();
   verdict.better =
       std::ranges::count_if(rung, [&](const Entry& each) { return place(each) < place(own); });
-  // The rival is the last of the best members. By the median rule it is the middle one, or of two
-  // in the middle the worse one.
+  // The rival is the member with which others are compared. By halving it is the last of the best
+  // members. By the median rule it is the middle one, or the worse of two in the middle.
   const std::size_t last = median ? order.size() / 2 : rung.size() / options_.eta - 1;
   const Entry& rival = *order[last];
   const bool among = median ? own.mean <= rival.running_mean : verdict.better <= last;

@@ -1,7 +1,7 @@
-// Rungs decide which members of a sweep go on. They do so by asynchronous successive halving (Li et
-// al. 2020), by the median rule (Golovin et al. 2017), or by a tournament. In a tournament losers
-// continue from winners. Members are compared by their losses on the same images. A difference
-// within its error does not count.
+// Rungs are numbers of iterations at which members of a sweep are compared, to decide which ones go
+// on. The rule is asynchronous successive halving (Li et al. 2020), the median rule (Golovin et al.
+// 2017), or a tournament. In a tournament losers continue from winners. Members are compared by
+// their losses on the same images. A difference within its standard error does not count.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,18 @@
 
 namespace omni {
 
-// A LossExcess says by how much losses exceed others on the same images, in the mean, with its
-// standard error. Losses that are not finite exceed all finite ones surely.
+// A LossExcess says by how much losses exceed other losses on the same images, on average, with its
+// standard error. Losses that are not finite surely exceed all finite ones.
 struct LossExcess {
   double mean = 0, error = 0;
   std::size_t images = 0;
 
-  // True: the mean is more than `errors` standard errors above 0. With several comparisons more
-  // errors are asked for, so that all of them together are wrong about as seldom as a single one.
+  // Returns true if the mean is more than `errors` standard errors above 0. With several
+  // comparisons the bound is higher. So all of them together are wrong about as seldom as a single
+  // one.
   bool is_sure(double errors, std::size_t comparisons) const;
 };
-// Losses that are not finite are null.
+// Returns the losses as JSON. Losses that are not finite become null.
 nlohmann::json losses_json(std::span<const float> losses);
 std::vector<float> losses_of(const nlohmann::json& list);  // all are numbers or null
 LossExcess loss_excess(std::span<const float> losses, std::span<const float> others);
@@ -70,17 +71,19 @@ class Rungs {
   // ascending order. All losses at a rung are of the same images.
   Status reach(int member, std::uint64_t iteration, std::vector<float> losses);
   bool has_reached(int member, std::uint64_t iteration) const;
-  // Call leave() when a member has ended, or was stopped. It still counts at the rungs that it has
+  // Call leave() when a member has ended or was stopped. It still counts at the rungs that it has
   // reached.
   void leave(int member) { left_.insert(member); }
   bool has_left(int member) const { return left_.contains(member); }
 
-  // Judges all members that have not left. The verdicts follow from who has reached which rung, not
-  // from the order. So call reach() for all members that arrive together first.
+  // Judges all members that have not left. The verdicts depend on which members have reached which
+  // rungs, not on the order. So if several members arrive together, call reach() for all of them
+  // first.
   std::vector<RungVerdict> verdicts() const;
 
   nlohmann::json to_json() const;
-  // Returns ErrorKind::data if these are no numbers of to_json(), or those of other options.
+  // Restores what to_json() returned. Returns ErrorKind::data if `json` is something else or was
+  // saved with other options.
   static Result<Rungs> from_json(const nlohmann::json& json, const RungOptions& options);
 
  private:
@@ -106,15 +109,16 @@ struct Contestant {
   std::vector<float> losses;
 };
 
-// A loser takes the weights and the learning rate of the winner, and multiplies that rate.
+// In a Takeover a loser takes the weights and the learning rate of the winner, and multiplies that
+// rate.
 struct Takeover {
   int winner = 0, loser = 0;
   double rate_factor = 1;
   LossExcess worse{};
 };
 
-// Pairs the members by chance, and returns the pairs with a sure loser, by loser. The seed and the
-// round determine all chance; the order of the members does not matter.
+// Pairs the members at random. Returns the pairs with a sure loser, ordered by loser. The pairs
+// follow from the seed and the round; the order of the members does not matter.
 Result<std::vector<Takeover>> tournament(std::vector<Contestant> members, std::uint64_t seed,
                                          std::uint64_t round, double errors = 2);
 

@@ -23,7 +23,7 @@ double mean_of(const std::vector<float>& losses) {
   return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
 }
 
-// Returns the loss of an image in nets that end with a softmax layer.
+// Returns the loss of an image. The net must end with a softmax layer.
 float loss_of(std::span<const float> probabilities, int label) {
   if (label < 0) return 0;  // a damaged image counts for nobody
   constexpr float kSmallestShare = 1e-30f;
@@ -32,7 +32,7 @@ float loss_of(std::span<const float> probabilities, int label) {
 
 }  // namespace
 
-// Rests at rungs or rounds, and computes the losses there and at the end.
+// This pilot rests at rungs or rounds. It computes the losses of its member there and at the end.
 class SweepJudge::MemberPilot : public Pilot {
  public:
   MemberPilot(SweepJudge& judge, int member) : judge_(judge), member_(member) {}
@@ -59,7 +59,8 @@ class SweepJudge::MemberPilot : public Pilot {
       momentum_ = numbers.between(0, 1);
       OMNI_CHECK(numbers.status(name()));
     }
-    // A checkpoint is saved before the rest that is due at its iteration.
+    // At an iteration with a rest, a checkpoint is saved before the rest. So a resumed training has
+    // to rest at its first iteration.
     rested_at_ = std::max<std::uint64_t>(training.state().iteration, 1) - 1;
     if (judge_.has_stopped(member_)) training.end_here();
     return {};
@@ -88,7 +89,7 @@ class SweepJudge::MemberPilot : public Pilot {
   Status meet(Trainer& training) {
     Rounds& rounds = *judge_.rounds_;
     const bool is_round = rested_at_ > 0 && rounds.next(rested_at_ - 1) == rested_at_;
-    // A checkpoint may be of after the takeover.
+    // If the checkpoint was saved after the takeover of this round, the member has already met.
     if (!is_round || taken_at_ == rested_at_) return {};
     if (taken_at_ == 0) {
       learning_rate_ = training.solver().learning_rate;
@@ -130,7 +131,7 @@ class SweepJudge::MemberPilot : public Pilot {
   double learning_rate_ = 0, momentum_ = 0;  // since then
 };
 
-// The images are spread over the test set, which may be sorted by class.
+// The chosen images are spread over the whole test set, which may be sorted by class.
 SweepJudge::Images::Images(const Dataset& all)
     : of(all),
       some(
@@ -231,7 +232,7 @@ std::uint64_t SweepJudge::next_rest(std::uint64_t iteration) const {
   return rungs_ ? rungs_->next(iteration) : UINT64_MAX;
 }
 
-// A member that was resumed may come to a rung again, where its first losses count.
+// A resumed member may reach a rung a second time. Its losses of the first time count.
 bool SweepJudge::is_wanted(int member, std::uint64_t iteration) const {
   const std::lock_guard lock(mutex_);
   return rungs_ && iteration > 0 && rungs_->next(iteration - 1) == iteration &&
@@ -249,7 +250,7 @@ Status SweepJudge::reach(int member, std::uint64_t iteration, std::vector<float>
 Status SweepJudge::judge(int member, std::uint64_t iteration, std::vector<float> losses) {
   OMNI_CHECK(rungs_->reach(member, iteration, std::move(losses)));
   for (const RungVerdict& each : rungs_->verdicts()) {
-    // Who has ended keeps its result.
+    // A member that has ended is not stopped, as its result counts.
     if (!each.stops || has_ended_[each.member] || stopped_[each.member]) continue;
     rungs_->leave(each.member);
     stop(each.member,
@@ -286,7 +287,8 @@ void SweepJudge::heard(const std::string& text) {
   if (letter.contains("rounds")) return rounds_->heard(letter["rounds"]);
   const std::lock_guard lock(mutex_);
   if (letter.contains("stops")) {
-    // Who has ended in the meantime keeps its result, and has told the judge so.
+    // A member that has ended in the meantime is not stopped: its result counts, and it has told
+    // the judge so.
     if (!has_ended_[letter["stops"].get<std::size_t>()]) stop(letter["stops"], letter["reason"]);
   } else if (letter.contains("final")) {
     const std::size_t member = letter["member"];

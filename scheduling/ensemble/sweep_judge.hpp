@@ -1,6 +1,6 @@
-// SweepJudge compares the members of a sweep while they train. It ends those that surely lose, or
-// lets them go on from the winners' weights.
-// Each member has a pilot, which computes its losses on the same test images as the others.
+// SweepJudge compares the members of a sweep while they train. It stops members that surely lose,
+// or lets them continue from the winners' weights. Each member has a pilot, which computes the
+// member's losses. All members use the same test images.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@
 namespace omni {
 
 // BestMember is the best member at the end. It also says how surely that member is better than the
-// next.
+// second.
 struct BestMember {
   int best = -1, next = -1;  // members; -1: none has ended well
   LossExcess ahead{};        // the excess of the next one's losses
@@ -43,12 +43,12 @@ class SweepJudge {
 
   std::unique_ptr<Pilot> pilot(int member);
   // Chooses the images of the test set by which the member is compared. It is called for all
-  // members of this rank before one trains. If the images fit into so many bytes, they are decoded
-  // once for all members of one input. The test set must outlive this.
+  // members of this rank before one of them trains. If the images fit into `window` bytes, they are
+  // decoded once for all members with the same input. The test set must outlive the judge.
   Status open(int member, const DataFeed& test, std::size_t window);
   void note_end(int member) { has_ended_[member] = true; }  // in an earlier process
-  // From now on members stop by these rules, before which no member trains. Their state is kept in
-  // the file; `resumes`: it is read first.
+  // From now on members stop by these rules; no member may train before the call. The judge keeps
+  // its state in `file`. `resumes` means that it reads that state first.
   Status stop_by(const RungOptions& options, std::filesystem::path file, bool resumes);
   // From now on the losses of members that have ended are kept in the file; `resumes`: it is read
   // first. So members of later processes and waves are compared with them.
@@ -57,13 +57,14 @@ class SweepJudge {
   // `kinds`: RoundMember::kind, by member.
   Status exploit_by(const RoundOptions& options, const std::filesystem::path& folder,
                     const std::vector<std::string>& kinds, bool resumes);
-  // The training of the member has ended for good.
+  // Call leave() when the training of the member has ended for good.
   void leave(int member) {
     if (rounds_) rounds_->leave(member);
   }
 
-  // Where members are spread over ranks, the first rank judges. `send` takes the rank that a letter
-  // is for (-1: all others); heard() takes what another rank sent.
+  // Call over_ranks() if members are spread over ranks. The first rank judges. `send` takes the
+  // number of the receiving rank (-1: all others) and a message. heard() takes a message of another
+  // rank.
   void over_ranks(int rank, std::function<int(int member)> rank_of,
                   std::function<void(int rank, const std::string& text)> send);
   void heard(const std::string& text);
@@ -72,7 +73,7 @@ class SweepJudge {
 
  private:
   class MemberPilot;
-  // The images of a test set, and a stream for each way to prepare them.
+  // Images has the images of a test set, and a stream for each way to prepare them.
   struct Images {
     explicit Images(const Dataset& all);
     const Dataset& of;

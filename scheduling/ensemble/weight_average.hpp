@@ -1,5 +1,5 @@
-// These functions average the parameters of nets that have the same description, running statistics
-// included. The average is a good net only where the parameters are near each other.
+// These functions average the parameters and the running statistics of nets with the same
+// description. The average is a good net only where the parameters are near each other.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class WeightAverage {
     }
     ++nets_;
   }
-  // Replaces the parameters of a net of the same description.
+  // Writes the average to the parameters of a net with the same description.
   void put_into(Net& net) const {
     std::size_t at = 0;
     for (const Param* param : net.params()) {

@@ -9,14 +9,14 @@
 namespace omni {
 namespace {
 
-// Sharers are the devices of one group, each in a place of its own.
+// Sharers are the devices of one group, each in a place (Places) of its own.
 struct Sharers {
   int count, cores;
   bool alone;  // the machine has no other group
 };
 
-// Adds the layers' demands. Where sharers divide a layer's neurons, they send activations. The
-// parameters of other layers are added to `parts`, which get owners.
+// Adds the demands of the layers. Sharers that divide a layer's neurons send activations. The
+// parameters of all other layers are added to `parts`, whose owners are chosen later.
 void add_parts(const NetCosts& costs, const NetCosts::Parameters& of, const Sharers& sharers,
                std::vector<double>& parts, Demands::Group& group, double& messages) {
   parts.insert(parts.end(), of.parts.begin(), of.parts.end());
@@ -52,15 +52,16 @@ std::vector<double> pieces_of(const std::vector<double>& parts, double all, int 
   return pieces;
 }
 
-// Returns, by level, how many ranks exchange statistics of batch normalisation with each other.
+// Returns, by level of a tree sum, how many ranks exchange statistics of batch normalisation with
+// each other.
 std::vector<int> levels_of_statistics(int sharers) {
   std::vector<int> levels{ranks_in_a_row(sharers), sharers / ranks_in_a_row(sharers)};
   std::erase(levels, 1);
   return levels;
 }
 
-// Adds the statistics of one pass. Devices wait for those of each layer, and compute nothing
-// meanwhile. The link's latency includes the work for one message.
+// Adds the statistics of batch normalisation of one pass. Devices wait for the statistics of each
+// layer, and compute nothing meanwhile. The link's latency includes the work for one message.
 void add_statistics(const NetCosts& costs, const Machine::Link& link, int sharers,
                     Demands::Group& group, double& messages) {
   for (const int count : levels_of_statistics(sharers)) {
@@ -119,7 +120,8 @@ Demands demands_of(const NetCosts& costs, const Machine& machine, const GroupDev
     const Machine::Link& link = machine.link;
     group.work =
         (link.work_per_message * messages + link.work_per_byte * 2 * group.values) / sharers.cores;
-    // Returns the work of the busiest device. Gradients and values are sent there and back.
+    // Returns the work of the busiest device. Gradients are sent to the owners of parameters, and
+    // values back.
     const auto others = static_cast<double>(count - 1);
     const auto [least, most] = std::ranges::minmax(demands.owned);
     group.exchange_work =

@@ -1,5 +1,6 @@
-// Demands are what groups demand of links: which place owns how many parameters, and how much a
-// mini-batch sends. Devices that share a mini-batch sum gradients in pieces, as RankSums does.
+// Demands are what the groups of a training need from links. They tell which place owns how many
+// parameters, and how much a mini-batch sends. Devices that share a mini-batch sum gradients piece
+// by piece, as RankSums does.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +29,12 @@ struct Demands {
 
   struct Group {
     std::vector<std::size_t> places{};
-    // In forward and in backward, devices wait for values of each other. These are the bytes each
-    // way on each link, and the delays for these values and for statistics.
+    // In forward and in backward, devices wait for values of other devices. `values` are the bytes
+    // each way on each link. `value_seconds` and `statistics_seconds` are the delays for these
+    // values and for statistics.
     double values = 0, value_seconds = 0, statistics_seconds = 0;
-    // Messages cost each device this many seconds: `work` for any mini-batch, and `exchange_work`
-    // more if the device sends parameters.
+    // Sending messages costs each device `work` seconds for any mini-batch. It costs
+    // `exchange_work` seconds more if the device sends parameters.
     double work = 0, exchange_work = 0;
   };
   std::vector<Group> groups{};

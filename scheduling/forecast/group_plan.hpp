@@ -1,5 +1,6 @@
-// A GroupPlan has the predicted time per iteration and number of updates for each number of compute
-// groups, and the best number. A Saturation tells up to which number iterations get faster.
+// A GroupPlan has a row for each number of compute groups, with the predicted time per iteration
+// and the number of updates. It also has the best number of groups. A Saturation has the largest
+// number of groups up to which iterations get faster.
 #pragma once
 
 #include <cmath>
@@ -18,7 +19,7 @@ namespace omni {
 // A larger number of groups must be faster by this factor to be worth its staleness.
 inline constexpr double kWorthMoreGroups = 1.1;
 
-// `groups` is the number beyond which iterations are not clearly faster.
+// In a Saturation, `groups` is the number beyond which iterations are not clearly faster.
 struct Saturation {
   struct Timing {
     int groups;
@@ -54,12 +55,12 @@ struct GroupPlan {
     IterationWork work{};            // measured, from which the prediction is made
     std::vector<double> measured{};  // s per iteration, by round; see plan_groups()
     Momentum momentum{};
-    // The penalty is the number of updates needed, relative to one group; penalty_error is its
-    // error. None: it was not measured.
+    // `penalty` is the number of updates needed, relative to one group, and `penalty_error` is its
+    // standard error. None: the penalty was not measured.
     std::optional<double> penalty{}, penalty_error{};
 
     // Returns the relative time of a whole training, to compare rows. A penalty that was not
-    // measured is supposed to be the root of the number of groups, as in published tables.
+    // measured is assumed to be the square root of the number of groups, as in published tables.
     double total() const { return predicted * penalty.value_or(std::sqrt(groups)); }
     std::optional<double> median_measured() const;
   };
@@ -67,12 +68,12 @@ struct GroupPlan {
   NodeCosts node{};       // costs of this machine as one of several nodes
 
   int saturating_groups() const;
-  // Returns the row with the smallest total; of equal rows that with the fewest groups. Rows are
-  // equal within the errors of measured penalties, but at most within a factor of 1.3.
+  // Returns the row with the smallest total. Among equal rows it is the one with the fewest groups.
+  // Rows are equal within the errors of measured penalties, but at most within a factor of 1.3.
   const Row& best() const;
 };
 
-// Returns the numbers to plan for: 1, 2, 4 ... and the largest.
+// Returns the numbers of groups to plan for: 1, 2, 4 ... and `most`.
 std::vector<int> planned_groups(int most);
 
 }  // namespace omni

@@ -19,8 +19,8 @@ namespace {
 using Stage = IterationTask::Stage;
 using Use = SimulatedTask::Use;
 
-// SimulatedWorkers are the workers of a simulated machine. They take ready tasks as the policy
-// decides, wait for the data, and run one task after the other.
+// SimulatedWorkers are the workers of a simulated machine. Each takes ready tasks as the policy
+// decides, waits for their data, and runs one task after the other.
 class SimulatedWorkers {
  public:
   using Done = std::function<void(int task)>;
@@ -53,7 +53,7 @@ class SimulatedWorkers {
   const SimulatedTask& task(int id) const { return tasks_[id]; }
 
  private:
-  // Facts are what Dispatcher asks about tasks. A task is a number here.
+  // Facts answers what Dispatcher asks about tasks. The simulation identifies a task by a number.
   struct Facts {
     static constexpr double kMicrosecond = 1e-6;
     const SimulatedWorkers& of;
@@ -77,8 +77,8 @@ class SimulatedWorkers {
         if (runs(id, worker)) return of.length(id, worker);
       return std::nullopt;
     }
-    // A guess is only used to decide when the policy tries another kind of workers. Here it is the
-    // exact length.
+    // Dispatcher only uses the guess to decide when to try another kind of workers. In the
+    // simulation it is the exact length.
     double guess(int id, const WorkerKind<int>& kind) const {
       return of.length(id, kind.workers.front());
     }
@@ -110,7 +110,7 @@ class SimulatedWorkers {
     std::vector<bool> of_group{};
   };
 
-  // A Return takes data that a task updates back to the memory where they were used last.
+  // A Return transfers data that a task updates back to the memory where they were used last.
   struct Return {
     std::size_t datum;
     unsigned memory;
@@ -201,7 +201,7 @@ class SimulatedWorkers {
     take(number);
   }
 
-  // Returns the task's length without the random variation, which the policy does not know.
+  // Returns the task's length without its random variation, which the policy cannot know.
   double length(int id, std::size_t worker) const {
     return tasks_[id].task->seconds[workers_[worker].kind];
   }

@@ -1,7 +1,7 @@
-// Simulates compute groups: the tasks of one iteration, with known lengths, on any machine and in
-// any number of groups. It follows the rules of the trainer (GroupRun), of StarPU and of the policy
-// (Dispatcher). StarPU's rules are accesses in submission order, accumulations in any order, one at
-// a time, and transfers.
+// simulate_groups() simulates compute groups: the tasks of one iteration, with known lengths, on
+// any machine and in any number of groups. It follows the rules of the trainer (GroupRun), of
+// StarPU and of the policy (Dispatcher). By StarPU's rules, tasks access data in submission order.
+// They accumulate in any order, one at a time, and transfer data.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace omni {
 
-// An IterationTask is a task of an iteration. An iteration is one mini-batch of one group, in
-// submission order.
+// An IterationTask is a task of an iteration. An iteration is one mini-batch of one group. Tasks
+// are in submission order.
 struct IterationTask {
   // An Owner tells how many copies of the data there are: one per group, one for all, or one per
   // mini-batch.
@@ -26,8 +26,8 @@ struct IterationTask {
     Owner owner;
     std::size_t bytes = 0;
   };
-  // A task with `decode` runs before its mini-batch, and one with `begin` before the merged phase.
-  // All later tasks have `complete`.
+  // A task of stage `decode` runs before its mini-batch, and one of stage `begin` before the merged
+  // phase. All later tasks have the stage `complete`.
   enum class Stage { decode, begin, complete };
   std::uintptr_t codelet = 0;   // any number that differs between codelets
   std::vector<double> seconds;  // by kind of worker; infinite: it cannot run there

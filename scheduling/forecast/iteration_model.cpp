@@ -32,13 +32,13 @@ bool writes(const CapturedTask& task, const std::unordered_set<std::uint32_t>& d
   });
 }
 
-// True: the data belong to a mini-batch: decoded images, labels, metrics. Each mini-batch has
-// another slot for them. Their names are the same in all slots.
+// Returns true if the data belong to a mini-batch: decoded images, labels or metrics. Each
+// mini-batch under way uses another slot of them. The data have the same names in all slots.
 bool of_batch(const CapturedTask::Use& use) { return use.part.tensor->name().starts_with("feed."); }
 
-// Returns the tasks of one iteration of the first group, whose net is `net`, with mean lengths by
-// kind of worker. `captured` has iterations of several groups in turn. Data that several groups use
-// belong to the masters.
+// Returns the tasks of one iteration of the first group, whose net is `net`. Their lengths are
+// means by kind of worker. `captured` has iterations of several groups in turn. Data that several
+// groups use are the master copies of parameters.
 Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTask>& captured,
                                                    const std::vector<TaskTime>& times,
                                                    const MachineModel& machine, const Net& net) {
@@ -90,13 +90,13 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
       added.uses.push_back({use.id(), use.mode, shared ? Owner::all : Owner::group, use.bytes()});
     }
   };
-  // `own` is the group's last iteration that was captured as a whole, without tasks of the data
-  // feed.
+  // `own` has the tasks of the group's last iteration that was captured as a whole, without tasks
+  // of the data feed.
   std::vector<const CapturedTask*> own;
   for (const CapturedTask& task : captured)
     if (task.group == 0 && task.iteration == newest && !is_decoding(task.codelet))
       own.push_back(&task);
-  // If no layers are merged, the gate is the end of forward.
+  // The gate is the first task of the merged phase, or the end of forward if no layers are merged.
   const auto merged =
       std::ranges::find_if(own, [](const CapturedTask* task) { return task->any_worker; });
   auto first_after = merged;
@@ -128,7 +128,7 @@ constexpr double kSure = 2e-3;  // relative standard error of the mean that ends
 constexpr double kFar = 0.05;   // so does a distance from `compared`, if it is so many errors:
 constexpr double kFarErrors = 5;
 
-// Choices has the implementation that ran most often, by codelet, layer and kind of worker.
+// Choices maps a codelet, layer and kind of worker to the implementation that ran most often.
 using Choices = std::map<std::tuple<std::string, int, bool>, std::string>;
 Choices choices_of(std::vector<TaskTime> times) {
   std::ranges::stable_sort(times, std::greater(), &TaskTime::tasks);
@@ -157,7 +157,8 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
   log::info("slices of {} images: {} iterations warm up the models", net.slices().sizes.front(),
             warm_up);
   OMNI_CHECK(train(warm_up));
-  // Iterations take longer while StarPU's models still try implementations.
+  // The first iterations are not measured: they take longer while StarPU's models still try
+  // implementations.
   std::vector<TaskTime> times;
   IterationModel model;
   Choices before;
@@ -181,7 +182,8 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
 
   model.machine_ = MachineModel::of_session();
   OMNI_TRY(model.tasks_, iteration_graph(tasks, times, model.machine_, net));
-  // The overhead of a task is chosen so that the prediction for this run equals its measured time.
+  // The overhead of a task is chosen so that the prediction for two groups equals their measured
+  // time.
   const GroupLayout two = spread_groups(2, workers);
   double low = 0, high = kMostOverhead;
   while (high - low > kOverheadStep) {

@@ -12,8 +12,8 @@
 
 namespace omni {
 
-// IterationWork is the work of one iteration, if each task runs on its fastest kind of worker.
-// Decoding is left out, because it is done ahead.
+// IterationWork is the work of one iteration if each task runs on its fastest kind of worker.
+// Decoding does not count, because it is done ahead.
 struct IterationWork {
   double groups = 0, merged = 0;  // s of tasks; `merged` includes exchanges of merged parameters
   double exchanges = 0;           // s of exchanges between the groups and the masters
@@ -22,13 +22,15 @@ IterationWork work_of(const std::vector<IterationTask>& iteration);
 
 class IterationModel {
  public:
-  // Trains two groups in turn for `iterations` iterations and returns seconds per iteration.
+  // Train is a function that trains two groups in turn for `iterations` iterations. It returns
+  // seconds per iteration.
   using Train = std::function<Result<double>(int iterations)>;
   // `net` is the net of the first group. The groups' workers are those of spread_groups().
   static Result<IterationModel> measure(const Net& net, Workers workers, const Train& train,
                                         int warm_up, int iterations);
 
-  // Predicts for a machine with `count` cores of this kind. All workers must be cores.
+  // From now on predicts for a machine with `count` cores of the same kind. All workers must be
+  // cores.
   void set_cores(int count);
 
   double seconds_per_iteration(const GroupLayout& layout, bool in_turn) const {
@@ -36,13 +38,13 @@ class IterationModel {
   }
   IterationWork work() const { return work_of(tasks_); }   // s, from measured lengths
   double task_overhead() const { return task_overhead_; }  // s
-  // Returns the measured time of the two groups, to which the prediction was fitted.
+  // Returns the measured time of the two groups, to which the overhead was fitted.
   double measured() const { return measured_; }  // s per iteration
 
  private:
   // Returns the mean of several simulations. Task lengths vary at random, because microseconds can
-  // decide which GPU gets a task. With `compared`, simulations end once the mean is clearly above
-  // or below it; 0: they end once the mean is precise.
+  // decide which GPU gets a task. Simulations end once the mean is clearly above or below
+  // `compared`. If `compared` is 0, they end once the mean is precise.
   double predict(const GroupLayout& layout, bool in_turn, double overhead,
                  double compared = 0) const;
 

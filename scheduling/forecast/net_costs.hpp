@@ -1,5 +1,5 @@
-// NetCosts are the costs of a net's mini-batch on any machine: computation by phase, parameters,
-// and the bytes that layers send each other.
+// NetCosts are the costs of a net's mini-batch on any machine: flops by phase, parameters, and the
+// bytes that layers send each other.
 #pragma once
 
 #include <vector>
@@ -23,8 +23,8 @@ struct NetCosts {
   double merged_share = 0;  // share of the computation in layers that groups with one model merge
   Parameters replicated{}, merged{};
   double activations = 0;  // bytes of a mini-batch that the other layers send to the merged ones
-  // For each layer with batch normalisation that is trained and not merged, these are the bytes of
-  // its statistics. Devices that share a mini-batch exchange them.
+  // `statistics` has the bytes of the batch statistics of each layer with batch normalisation that
+  // is trained and not merged. Devices that share a mini-batch exchange these.
   std::vector<double> statistics{};
   std::vector<double> scales{};  // bytes of parameters that only travel between groups
 

@@ -48,7 +48,7 @@ NodeForecast row_of(const NodeCosts& costs, const Machine& machine, int groups, 
   }
   row.compute += group.work + group.exchange_work;
   if (machine.devices.size() > 1) {
-    // Gradients are sent, and new values come back.
+    // The link sends gradients to the owners of parameters, and new values back.
     const auto [least, most] = std::ranges::minmax(demands.owned);
     row.network = 2 * machine.link.seconds_of(
                           std::max(demands.parameters - least,

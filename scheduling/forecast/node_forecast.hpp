@@ -31,14 +31,15 @@ struct NodeForecast {
   NodeCount nodes{};
   int groups = 1;
   std::string strategies{};  // the strategies for which the forecast holds
-  // These are the seconds of one group's mini-batch on idle nodes and links. Nodes wait for
-  // activations and statistics.
+  // `compute`, `network` ... `merged` are the seconds of one group's mini-batch on idle nodes and
+  // links. Nodes wait for activations and statistics.
   double compute = 0, network = 0, activations = 0, statistics = 0, merged = 0;
   UpdateForecast update{};
 };
 
-// Returns forecasts for 1, 2, 4 ... groups, while these divide the nodes that compute, and for one
-// group on each node. Groups of asynchronous strategies share the merged layers, if there are any.
+// Returns forecasts for 1, 2, 4 ... groups, as long as these divide the computing nodes, and for
+// one group on each node. Groups of asynchronous strategies share the merged layers, if there are
+// any.
 std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::Link& link,
                                          std::span<const NodeCount> nodes);
 // Returns the row with the most updates per second. There must be at least one row.

@@ -37,7 +37,8 @@ std::vector<Message> SharedLinks::arrived(double now) {
   for (Link& link : links_) {
     if (link.next > now) continue;
     link.settle(now);
-    // The first message has always arrived, even if times are too large to be counted in ticks.
+    // The message with the least left counts as arrived, even if times are too large to be counted
+    // in ticks.
     const double least = std::ranges::min_element(link.messages, {}, &Message::left)->left;
     std::erase_if(link.messages, [&](const Message& each) {
       if (each.left > std::max(kTick, least)) return false;

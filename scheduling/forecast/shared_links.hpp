@@ -1,4 +1,4 @@
-// SharedLinks simulates links. The messages on a link share its rate evenly, as connections of a
+// SharedLinks simulates links. The messages on a link share its rate evenly, as connections in a
 // network do.
 #pragma once
 
@@ -24,7 +24,7 @@ class SharedLinks {
   void give_up(double now);
   double busiest() const;  // s that the busiest link was busy
 
-  // Visits the state for a checkpoint.
+  // Reads or writes the state for a checkpoint, as `archive` does.
   template <class Archive>
   void visit(Archive& archive) {
     for (Link& link : links_) {

@@ -1,5 +1,5 @@
-// This file simulates which memories hold the data, their transfers, and the dependencies of the
-// tasks that use them.
+// This file simulates which memories hold the data, how data are transferred, and which tasks
+// depend on each other through data.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace omni {
 
-// A SimulatedClock has the queue of simulated events.
+// A SimulatedClock runs simulated events in the order of their times.
 class SimulatedClock {
  public:
   double now() const { return now_; }  // s
@@ -47,27 +47,29 @@ class SimulatedMemory {
   SimulatedMemory(SimulatedClock& clock, const MachineModel& machine)
       : clock_(clock), links_(machine.links), driver_is_busy_(links_.size()) {}
 
-  // Adds a datum, which is in the first memory, as is all data that is registered with StarPU.
+  // Adds a datum to the first memory, where StarPU has all data that is registered with it.
   std::size_t add(std::size_t bytes) {
     data_.push_back({.bytes = static_cast<double>(bytes)});
     return data_.size() - 1;
   }
-  // Returns the policy's estimate. It counts data under way as arrived, and links as free.
+  // Returns the policy's estimate of a transfer's time. The policy counts data under way as
+  // arrived, and links as free.
   double transfer_seconds(std::size_t datum, unsigned memory) const {
     const std::uint32_t there = data_[datum].valid | data_[datum].on_its_way;
     if ((there >> memory & 1u) != 0) return 0;
     return seconds(datum, static_cast<unsigned>(std::countr_zero(there)), memory);
   }
-  // Returns the time of a transfer if the links are free.
+  // Returns the seconds of a transfer if the links are free.
   double seconds(std::size_t datum, unsigned from, unsigned to) const {
     const MachineModel::Link& link = links_[from][to];
     return link.latency + data_[datum].bytes * link.seconds_per_byte;
   }
-  // Returns the memory of the last call of used() for this datum.
+  // Returns the memory in which the datum was last used, as used() noted it.
   std::optional<unsigned> last_user(std::size_t datum) const { return data_[datum].user; }
   void used(std::size_t datum, unsigned memory) { data_[datum].user = memory; }
 
-  // `arrived` may be empty, if no task waits for the datum yet.
+  // Transfers the datum to `memory`, then calls `arrived`. `arrived` may be empty if no task waits
+  // for the datum yet.
   void fetch(std::size_t datum, unsigned memory, int priority, std::function<void()> arrived) {
     if (is_in(datum, memory)) {
       if (arrived) arrived();
@@ -94,7 +96,8 @@ class SimulatedMemory {
   void written(std::size_t datum, unsigned memory) { data_[datum].valid = 1u << memory; }
 
  private:
-  // A GPU's driver needs this time in s to start a transfer. StarPU's simulation uses the same.
+  // A GPU's driver needs this time, in seconds, to start a transfer. StarPU's own simulation uses
+  // the same value.
   static constexpr double kToStart = 10e-6;
   struct Datum {
     double bytes;
@@ -126,9 +129,9 @@ class SimulatedMemory {
     return best;
   }
 
-  // Returns whether two transfers cannot overlap, as StarPU observed it on GPUs. They cannot if
-  // they use the same two memories. Nor can a transfer to one of the two GPUs between which another
-  // one goes.
+  // Returns whether two transfers cannot overlap, as StarPU does on GPUs. They cannot if both go
+  // from the same memory to the same other one. A transfer between two GPUs also excludes other
+  // transfers to either of them.
   static bool exclude(const Transfer& one, const Transfer& other) {
     const auto between_gpus = [](const Transfer& each) { return each.from != 0 && each.to != 0; };
     const auto reaches = [](const Transfer& each, const Transfer& end) {
@@ -139,12 +142,13 @@ class SimulatedMemory {
            (between_gpus(other) && reaches(one, other));
   }
 
-  // The thread that drives a GPU starts the transfers to it, and those from it to the first memory.
+  // Returns the GPU whose driver thread starts the transfer. A GPU's driver starts the transfers to
+  // it, and those from it to the first memory.
   static unsigned driver_of(const Transfer& transfer) {
     return transfer.to != 0 ? transfer.to : transfer.from;
   }
 
-  // Starts the next transfer of the driver. Those for which a task waits come first.
+  // Starts the next transfer of the driver. Transfers for which a task waits come first.
   void start_next(unsigned driver) {
     if (driver_is_busy_[driver]) return;
     Transfer* next = nullptr;
@@ -215,7 +219,7 @@ struct SimulatedTask {
   std::vector<int> successors{};
 };
 
-// Follows StarPU's rules for tasks that use the same data, in submission order.
+// SimulatedTasks follows StarPU's rules for tasks that use the same data, in submission order.
 class SimulatedTasks {
  public:
   // `ready` is called with the task and the worker that made it ready.
@@ -246,7 +250,8 @@ class SimulatedTasks {
   const SimulatedTask& operator[](int task) const { return tasks_[task]; }
 
  private:
-  // A Datum knows the tasks that last used it. As in StarPU, the next task on it depends on them.
+  // A Datum knows the tasks that last used it. As in StarPU, the next task that uses it depends on
+  // them.
   struct Datum {
     std::vector<int> writers{};  // one task, or several that accumulate
     std::vector<int> readers{};  // tasks that have read since the last write
@@ -312,7 +317,8 @@ class SimulatedTasks {
     }
   }
 
-  // A task holds the data into which it accumulates, from before it is ready until it is done.
+  // Gets the data into which the task accumulates. The task holds them from before it is ready
+  // until it is done.
   void acquire(int id, int worker) {
     SimulatedTask& task = at(id);
     for (; task.acquired < task.uses.size(); ++task.acquired) {
@@ -327,7 +333,8 @@ class SimulatedTasks {
     ready_(id, worker);
   }
 
-  // Gives the datum to the most urgent task; of equal ones to the one that asked first.
+  // Gives the datum to the most urgent waiting task; if several are equal, to the one that asked
+  // first.
   void release(std::size_t number, int worker) {
     data_[number].holder = -1;
     std::vector<int>& waiting = data_[number].want_to_hold;

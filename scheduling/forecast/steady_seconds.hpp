@@ -9,14 +9,14 @@
 
 namespace omni {
 
-// Returns the number of iterations still under way when the last one starts. They are not counted,
-// because fewer run at once, so they end faster. With 16 groups on one GPU, 84 iterations would
-// seem 7 % too fast.
+// Returns the number of iterations still under way when the last one starts. Fewer iterations run
+// at once then, and each ends faster, so they are not counted. With 16 groups on one GPU, 84
+// iterations would seem 7 % too fast.
 inline std::size_t drained(int groups) { return static_cast<std::size_t>(kUnderWay * groups); }
 
-// Leaves out the first third of the iterations, while groups start, and the last ones that are
-// still under way; needs two others. It counts whole rounds of the groups if possible, since groups
-// may end together.
+// Returns the steady seconds per iteration. It leaves out the first third of the iterations, in
+// which groups start, and the last ones (drained()). It needs two other iterations. It counts whole
+// rounds of the groups if possible, since groups may end together.
 inline double steady_seconds(std::span<const double> ends, int groups) {
   const std::size_t counted = ends.size() - drained(groups), to = counted - 1;
   std::size_t iterations = to - counted / 3;

@@ -1,4 +1,4 @@
-// Simulated times are whole multiples of 2^-30 s, which sums keep exactly.
+// Simulated times are whole multiples of 2^-30 s, so that their sums are exact.
 #pragma once
 
 #include <cmath>

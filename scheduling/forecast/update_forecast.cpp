@@ -9,11 +9,12 @@ namespace {
 
 constexpr int kSettling = 10, kMeasured = 40;  // mini-batches of each group; whole meetings
 // Groups that wait for the same link or server drift apart, in cycles of hundreds of mini-batches.
-// So spans of time are measured until two in a row differ from the mean by less than this share.
+// So spans of time are measured until two in a row differ from the mean by less than this share of
+// it.
 constexpr double kSettled = 0.01;
 constexpr int kMostSpans = 16;
 
-// Begins the groups' mini-batches, as strategies do.
+// Groups begins the groups' mini-batches on the clock, as strategies do.
 class Groups {
  public:
   Groups(VirtualClock& clock, const Meetings& meetings, std::uint64_t samples)

@@ -18,14 +18,14 @@ struct UpdateRatio {
   double ratio = 1, error = 0;  // infinite: the loss was not reached
 };
 
-// UpdateRatios are the stored ratios of a net, its data and its size of mini-batches, which `key`
-// identifies.
+// UpdateRatios are the stored ratios of a net, its data and its mini-batch size. `key` identifies
+// these three.
 class UpdateRatios {
  public:
   UpdateRatios(const std::filesystem::path& models, const std::string& key)
       : path_(models / "updates" / (checksum_of(key) + ".json")) {}
 
-  // Returns an empty list if nothing is stored, or if it has another format.
+  // Returns the stored ratios; an empty list if none are stored or the file has another format.
   std::vector<UpdateRatio> read() const;
   Status write(const std::vector<UpdateRatio>& counts) const;
   const std::filesystem::path& path() const { return path_; }
@@ -34,14 +34,14 @@ class UpdateRatios {
   std::filesystem::path path_;
 };
 
-// Returns the first iteration after which the mean of the last `window` losses is at most `target`;
-// none: there is no such iteration.
+// Returns the first iteration after which the mean of the last `window` losses is at most `target`.
+// Returns nothing if there is no such iteration.
 std::optional<std::size_t> first_below(std::span<const double> losses, std::size_t window,
                                        double target);
 
-// Compares the losses of one group and of several groups, which started from the same parameters on
-// the same mini-batches. It compares the updates to the final mean loss of one group. The error is
-// the noise of that mean, in updates.
+// Compares the losses of one group, `one`, and of several groups, which started from the same
+// parameters on the same mini-batches. It compares how many updates each needs to reach the final
+// mean loss of one group. The error is the noise of that mean, in updates.
 UpdateRatio ratio_of_updates(int groups, std::span<const double> one,
                              std::span<const double> several, std::size_t window);
 

@@ -106,9 +106,9 @@ const Division& VirtualClock::division(int group, std::uint64_t samples) {
   return place->second;
 }
 
-// ---- what a mini-batch demands ----
+// The following functions simulate what a mini-batch demands of devices and links.
 
-// Sends bytes over the link of a place, in one direction.
+// Sends bytes over the link of a place in one direction: `in` means to the place.
 void VirtualClock::send(int number, std::size_t place, bool in, double bytes, bool for_later) {
   if (!has_link(place) || bytes <= 0) return;
   Wait& wait = for_later ? groups_[number].values : groups_[number].stage_wait;
@@ -119,7 +119,8 @@ void VirtualClock::send(int number, std::size_t place, bool in, double bytes, bo
   ++wait.messages;
 }
 
-// Computes one pass. It includes half of the work for messages, and the waits for values of others.
+// Computes one pass of a group's mini-batch. Its time includes half of the work for messages, and
+// the waits for values of other devices.
 void VirtualClock::compute(int number, bool backward) {
   Group& group = groups_[number];
   const Demands::Group& demands = demands_.groups[number];
@@ -144,8 +145,8 @@ void VirtualClock::compute(int number, bool backward) {
   }
 }
 
-// Sends activations to the merged layers, or their gradients back. Devices in the server's place
-// need not send.
+// Sends a group's activations to the merged layers, or with `back` their gradients to the group.
+// Devices in the server's place need not send.
 void VirtualClock::cross(int number, bool back) {
   const Group& group = groups_[number];
   const std::vector<std::size_t>& devices = placement_.devices[number];
@@ -162,8 +163,9 @@ void VirtualClock::cross(int number, bool back) {
   }
 }
 
-// Sends gradients to the owners, which are all places, or values back. At a meeting, groups of one
-// place add up their contributions there, and share the values.
+// Sends gradients to the owners of parameters, which are all places, or with `back` new values to
+// the group. At a meeting, groups of one place add up their contributions in that place, and share
+// the values.
 void VirtualClock::exchange(int number, bool back, bool for_later) {
   const std::vector<std::size_t>& own = demands_.groups[number].places;
   std::vector<double> shares(demands_.owned.size());
@@ -178,7 +180,7 @@ void VirtualClock::exchange(int number, bool back, bool for_later) {
     send(number, place, !back, demands_.owned[place] * (all - shares[place]), for_later);
 }
 
-// ---- mini-batches ----
+// The following functions run the mini-batches of groups.
 
 void VirtualClock::begin(int number, std::uint64_t samples, Sends sends) {
   assert(!under_way(number) && samples > 0);
@@ -196,12 +198,12 @@ void VirtualClock::begin(int number, std::uint64_t samples, Sends sends) {
             ? 0
             : at_least_a_tick(draw(device) * slowdown_[device] * replicated * shares.seconds));
   }
-  // The mini-batch waits for the last piece of parameters that was updated until now.
+  // The mini-batch waits for the last piece of the parameters that were updated until now.
   if (group.values.messages > 0 || group.values.until > 0 || group.values_at > 0)
     group.values.extend(now_ + piece_seconds_);
 }
 
-// Moves the group to its next stage.
+// Moves the group's mini-batch to its next stage.
 bool VirtualClock::go_on(int number) {
   Group& group = groups_[number];
   group.stage_wait = {};
@@ -256,7 +258,7 @@ bool VirtualClock::go_on(int number) {
   return false;
 }
 
-// Values are sent back from when the first piece of parameters has arrived at its owner.
+// The owner sends values back as soon as the first piece of the gradient has arrived.
 void VirtualClock::expect_values(int number) {
   Group& group = groups_[number];
   if (piece_seconds_ > 0)
@@ -314,7 +316,7 @@ void VirtualClock::give_up() {
   std::ranges::fill(groups_, Group());
 }
 
-// ---- what it was, and was busy with ----
+// The following functions return how busy devices and links were, and save and restore the clock.
 
 VirtualClock::Busy VirtualClock::busy() const {
   Busy busy{.links = links_.busiest()};

@@ -1,5 +1,5 @@
-// VirtualClock simulates which compute group finishes next on the machine of a machine file, and
-// when. Mini-batches wait for devices, for links in either direction, and for the server of merged
+// VirtualClock simulates which compute group finishes next, and when, on the machine of a machine
+// file. Mini-batches wait for devices, for links in either direction, and for the server of merged
 // layers. Times are multiples of 2^-30 s, which are added exactly, so results are equal on every
 // machine.
 #pragma once
@@ -21,8 +21,8 @@ namespace omni {
 
 class VirtualClock {
  public:
-  // A State is the state of the clock in a checkpoint. `numbers` describes the mini-batches and
-  // messages under way.
+  // A State is the state of the clock that a checkpoint keeps. `numbers` describes the mini-batches
+  // and messages under way.
   struct State {
     double now = 0;  // s
     std::vector<double> numbers{};
@@ -32,12 +32,13 @@ class VirtualClock {
 
   VirtualClock(Machine machine, GroupDevices placement, const NetCosts& costs, std::uint64_t seed);
 
-  // Starts a mini-batch of an idle group. It is computed once the values it waits for have arrived.
+  // Starts a mini-batch of an idle group. Its computation begins once the parameter values it waits
+  // for have arrived.
   void begin(int group, std::uint64_t samples, Sends sends);
-  // Returns the group whose update is done next; of several at once the one with the lowest number.
+  // Returns the group whose update is done next; if several are done at once, the lowest number.
   // now() becomes that time. A group must be running.
   int next();
-  // Simulates a meeting of idle groups, at which all models are sent.
+  // Simulates a meeting of idle groups, in which all groups send their models.
   void meet();
   // Drops running mini-batches.
   void give_up();
@@ -48,10 +49,11 @@ class VirtualClock {
   const std::string& machine() const { return machine_.name; }
   const GroupDevices& placement() const { return placement_; }
   const Demands& demands() const { return demands_; }
-  // Returns how the group's devices divide a mini-batch.
+  // Returns how the group's devices divide a mini-batch of `samples` samples.
   const Division& division(int group, std::uint64_t samples);
   State state() const;
-  // False: the state does not fit the groups and the machine, and nothing has changed.
+  // Restores a saved state. Returns false, and changes nothing, if the state does not fit the
+  // groups and the machine.
   bool restore(const State& state);
   // Restores a state of this clock, but takes the time and the draws of another clock.
   void restart(const State& state, const State& other) {
@@ -60,7 +62,7 @@ class VirtualClock {
     if (other.draws.size() == draws_.size()) draws_ = other.draws;
   }
 
-  // Busy has the seconds in which the busiest device, the busiest link and the server were busy.
+  // Busy has the seconds for which the busiest device, the busiest link and the server were busy.
   struct Busy {
     double devices = 0, links = 0, server = 0;
   };
@@ -68,7 +70,7 @@ class VirtualClock {
 
  private:
   enum class Stage { idle, awaits_values, forward, to_server, served, from_server, backward };
-  // On a device that computes merged layers and groups, the merged layers come first.
+  // A device can compute merged layers and groups; it then computes merged layers first.
   struct Device {
     double served_until = 0;
     double served = 0;  // s of merged layers so far, by which its groups are delayed

@@ -13,7 +13,7 @@
 namespace omni {
 namespace {
 
-// Parses "3" or "0-3".
+// Parses a number or a range, as "3" or "0-3".
 std::optional<std::pair<int, int>> range_in(std::string_view text) {
   const std::size_t dash = text.find('-');
   const auto first = number_in<int>(text.substr(0, dash));

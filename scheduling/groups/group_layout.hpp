@@ -32,17 +32,18 @@ struct RankRange {
 struct GroupPlaces {
   GroupLayout workers;
   // ranks[g] are the ranks of group g, ascending. A rank may have several groups, or a group
-  // several ranks. Empty: all groups are on this rank.
+  // several ranks. If `ranks` is empty, all groups are on this rank.
   std::vector<RankRange> ranks{};
 };
 
-// Puts consecutive groups on the same rank, or consecutive ranks in one group. Each rank has
+// Puts consecutive groups on the same rank, or consecutive ranks into one group. Each rank has
 // `workers`.
 GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks);
 
-// Parses a layout like "0-3,8;4-7": ";" separates groups, "," workers, and "-" makes ranges. A
-// worker may be in several groups; one in no group computes only merged layers. With several ranks
-// a layout is like "0:0-3;1:0-3", where "0-1:0-3" is a group of two ranks.
+// Parses a layout like "0-3,8;4-7": ";" separates groups, "," separates workers, and "-" makes
+// ranges. A worker may be in several groups. A worker that is in no group computes only merged
+// layers. With several ranks a layout is like "0:0-3;1:0-3", where "0-1:0-3" is a group of two
+// ranks.
 inline constexpr int kAnyWorkers = 4096;  // `workers` before StarPU has counted them
 Result<GroupPlaces> parse_group_layout(std::string_view text, int workers, int ranks = 1);
 

@@ -1,13 +1,14 @@
 // Momentum has to be corrected in groups whose gradients are old. Gradients of age tau continue an
 // earlier direction. With a mean staleness of S the parameters move as if a momentum of S / (1 + S)
-// were added (Mitliagkas et al., "Asynchrony begets momentum"). For g groups that is 1 - 1/g. The
-// two combine as
+// were added (Mitliagkas et al., "Asynchrony begets momentum"). For g groups that is 1 - 1/g. This
+// implicit momentum and the solver's explicit one combine as
 //   total = explicit + implicit - explicit * implicit
-// A gradient moves the parameters by rate / (1 - explicit momentum) in all, whatever its age. This
-// is the step. So compensation lowers the explicit momentum and raises the rate: the total and the
-// step stay those that were tuned for one group. Merged parameters are compensated, too. Their
-// gradients are never stale, but depend on activations of parameters that are. With the tuned
-// momentum there, trainings diverged at half of the step and less (docs/results/groups.md).
+// In all, a gradient moves the parameters by the step, rate / (1 - explicit momentum), whatever its
+// age. So compensation lowers the explicit momentum and raises the rate. The total and the step
+// stay those that were tuned for one group. Merged parameters are compensated as well. Their
+// gradients are never stale, but depend on activations of parameters that are. Without this
+// compensation of merged parameters, trainings diverged at half of the step and less
+// (docs/results/groups.md).
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@ struct Momentum {
   double explicit_part = 0;  // momentum in the updates
   double implicit_part = 0;  // momentum that asynchrony adds
   double total() const { return explicit_part + implicit_part - explicit_part * implicit_part; }
-  // With this factor of the rate in the updates, the step is the tuned one.
+  // Returns the factor of the learning rate with which the step stays the tuned one.
   double rate_factor() const { return tuned < 1 ? (1 - explicit_part) / (1 - tuned) : 1; }
 };
 
@@ -35,8 +36,8 @@ inline double implicit_of_groups(int groups) {
   return mean_staleness / (1 + mean_staleness);
 }
 
-// Returns a momentum with the total `tuned`, as far as explicit momentum of 0 or more allows. At
-// the same step negative momentum does not help: see stable_step().
+// Returns a momentum with the total `tuned`, as far as an explicit momentum of at least 0 allows.
+// Negative momentum does not help at the same step: see stable_step().
 inline Momentum compensate(double tuned, double implicit) {
   return {tuned, std::max(1 - (1 - tuned) / (1 - implicit), std::min(0.0, tuned)), implicit};
 }
@@ -44,13 +45,13 @@ inline bool is_kept(const Momentum& momentum) {
   return std::abs(momentum.total() - momentum.tuned) < 1e-9;
 }
 
-// Returns the largest step, times the curvature of a quadratic, that is stable without momentum if
-// every gradient is `age` updates old. With 2 groups or more, explicit momentum from -0.7 to 0.9
-// changes the bound by less than a third. If ages vary as with exponential times, larger steps are
-// stable: 1.5, 2.3, 3 and 4 times for 2, 4, 8 and 16 groups.
+// Returns the largest step, times the curvature of a quadratic loss, that is stable without
+// momentum if every gradient is `age` updates old. With 2 groups or more, explicit momentum from
+// -0.7 to 0.9 changes the bound by less than a third. If ages vary as with exponential times,
+// larger steps are stable. They are 1.5, 2.3, 3 and 4 times as large for 2, 4, 8 and 16 groups.
 inline double stable_step(int age) { return 2 * std::sin(std::numbers::pi / (2 * (2 * age + 1))); }
 
-// Returns the momentum of all updates; it is the same for all groups, since they share the
+// Returns the momentum of all updates. It is the same for all groups, since they share the
 // velocity. `stale` means that groups have replicas of trainable parameters; otherwise all of these
 // are merged.
 inline Momentum momentum_of_groups(Compensation compensation, double tuned, int groups,

@@ -36,14 +36,16 @@ void add(TensorPart to, TensorPart from, TaskTag tag) {
 
 constexpr int kCrossingPriority = 1 << 19;  // other ranks wait for these tasks, as for updates
 
-// If a parameter is updated in pieces, only the first piece counts as an update.
+// Submits a step for a part of a parameter. If a parameter is updated in pieces, only its first
+// piece counts as an update.
 void step_part(Exchange step, const TensorPart& part, ExchangeOrder order, TaskTag tag) {
   if (part.part > 0 || part.first > 0) step.args.leave_uncounted();
   step.only = part;
   submit_exchanges({&step, 1}, order, tag);
 }
 
-// Adds up the values of senders [first, end), in pairs. If `own` is among them, it holds the sum.
+// Adds up the values of senders [first, end) in pairs, and returns where the sum is. A null sender
+// is the owner itself, whose values are `own`; then `own` holds the sum.
 TensorPart add_up(std::span<Tensor* const> incoming, TensorPart own, std::size_t first,
                   std::size_t end, TaskTag tag) {
   if (end - first == 1) return incoming[first] != nullptr ? TensorPart(*incoming[first]) : own;
@@ -55,7 +57,8 @@ TensorPart add_up(std::span<Tensor* const> incoming, TensorPart own, std::size_t
   return sum;
 }
 
-// Adds up the values one after another, as groups of one process do. `own` takes the place of null.
+// Adds up the values one after another, as groups of one process do. Null in `incoming` stands for
+// `own`.
 void add_in_turn(std::span<Tensor* const> incoming, TensorPart own, TaskTag tag) {
   const auto place = std::ranges::find(incoming, nullptr);
   for (auto each = incoming.begin(); each != place; ++each)
@@ -66,7 +69,7 @@ void add_in_turn(std::span<Tensor* const> incoming, TensorPart own, TaskTag tag)
 
 }  // namespace
 
-// Deals out the largest pieces first, each to the rank that owns the fewest values so far.
+// The largest pieces are assigned first, each to the rank that owns the fewest values so far.
 RankSums::RankSums(ComputeGroups& groups)
     : groups_(groups),
       params_(groups.net().params()),
@@ -139,7 +142,9 @@ Status RankSums::allocate() {
   return incoming_.allocate();
 }
 
-// The owner of the watched parameter measures staleness. The first rank reports it.
+// Chooses the ranks that own a piece and send its gradients. The owner of the watched piece
+// measures staleness. The first rank reports staleness, so it owns that piece if groups update one
+// by one.
 void RankSums::deal(Piece& piece, const Param& param, bool watched) {
   const auto deal_to = [count = piece.values.count()](const std::vector<int>& ranks,
                                                       std::vector<std::size_t>& dealt) {
@@ -153,7 +158,7 @@ void RankSums::deal(Piece& piece, const Param& param, bool watched) {
       piece.sets.push_back(senders(param, piece.owner, group));
     return;
   }
-  // A rank of each group steps the piece, and contributes it.
+  // For meetings, one rank of each group steps the piece and contributes it.
   Senders meeting;
   std::optional<Senders> steps;
   for (int group = 0; group < groups_.count(); ++group) {

@@ -1,11 +1,11 @@
 // RankSums submits the messages of groups between ranks. Parameters are cut into pieces
 // (piece_values()), and each piece has a rank that owns it. To sum gradients, all ranks send their
 // values to the owner. The owner adds them up in a fixed order, makes the step, and sends the new
-// values back. So ranks share the work of the steps, and each sends and receives every parameter
-// about once, for any number of ranks. Asynchronous groups send each gradient to the owner, which
-// makes steps as gradients arrive, or in turn. It sends the new values to that group. Where groups
-// have models of their own, a piece has one owner for meetings. In each group of several ranks it
-// has another owner for that group's steps.
+// values back. So ranks share the work of the steps. Each sends and receives every parameter about
+// once, for any number of ranks. Asynchronous groups send each gradient to the owner, which makes
+// steps as gradients arrive, or in turn. It sends the new values to that group. Where groups have
+// models of their own, a piece has one owner for meetings, in which models are averaged. In each
+// group of several ranks it has another owner for that group's steps.
 #pragma once
 
 #include <algorithm>
@@ -26,38 +26,43 @@ class RankSums {
   std::size_t bytes() const { return incoming_.bytes(); }
   Status allocate();
   // Submits the step of a complete gradient, after its backward tasks. `number` is the parameter's
-  // number in the net. False: only this rank has the parameter, and the caller submits the step.
+  // number in the net. Returns false if only this rank has the parameter; the caller then submits
+  // the step.
   bool take(std::size_t number, int group, const Exchange& step, ExchangeOrder order, TaskTag tag);
-  // Returns how often the UpdateReport of a group's update is counted down on this rank for a
-  // parameter.
+  // Returns how many times a parameter counts down the UpdateReport of a group's update on this
+  // rank.
   int counted(std::size_t number, int group, const Param& own) const;
-  // Submits the optimizer step of a group on another rank, for the pieces of parameter `number`
-  // that this rank owns.
+  // Submits the optimizer step of a group on another rank, for the pieces of a parameter that this
+  // rank owns. `number` is the parameter's number in the net.
   void serve(std::size_t number, int group, ExchangeArgs args, ExchangeOrder order, TaskTag tag);
-  // Sends activations and labels to the merged phase on the first rank. With `back`, sends the
-  // gradients of the activations back to the group. `guest` means that it is called on the first
-  // rank, otherwise on a rank of the group.
+  // Sends activations and labels to the merged phase on the first rank, or with `back` the
+  // gradients of the activations to the group. `guest` is true in the call on the first rank, and
+  // false on a rank of the group.
   void cross(int group, const BatchSlot& slot, bool guest, bool back);
   BatchSlot& slot_of_guest(int group, std::uint64_t number) {
     return of_guests_[group][number % 2];
   }
   // Returns the parts of a parameter that this rank contributes to meetings for its groups.
   std::vector<TensorPart> contributed(std::size_t number) const;
-  // Adds up the contributions of the groups of all ranks; `move` moves a part of the master.
+  // Adds up the contributions of the groups of all ranks to a meeting. `move` then moves a part of
+  // the master copy by their sum.
   void meet(std::size_t number, const std::function<void(TensorPart part)>& move, TaskTag tag);
 
-  // No task may be under way during the following calls.
+  // No task may be under way during calls of the functions below.
 
-  // Gives all ranks the parameters, and the mean of the ranks' running statistics.
+  // Sends the parameters of their owners to all ranks, and the mean of the ranks' running
+  // statistics.
   Status settle();
-  // Sends the state of the optimizer and of meetings, and contributions, to the first rank.
+  // Sends the first rank the state of the optimizer and of meetings, and the groups' contributions
+  // to meetings.
   Status gather_memory();
 
  private:
   struct Senders {
     int owner = 0;  // the rank to which they send
     std::vector<int> ranks{};
-    // The owner has a tensor for the values of each sender; null stands for the owner itself.
+    // `incoming` has, on the owner, a tensor for the values of each sender. Null stands for the
+    // owner itself.
     std::vector<Tensor*> incoming{};
     Tensor* fresh = nullptr;
     bool has(int rank) const { return std::ranges::find(ranks, rank) != ranks.end(); }
@@ -66,20 +71,20 @@ class RankSums {
     TensorPart values;            // of the master
     int owner = 0, number = 0;    // the first rank owns merged parameters
     bool first_is_guest = false;  // the first rank only sends saved contributions to meetings
-    // If groups have one model, these are the senders by group. If they have models of their own,
-    // these are the senders of meetings, then those of this rank's group, if it has several ranks.
-    // Empty: the piece is not shared.
+    // If groups have one model, `sets` are the senders of each group. If they have models of their
+    // own, these are the senders of meetings. The senders of this rank's group follow if it has
+    // several ranks. If `sets` is empty, ranks do not share the piece.
     std::vector<Senders> sets{};
   };
   using Pieces = std::span<const Piece>;
-  // Shared has the pieces of a parameter.
+  // Shared has the pieces of one parameter.
   struct Shared {
     std::vector<Piece> pieces;
-    // True: the first rank has all contributions, gathered or read from a checkpoint, and sends
-    // them.
+    // True: the first rank has all contributions to meetings, gathered or read from a checkpoint,
+    // and sends them.
     bool first_has_all = true;
-    // Returns the pieces of each part of the tensors. A part is one datum of StarPU, so its pieces
-    // are transferred together.
+    // Returns the pieces of each part of the parameter's tensors. A part is one datum of StarPU, so
+    // its pieces are transferred together.
     std::vector<Pieces> parts() const;
   };
   bool is_shared(const Param& param) const;
@@ -87,16 +92,16 @@ class RankSums {
     return is_shared(param) && !(meets_ && members(group).count == 1);
   }
   RankRange members(int group) const;
-  // Returns the ranks that send a group's gradient: only one if each rank computes the whole
-  // gradient.
+  // Returns the ranks that send a group's gradient. It is only one rank if each rank computes the
+  // whole gradient.
   Senders senders(const Param& param, int owner, int group) const;
   void deal(Piece& piece, const Param& param, bool watched);
   int tag_of(const Piece& piece, std::size_t set, bool values) const;
-  // Receives the values of the set's senders from `first` on, and adds them to `own`.
+  // Receives the values of the set's senders from number `first` on, and adds them to `own`.
   void collect(const Piece& piece, std::size_t set, std::size_t first, TensorPart own,
                TaskTag tag) const;
-  // Sends the pieces of a part that this rank owns and receives the others. `report` counts the
-  // received ones.
+  // Sends the pieces of a part that this rank owns, and receives its other pieces. `report` counts
+  // the received ones.
   void spread(Pieces part, std::size_t set, const Tensor& values, RankRange among, TaskTag tag,
               UpdateReport* report = nullptr) const;
   // Sends a piece from one rank to another. Does nothing on other ranks, or if `tensor` is null.

@@ -3,8 +3,8 @@
 
 namespace omni {
 
-// A group has at most two mini-batches under way: one that is computed, and the beginning of the
-// next.
+// A group has at most two mini-batches under way: one that is computed, and one whose first tasks
+// are submitted.
 inline constexpr int kUnderWay = 2;
 // This many mini-batches are decoded before they are used.
 inline constexpr int kPrefetched = 2;

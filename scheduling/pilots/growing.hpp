@@ -1,6 +1,6 @@
-// Growing finds the number of groups per device while training (Crossbow's tuner). It adds one
-// group to each device as long as that clearly raises the samples per second. Checkpoints keep its
-// state.
+// Growing finds the number of groups per device while training, as Crossbow's tuner does. It adds
+// one group to each device as long as that clearly raises the samples per second. Checkpoints keep
+// its state.
 #pragma once
 
 #include "scheduling/training/trainer.hpp"
@@ -15,13 +15,14 @@ struct GroupGrowth {
   double best = 0;         // samples per second with one group less; 0: not measured
   bool settled = false;    // the number does not change any more
 
-  // Takes a measurement with the current number of groups, and decides the next number.
+  // Takes the samples per second with the current number of groups, and decides the next number.
   void note(double samples_per_second);
 };
 
 class Growing : public Pilot {
  public:
-  // The training's groups are the largest number that may be used. At least `least` of them train.
+  // The ComputeGroups of the training have the largest number of groups that may be used. At least
+  // `least` of them train.
   Growing(Workers workers, int least)
       : devices_(workers.gpus > 0 ? workers.gpus : workers.all),
         growth_{.groups = (least + devices_ - 1) / devices_} {}
@@ -34,7 +35,7 @@ class Growing : public Pilot {
     return {static_cast<double>(devices_), growth_.best, growth_.settled ? 1.0 : 0.0};
   }
 
-  // Updates of each group for warm-up, and updates of each group that are measured.
+  // Each group makes kWarmUp updates before a measurement, and kMeasured updates during it.
   static constexpr std::uint64_t kWarmUp = 10, kMeasured = 30;
 
  private:

@@ -18,9 +18,9 @@ namespace omni {
 namespace {
 
 constexpr int kKept = 2, kSnapshots = kKept + 1;
-// The first of the saved numbers is one of these versions. States saved before kFailures lack the
-// failures of RateShare, those before kDeadLayers also the last number. In older ones the first
-// number is the share, at most 1.
+// The first of the saved numbers is one of these versions. States saved before version kFailures
+// lack the failures of RateShare. Those before kDeadLayers also lack the last number. States before
+// kBefore have no version: their first number is the share, at most 1.
 constexpr double kFailures = 4, kDeadLayers = 3, kBefore = 2;
 // A window of losses, which are judged together, covers at least kSamples samples and kLosses
 // losses.
@@ -28,10 +28,11 @@ constexpr std::uint64_t kSamples = 1024, kLosses = 16;
 // From one snapshot to the next there are kWindows windows, or 1 / kPart of the iterations done.
 constexpr std::uint64_t kWindows = 2, kPart = 8;
 constexpr std::uint64_t kTrial = 4;  // stretches that must be left when the share grows
-// One group usually trains at this product of the step and the curvature. Four nets at their best
-// rates of a grid with momentum 0.9 had 1 to 2.
+// With one group the product of the step and the curvature is usually this. Four nets at their best
+// rates of a grid, with momentum 0.9, had 1 to 2.
 constexpr double kUsualStep = 2;
-// A share that has grown fails if losses are higher than before by this many standard errors.
+// A larger share of the rate fails if losses exceed those of the smaller share by this many
+// standard errors.
 constexpr double kErrors = 2;
 constexpr std::uint64_t kProbes = 16;  // mini-batches that measure the loss of the result
 
@@ -40,8 +41,8 @@ std::size_t window_of(const ComputeGroups& groups) {
   return std::max({kLosses, kSamples / batch, static_cast<std::uint64_t>(groups.count())});
 }
 
-// Returns nothing if no layer is dead, or if there are several ranks, of which none sees all
-// samples.
+// Returns the layer that gives the same output for all samples. Returns nothing if there is none,
+// or if there are several ranks, as no rank sees all samples.
 Result<std::optional<Finding>> dead_layer(Trainer& training) {
   if (ranks::several()) return std::optional<Finding>();
   return find_dead_layer(training);
@@ -77,7 +78,8 @@ Status Guard::begin(Trainer& training, std::span<const double> saved) {
 Status Guard::watch(Trainer& training, std::span<const double> saved) {
   const ComputeGroups& groups = training.groups();
   window_ = window_of(groups);
-  // Without a finite loss of guessing nothing would be a loss that has risen.
+  // If the loss of guessing is not known (infinite), log(classes) stands for it. Otherwise no loss
+  // would count as one that has risen.
   const double chance = loss_at_chance(groups.net(), training.feed().dataset());
   watch_.emplace(window_, std::isfinite(chance) ? chance : std::log(groups.net().classes()));
   share_ = RateShare(first_share(groups.count()));
@@ -148,7 +150,7 @@ std::uint64_t Guard::stretch(std::uint64_t iteration) const {
 
 Status Guard::keep(Trainer& training) {
   ComputeGroups& groups = training.groups();
-  // A checkpoint gets the snapshot of the first rank.
+  // The first rank's snapshot goes into checkpoints, so the first rank gets the whole state.
   if (groups.sums != nullptr) OMNI_CHECK(groups.sums->gather_memory());
   watch_->expect_falling();
   auto snapshot = std::make_shared<TrainingSnapshot>();
@@ -179,7 +181,8 @@ Status Guard::rested(Trainer& training) {
   }
   if (watch_->good()) {
     sure_ = std::exchange(latest_, {});
-    // The share does not grow near the end, as later losses would not show the effect in time.
+    // The share does not grow near the end of the training, as later losses would not show the
+    // effect in time.
     const std::uint64_t end = training.options().iterations;
     share_.held(iteration, rate_of(training), is_higher(kErrors),
                 end == 0 || iteration + kTrial * stretch(iteration) < end);
@@ -191,8 +194,8 @@ Status Guard::rested(Trainer& training) {
   return {};
 }
 
-// Returns nothing if the parameters are as good as those of the last snapshot, as far as losses
-// show.
+// Returns why the current parameters are worse than the last snapshot. Returns nothing if the
+// losses show no difference.
 Result<std::optional<Error>> Guard::why_bad(Trainer& training) const {
   if (before_.count > 0 && watch_->surely_above(stretch_, before_))
     return std::optional(Error{ErrorKind::diverged, "",
@@ -213,8 +216,8 @@ double Guard::rate_of(const Trainer& training) {
 Result<bool> Guard::go_back(Trainer& training, const Error& why) {
   if (!watch_ || share_.is_smallest()) return false;
   if (returned_ || !latest_->level || is_worse()) {
-    // The level of sure_ was measured at a higher rate, so it is not compared with latest_ any
-    // more.
+    // The level of sure_ was measured at a higher rate, so it is not compared with latest_ from now
+    // on.
     sure_->level.reset();
     latest_ = sure_;
     before_ = {};
@@ -248,7 +251,7 @@ Result<LossMean> Guard::level_now(Trainer& training) const {
 }
 
 // The last losses were computed with older parameters, so the level is measured again. With groups
-// on several ranks no rank has all parameters; there the last losses decide.
+// on several ranks no rank has all parameters, so the last losses are used instead.
 Status Guard::end(Trainer& training) {
   if (!watch_) return {};
   ComputeGroups& groups = training.groups();

@@ -1,5 +1,5 @@
-// Guard finds the learning rate of several groups, up to the given one. With old gradients the
-// step, rate / (1 - momentum), must be below stable_step() over the curvature
+// Guard finds the learning rate of several groups, up to the rate that the user gave. With old
+// gradients the step, rate / (1 - momentum), must be below stable_step() over the curvature
 // (groups/momentum.hpp). Without staleness and with momentum 0.9 the bound is 38 over the
 // curvature. So a rate that suits one group can be far too large for several, and the curvature is
 // not known in advance. The training begins with a share of the rate, which grows unless the loss
@@ -18,7 +18,7 @@
 
 namespace omni {
 
-// With one group Guard does nothing; it begins when there are several.
+// With one group Guard does nothing. It begins when there are several groups.
 class Guard : public Pilot {
  public:
   std::string_view name() const override { return "guard"; }
@@ -30,37 +30,39 @@ class Guard : public Pilot {
   Status begin(Trainer& training, std::span<const double> saved) override;
   Status rested(Trainer& training) override;
   Result<bool> go_back(Trainer& training, const Error& why) override;
-  // If the loss is rising at the end, the best of the current and the saved parameters are the
-  // result.
+  // If the loss rises at the end of the training, the result is the better of the current and the
+  // saved parameters.
   Status end(Trainer& training) override;
-  // Returns both good states, and all that decisions depend on. So a resumed training goes back as
-  // the undisturbed one does.
+  // Returns the numbers of both good states, and all that decisions depend on. So a resumed
+  // training restores the same parameters as an undisturbed one.
   std::vector<double> numbers() const override;
   std::vector<std::shared_ptr<const TrainingSnapshot>> kept() const override;
 
-  // Returns the share with which a step that is usual for one group is stable.
+  // Returns the share of the rate with which `groups` groups are stable, if one group makes a step
+  // of the usual size.
   static double first_share(int groups);
 
  private:
-  // A GoodState has a snapshot of a training whose loss was low. Its level is the first window of
-  // losses after it, as earlier losses were computed with older parameters. A snapshot with a level
-  // surely above that of the one before is never restored.
+  // A GoodState has a snapshot of a training whose loss was low. Its level is the mean of the first
+  // window of losses after it, as earlier losses were computed with older parameters. A snapshot
+  // with a level surely above that of the snapshot before it is never restored.
   struct GoodState {
     std::shared_ptr<const TrainingSnapshot> snapshot;
     LossWatch watch;
     std::optional<LossMean> level{};  // none: the window is not complete
   };
 
-  // Begins to watch the losses. Pilot::begin() explains `saved`.
+  // Begins to watch the losses. `saved` are the numbers of a checkpoint, as in Pilot::begin().
   Status watch(Trainer& training, std::span<const double> saved);
-  // Restores all that numbers() and kept() gave.
+  // Restores what numbers() and kept() gave to the checkpoint.
   Status go_on(const Trainer& training, std::span<const double> saved);
-  // Goes on from a checkpoint of an older version, which has neither good states nor their levels.
+  // Restores a checkpoint of an older version, which has no good states (GoodState) and no levels
+  // of them.
   Status go_on_from_older(std::span<const double> saved);
   Status keep(Trainer& training);
   void rest_later(std::uint64_t iteration) { next_ = iteration + stretch(iteration); }
-  // True: the losses since the last snapshot exceed those of the stretch before by `errors`
-  // standard errors.
+  // Returns true if the mean loss since the last snapshot exceeds the mean between the two
+  // snapshots before by `errors` standard errors.
   bool is_higher(double errors) const {
     return before_.count > 0 &&
            stretch_.mean - before_.mean > errors * std::hypot(stretch_.error(), before_.error());

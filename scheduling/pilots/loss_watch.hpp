@@ -20,32 +20,33 @@ inline constexpr double kNearChance = 0.93;
 class LossWatch {
  public:
   // `window` is the number of losses in a median. `chance` is the loss of a net with the same
-  // output for every sample; infinite: not known.
+  // output for every sample; infinite means that it is not known.
   LossWatch(std::size_t window, double chance) : window_(window), chance_(chance) {}
 
   void note(double loss);
-  // True: the net has forgotten most of what it had learned, or gives the same output for every
-  // sample. Rises that are shorter than a window do not count, unless the loss explodes. After a
-  // few huge losses a net often stays at chance for ever.
+  // Returns true if the net has forgotten most of what it had learned, or gives the same output for
+  // every sample. Rises that are shorter than a window do not count, unless the loss explodes.
+  // After a few huge losses a net often stays at chance for ever.
   bool lost() const;
-  // From now on losses should fall: rises() compares later ones with the next window.
+  // From now on losses should fall. rises() compares later losses with the first window of losses
+  // after this call.
   void expect_falling() { first_.clear(), since_ = 0; }
   // Returns the mean of the first window since expect_falling(), once the window is full.
   std::optional<LossMean> first() const {
     return first_.size() < window_ ? std::nullopt : std::optional(mean_of(first_));
   }
-  // True: the losses rise, also by less than lost() detects. Either the median was above 1.5 times
-  // the lowest for a whole window, or recent losses are surely above the first ones since
+  // Returns true if the losses rise, even by less than lost() detects. Either the median was above
+  // 1.5 times the lowest for a whole window. Or recent losses are surely above the first ones since
   // expect_falling().
   bool rises() const { return risen_ >= window_ || (since_ > 0 && surely_above_first()); }
-  // True: the median is near the lowest one, so the parameters are worth saving.
+  // Returns true if the median is near the lowest one, so the parameters are worth saving.
   bool good() const { return full() && near(window_); }
   bool near_chance() const;                             // true: the recent losses
   LossMean recent() const { return mean_of(recent_); }  // of one window at most
-  // True: `now` exceeds `before` by several standard errors and by a few per cent.
+  // Returns true if `now` exceeds `before` by several standard errors and by a few per cent.
   bool surely_above(const LossMean& now, const LossMean& before) const;
   double lowest() const { return lowest_; }
-  // True: the median of the last few losses is near the lowest one.
+  // Returns true if the median of the last few losses is near the lowest one.
   bool ends_well() const { return recent_.size() < kLast || near(kLast); }
 
   void forget_recent() {
@@ -63,12 +64,13 @@ class LossWatch {
   State state() const {
     return {lowest_, above_, {recent_.begin(), recent_.end()}, risen_, since_, first_};
   }
-  // Restores a state, also that of a watch with another window.
+  // Restores a state, which may be that of a watch with another window.
   void restore(const State& state);
 
  private:
   static constexpr std::size_t kLast = 5;
-  // kForgotten and kNear are shares of what was learned (chance - lowest), kNoise of the loss.
+  // kForgotten and kNear are shares of what was learned (chance - lowest loss). kNoise is a share
+  // of the loss.
   static constexpr double kForgotten = 0.8, kNoise = 0.1, kNear = 0.15;
 
   bool has_exploded() const;

@@ -7,9 +7,10 @@ namespace omni {
 namespace {
 
 constexpr double kGrowth = 2, kLeastGrowth = 1.2;
-// A share below this part of one that failed is far enough from it.
+// A share below this part of one that failed is clearly smaller.
 constexpr double kClear = 0.75;
-// A failure counts until the training is this many times as long. Curvatures have changed by then.
+// A failure counts until the training is this many times as long, as curvatures have changed by
+// then.
 constexpr std::uint64_t kForgotten = 4;
 
 }  // namespace
@@ -44,7 +45,8 @@ void RateShare::held(std::uint64_t iteration, double rate, bool higher, bool may
   grown_ = true;
 }
 
-// The first step back goes to the rate that was good before the growth; the next ones are halves.
+// The first failure after a growth restores the rate from before the growth. Each further failure
+// halves the rate.
 void RateShare::failed(std::uint64_t iteration, double rate) {
   failed_ = share_ * rate;
   failed_at_ = iteration;

@@ -1,5 +1,5 @@
 // RateShare is the share of the learning rate with which several groups train. It grows towards 1
-// while the loss falls. After a failure it halves, and then approaches the rate that failed by a
+// while the loss falls. After a failure it falls, and then approaches the rate that failed by a
 // smaller step. It does not try that rate again until the training is much longer. Rates are
 // compared, not shares, since the learning rate may follow a policy.
 #pragma once
@@ -15,19 +15,20 @@ namespace omni {
 class RateShare {
  public:
   explicit RateShare(double share = 1) : share_(share) {}
-  // Reads what saved() returned. In checkpoints of older versions `with_failure` is false.
+  // Reads what saved() returned. `with_failure` is false for checkpoints of older versions, which
+  // have no failures.
   RateShare(SavedNumbers& read, bool with_failure);
   std::vector<double> saved() const;
 
   double value() const { return share_; }
-  // True: the training gives up, as its share of the learning rate is too small.
+  // Returns true if the share of the learning rate is so small that the training gives up.
   bool is_smallest() const { return share_ < kSmallest; }
 
-  // Call held() when the training was good up to this iteration, whose learning rate is `rate`. A
+  // Call held() when the training was good up to `iteration`, whose learning rate is `rate`. A
   // share that has just grown fails if the loss is `higher` than before. `may_grow` means that
   // enough iterations are left to see the effect of a larger share.
   void held(std::uint64_t iteration, double rate, bool higher, bool may_grow);
-  // Call failed() when the training was bad with this share.
+  // Call failed() when the training was bad with the current share.
   void failed(std::uint64_t iteration, double rate);
 
  private:
@@ -37,8 +38,9 @@ class RateShare {
   // patience_ is the number of calls of held() between two growths; wait_ is how many of them are
   // left until the next growth.
   std::uint64_t patience_ = 1, wait_ = 1;
-  // These are rates times shares. proven_ is the last one before the share grew; 0: the share
-  // shrank since. failed_ is the last one that failed, in iteration failed_at_; 0: none failed.
+  // proven_ and failed_ are learning rates times shares. proven_ is the last product before the
+  // share grew; 0 means that the share has shrunk since. failed_ is the last product that failed,
+  // in iteration failed_at_; 0 means that none failed.
   double proven_ = 0, failed_ = 0;
   std::uint64_t failed_at_ = 0;
   bool grown_ = false;  // the last call let the share grow

@@ -14,7 +14,7 @@
 
 namespace omni {
 
-// Pilots are made from these settings.
+// PilotOptions are the settings from which pilots are made.
 struct PilotOptions {
   bool automatic = false;        // --auto
   bool grows = false;            // Growing finds the number of groups
@@ -27,14 +27,15 @@ struct PilotOptions {
   Workers workers{1, 0};
   Asynchrony asynchrony = Asynchrony::free;
   OptionValues own{};  // of the options that pilots declare
-  // Makes a further pilot, which is in no registry; empty: none. It is called last.
+  // Makes a further pilot that is not in the registry; empty means that there is none. It is called
+  // last.
   std::function<std::unique_ptr<Pilot>()> make_another{};
 };
 
 struct PilotType {
   std::string_view name;
   std::vector<DeclaredOption> options{};
-  // True: the pilot assumes that every mini-batch has the net's size.
+  // True: the pilot assumes that every mini-batch has the net's size in samples.
   bool counts_iterations = false;
   bool needs_tests = false;    // it needs a test set
   bool saves = false;          // it saves checkpoints, so it needs a folder for them
@@ -52,7 +53,7 @@ struct PilotRegistration {
 const std::vector<PilotType>& pilot_types();  // sorted by name; pilots are called in this order
 const PilotType* find_pilot(std::string_view name);  // null: there is none
 
-// Makes the pilots that the options ask for.
+// Makes the pilots that the user's options ask for.
 std::vector<std::unique_ptr<Pilot>> make_pilots(const PilotOptions& options);
 
 }  // namespace omni

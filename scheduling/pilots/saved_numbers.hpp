@@ -20,7 +20,7 @@ namespace omni {
 
 class SavedNumbers {
  public:
-  // These bounds exceed the values of any training, but sums and products do not overflow.
+  // No training has larger values than these bounds, and their sums and products do not overflow.
   static constexpr double kMostIterations = 1e12, kLargest = 1e30;
 
   explicit SavedNumbers(std::span<const double> numbers) : left_(numbers) {}
@@ -34,7 +34,7 @@ class SavedNumbers {
   }
   std::uint64_t count() { return static_cast<std::uint64_t>(between(0, kMostIterations)); }
 
-  // Reads what append() wrote.
+  // Reads the watch that append() wrote.
   LossWatch::State watch() {
     LossWatch::State state;
     state.lowest = between(-kLargestLoss, INFINITY);  // infinite: there was no loss yet
@@ -48,7 +48,7 @@ class SavedNumbers {
     return losses > 0 ? std::optional(LossMean{losses, mean, squares}) : std::nullopt;
   }
 
-  // Reads what append_losses() wrote; these must be the last numbers.
+  // Reads the losses that append_losses() wrote; these must be the last numbers.
   LossWatch::State losses() {
     LossWatch::State state;
     state.lowest = between(-kLargest, kLargest);
@@ -91,7 +91,7 @@ inline void append(std::vector<double>& numbers, const LossWatch::State& watch) 
   }
 }
 
-// A mean that is none is written as a mean of no losses.
+// Writes the parts of a mean. A missing mean is written as a mean of no losses.
 inline void append(std::vector<double>& numbers, const std::optional<LossMean>& mean) {
   const LossMean all = mean.value_or(LossMean{});
   numbers.insert(numbers.end(), {all.count, all.mean, all.squares});

@@ -1,6 +1,6 @@
 // BacklogForecast forecasts the work of a kind of workers: ready tasks, and tasks that depend on
-// them. The task graph is not known. So the forecast uses past ratios of following work to ready
-// work, by sort of task.
+// them. The task graph is not known. So the forecast uses, for each sort of task, past ratios of
+// later work to ready work.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,12 @@ namespace omni {
 
 class BacklogForecast {
  public:
-  // Tasks of one codelet (any number of its own) and one priority are alike.
+  // Tasks of one codelet and one priority are alike, so they have one Sort. The first number
+  // identifies the codelet.
   using Sort = std::pair<std::uintptr_t, int>;
 
-  // Call note() when a task becomes ready. `ready_work` is all ready work; all work is in one unit
-  // of time.
+  // Call note() when a task becomes ready. `ready_work` is the work of all ready tasks. All work is
+  // in one unit of time.
   void note(Sort sort, double ready_work) {
     History& history = histories_[sort];
     ++history.notes;
@@ -45,9 +46,9 @@ class BacklogForecast {
     }
   }
 
-  // Returns the work that is expected when a task of this sort becomes ready; at least
-  // `ready_work`. It is proportional to the ready work, but not more than usual, as little follows
-  // near the end.
+  // Returns the work that is expected when a task of this sort becomes ready; it is at least
+  // `ready_work`. It is proportional to the ready work, but not more than usual, as few tasks
+  // follow near the end.
   double expected(Sort sort, double ready_work) const {
     const auto found = histories_.find(sort);
     if (found == histories_.end() || found->second.foreseen == 0) return ready_work;

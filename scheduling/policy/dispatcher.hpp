@@ -17,16 +17,17 @@
 
 namespace omni {
 
-// A WorkerKind is a kind of equal workers: of one type, with one memory. They share one queue, so
-// no worker is idle while another has a backlog, whatever the performance models predict.
+// A WorkerKind has all workers of one type and one memory, which are equal. They share one queue,
+// so no worker is idle while another has a backlog, whatever the performance models predict.
 template <class Task>
 struct WorkerKind {
   unsigned type, node;
   std::vector<unsigned> workers{};
   ReadyQueue<Task> ready{};
   bool may_help = false;  // another kind was given a task that this kind would have finished first
-  // A task takes this overhead besides its length: on a GPU small tasks take longer to start than
-  // to run. It is measured when a worker takes its next task before the current one is done.
+  // `overhead` is the time that a task takes besides its length. On a GPU small tasks take longer
+  // to start than to run. It is measured when a worker takes its next task before the current one
+  // is done.
   double overhead = 0;
   BacklogForecast backlog_forecast{};  // only used if there are several kinds
 };
@@ -57,7 +58,8 @@ class Dispatcher {
 
   Dispatcher(Facts facts, double now) : facts_(std::move(facts)), start_(now) {}
 
-  // False: there is only one kind, and all tasks are in its queue.
+  // has_choice() returns false if there is only one kind of workers. All tasks are then in its
+  // queue.
   bool has_choice() const { return kinds_.size() > 1; }
   Place only_place() { return {&kinds_.front(), 0}; }
 
@@ -75,8 +77,8 @@ class Dispatcher {
     return count;
   }
 
-  // From now on only workers for which `stays` is true take tasks. Returns all ready tasks; the
-  // caller places them again, as they may be in queues of workers that take none any more.
+  // From now on only workers for which `stays` is true take tasks. Returns all ready tasks, which
+  // may be in queues of workers that stay no more. The caller places them again.
   std::vector<Task> regroup(auto stays) {
     std::vector<Task> waiting;
     for (Kind& kind : kinds_) {
@@ -90,7 +92,7 @@ class Dispatcher {
   }
 
   // Chooses the kind of workers when the task becomes ready, so that its data can be transferred
-  // while it waits.
+  // before it runs.
   Place place(const Task& task, double now) {
     if (!has_choice()) return only_place();
     std::vector<Candidate> candidates;
@@ -100,11 +102,11 @@ class Dispatcher {
       const auto length = facts_.length(task, kind);
       if (!length) continue;
       const double transfer = facts_.transfer(task, kind.node);
-      // On workers that have its data the task runs before less urgent ones. On others it would
-      // displace other work, so its wait is that of the least urgent task.
+      // On workers that have its data the task runs before less urgent ones. On other workers it
+      // would displace other work, so its wait is that of the least urgent task.
       const int before = transfer > 0 ? kLeastPriority : facts_.priority(task);
       const double ready = wait_for(kind, task, before, now);
-      // A task that holds data for which others wait should start early, so its wait is only that
+      // If other tasks wait for data that this task holds, it should start early. So it waits only
       // for ready work.
       const double wait = facts_.holds_shared(task)
                               ? ready
@@ -186,7 +188,8 @@ class Dispatcher {
 
   struct Worker {
     Kind* kind;
-    // Lengths of tasks that are taken and not finished; a GPU worker takes its next task early.
+    // `taken` has the lengths of tasks that were taken and are not finished. A GPU worker takes its
+    // next task early.
     std::deque<double> taken{};
     double until = 0;                        // when these tasks are expected to be done
     std::optional<double> in_a_row_since{};  // when a task was done and the next was already taken
@@ -196,8 +199,9 @@ class Dispatcher {
     return std::ranges::find(workers, worker) != workers.end();
   }
 
-  // Adds the overhead of a kind to the length of a task that other kinds finish within that
-  // overhead. It is not added to longer tasks: cores would get more tasks at which they are slow.
+  // Adds the overhead of a kind to the length of a task if another kind finishes it within that
+  // overhead. It is not added to longer tasks, as cores would get more tasks at which they are
+  // slow.
   static std::vector<Candidate> with_overheads(std::vector<Candidate> candidates,
                                                const std::vector<Kind*>& kinds) {
     std::vector<double> lengths;
@@ -209,8 +213,8 @@ class Dispatcher {
     return candidates;
   }
 
-  // Returns the time until a worker of this kind is free for the task, if it had this priority.
-  // Ready work is assumed to be spread evenly over the workers of all groups.
+  // Returns the time until a worker of this kind is free for the task, if the task had this
+  // priority. Ready work is assumed to be spread evenly over the workers of all groups.
   double wait_for(const Kind& kind, const Task& task, int priority, double now) const {
     double left = 0;
     std::size_t able = 0;
@@ -222,22 +226,23 @@ class Dispatcher {
       if (!worker.taken.empty()) left += std::max(0.0, worker.until - now);
       one_is_free = one_is_free || worker.taken.empty();
     }
-    // A free worker has found no ready task that is for it.
+    // A worker is free and no ready task is for it, so the task need not wait.
     if (one_is_free && (kind.ready.empty() || able < kind.workers.size())) return 0;
     return left / static_cast<double>(able) +
            kind.ready.length_before(priority) / static_cast<double>(kind.workers.size());
   }
 
-  // Other workers may run a task of a busy kind. They must be able to fetch its data, run it and
-  // return the data before that kind would be done with it. The transfer must not take longer than
-  // the task would take there, or the links become the bottleneck.
+  // Returns whether workers of another kind, `helper`, may run a task of a busy kind. They must
+  // fetch its data, run it and return the data before the busy kind would be done with it. The
+  // transfer must not take longer than the task would take on the busy kind, or the links become
+  // the bottleneck.
   static bool pays_to_help(const Candidate& helper, double length_there, double done_there) {
     return helper.transfer <= length_there && 2 * helper.transfer + helper.length < done_there;
   }
 
   // Takes a task of another kind of workers that this kind would finish first. An idle worker takes
-  // the task that the others would run last. A busy one only takes a task that is more urgent than
-  // all that wait for its own kind.
+  // the task that the other kind would run last. A busy worker only takes a task that is more
+  // urgent than all tasks that wait for its own kind.
   std::optional<Ready> help(Kind& own, unsigned worker, double now, bool idle) {
     for (Kind& busy : kinds_) {
       if (&busy == &own || busy.ready.empty()) continue;

@@ -1,6 +1,6 @@
-// Exploration chooses the implementation of a task: usually the fastest by the performance models.
-// The models only learn from runs, so an implementation first measured on a busy machine would
-// never be chosen again. Therefore other implementations are tried at intervals.
+// Exploration chooses the implementation of a task. Usually it is the fastest one by the
+// performance models. The models only learn from runs. So an implementation that was first measured
+// on a busy machine would never run again. Therefore other implementations are tried at intervals.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Choice {
 
 class Exploration {
  public:
-  // Identifies the tasks of one model: codelet and footprint, on one type of workers.
+  // A Model identifies one performance model: a codelet and a footprint, on one type of workers.
   using Model = std::pair<std::uintptr_t, std::uint64_t>;
 
   struct Chosen {
@@ -27,7 +27,8 @@ class Exploration {
     bool paid = false;  // true: a try whose cost is reported with took() when it has run
   };
 
-  // `known` are all implementations that can run the task, at least one, with lengths in one unit.
+  // `known` are all implementations that can run the task, at least one. Their lengths are in one
+  // unit.
   Chosen choose(const Model& model, std::span<const Choice> known) {
     const Choice& best = *std::ranges::min_element(known, {}, &Choice::length);
     if (known.size() == 1) return {best};
@@ -61,9 +62,9 @@ class Exploration {
   // as slow. With the usual two or three, that costs well below 1 %.
   static constexpr std::uint64_t kOtherChoices = 200;
   static constexpr double kWorthALook = 4;
-  // For slower implementations, together, a budget grows by this share of the time of the model's
-  // tasks. One that seems a hundred times as slow is tried after 10 000 tasks. Only its real time
-  // is subtracted. If it was overestimated, the rest pays for the ten or more runs that StarPU
+  // A budget for all slower implementations grows by this share of the time of the model's tasks.
+  // One that seems a hundred times as slow is tried after 10 000 tasks. Only the measured time is
+  // subtracted. If the length was overestimated, the rest pays for the ten or more runs that StarPU
   // needs to correct its model.
   static constexpr double kSavedUp = 0.01;
 

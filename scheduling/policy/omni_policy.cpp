@@ -18,8 +18,8 @@
 namespace omni {
 namespace {
 
-// StarPU holds the mutex of the calling worker while it calls the policy. In relaxed mode StarPU
-// may release that mutex while we wait. Otherwise two workers that push tasks to each other would
+// StarPU holds the mutex of the calling worker while it calls the policy. While Relaxed exists,
+// StarPU may release that mutex. Otherwise two workers that push tasks to each other would
 // deadlock.
 class Relaxed {
  public:
@@ -29,8 +29,8 @@ class Relaxed {
   Relaxed& operator=(const Relaxed&) = delete;
 };
 
-// A Mutex is StarPU's mutex. All threads of a simulated machine are one real thread, which a
-// std::mutex would block.
+// A Mutex is StarPU's mutex. All threads of a machine that StarPU simulates are one real thread,
+// which a std::mutex would block.
 class Mutex {
  public:
   Mutex() { starpu_pthread_mutex_init(&mutex_, nullptr); }
@@ -47,8 +47,8 @@ class Mutex {
   starpu_pthread_mutex_t mutex_;
 };
 
-// Chooses the implementation of each task. Nothing waits while the mutex is held, so a std::mutex
-// suffices.
+// Implementations chooses the implementation of each task. No thread waits while it holds the
+// mutex, so a std::mutex suffices.
 class Implementations {
  public:
   Choice choose(starpu_task* task, unsigned worker, std::span<const Choice> known) {
@@ -61,7 +61,7 @@ class Implementations {
     return choice;
   }
 
-  // The time starts when the task begins, because waits before do not count.
+  // Notes when the task begins. Waits before that do not count for its time.
   void begins(starpu_task* task) {
     if (!any_under_way_) return;
     const std::scoped_lock lock(mutex_);
@@ -114,8 +114,8 @@ void init(unsigned id) {
 
 void deinit(unsigned id) { delete &context_of(id); }
 
-// Sleepers are the workers of a kind. They are copied under the lock, so that none leaves or joins
-// meanwhile.
+// Sleepers are the workers of a kind that may have to be woken. They are copied under the lock, so
+// that none leaves or joins meanwhile.
 class Sleepers {
  public:
   void note(const std::vector<unsigned>& workers) {
@@ -137,7 +137,7 @@ class Sleepers {
   std::size_t count_ = 0;
 };
 
-// Places all waiting tasks anew, for the workers that the context has now. Returns the workers to
+// Places all waiting tasks again, for the workers that the context has now. Returns the workers to
 // wake.
 std::vector<unsigned> regroup(Context& context, unsigned id) {
   TaskDispatcher& dispatcher = context.dispatcher;
@@ -175,7 +175,8 @@ int push(starpu_task* task) {
   Sleepers of_the_kind, helpers;
   {
     const std::scoped_lock lock(context.mutex);
-    // If all workers of the kind have left meanwhile, no worker would look into its queue again.
+    // If all workers of the chosen kind have left meanwhile, no worker would look into its queue.
+    // So the task is placed again.
     if (!place || place->kind->workers.empty()) place = dispatcher.place(task, starpu_timing_now());
     dispatcher.push(*place, task, starpu_worker_get_id());
     of_the_kind.note(place->kind->workers);
@@ -195,7 +196,7 @@ starpu_task* pop(unsigned id) {
   {
     const std::scoped_lock lock(context.mutex);
     // StarPU does not tell the policy which workers have left the context. So each call for a task
-    // compares their number.
+    // checks whether their number has changed.
     if (context.dispatcher.worker_count() != starpu_sched_ctx_get_nworkers(id))
       moved = regroup(context, id);
     ready = context.dispatcher.pop(worker, starpu_timing_now());

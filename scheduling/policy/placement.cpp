@@ -7,16 +7,17 @@
 namespace omni {
 namespace {
 
-// A length may be measured wrongly, for example while other programs used the machine. Then a kind
-// of workers would never get tasks of the codelet again. So one task in kSecondLooks goes to
-// another kind that is idle, and StarPU resets a model that is often wrong.
+// A length may be measured wrongly, for example while other programs used the machine. That kind of
+// workers would then never get tasks of the codelet again. So one task in kSecondLooks goes to
+// another kind that is idle. StarPU resets a model that is often wrong.
 constexpr std::uint64_t kSecondLooks = 100;
-// Such tries, and tries of kinds without a measured length, may take this share of all time. A
-// convolution of a large batch takes a thousand times as long on a core as on a GPU.
+// Tasks on a kind that is not predicted to be the fastest, or whose length is not measured, may
+// take this share of all time. A convolution of a large batch takes a thousand times as long on a
+// core as on a GPU.
 constexpr double kShareOfTime = 0.01;
-// A length of more than kPlausible times the guess is probably wrong, so a try counts as that much
-// at most. Otherwise a model that learned 85 ms for a task of 0.2 ms would stay wrong for minutes,
-// until its budget allowed enough tries.
+// A length of more than kPlausible times the guess is probably wrong, so a try on that kind costs
+// at most this much. Otherwise a model that learned 85 ms for a task of 0.2 ms would stay wrong for
+// minutes, until the budget allowed enough tries.
 constexpr double kPlausible = 10;
 
 // A transfer may take at most kMostTransfer times as long as the task would take on a kind that has
@@ -34,14 +35,16 @@ bool burdens_links(const Candidate& candidate, std::span<const Candidate> all) {
   });
 }
 
-// True: another kind would wait for the task's updated data longer than the task would take there.
+// Returns true if another kind would wait for the task's updated data longer than the task would
+// take on that kind.
 bool keeps_others_waiting(const Candidate& candidate, std::span<const Candidate> all) {
   return std::ranges::any_of(all, [&](const Candidate& other) {  // false where NaN
     return candidate.back - other.back > other.length && !is_back_before(candidate, other);
   });
 }
 
-// True: the candidate is excluded whatever its length is, so its length need not be measured.
+// Returns true if the candidate is excluded whatever its length is. Its length need not be measured
+// then.
 bool is_in_the_way(const Candidate& candidate, std::span<const Candidate> all) {
   return burdens_links(candidate, all) || keeps_others_waiting(candidate, all);
 }

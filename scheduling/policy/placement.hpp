@@ -1,5 +1,6 @@
 // Placement chooses the kind of workers for a ready task: the one that is predicted to finish it
-// first. Kinds whose models are missing or may be wrong are tried at intervals, within a budget.
+// first. If a kind's model is missing or may be wrong, the kind is tried at intervals, within a
+// budget.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +19,14 @@ struct Candidate {
   double guess = 0;     // a length from operations and bytes alone
 };
 
-// True: the candidate would finish the task and return its updated data before the other kind could
-// begin it.
+// Returns true if the candidate would finish the task and return its updated data before the other
+// kind could begin it.
 bool is_back_before(const Candidate& candidate, const Candidate& other);
 
 class Placement {
  public:
-  // Returns the index of the chosen candidate; there must be one. `now` is the time since the
-  // start.
+  // Returns the index of the chosen candidate; there must be at least one. `now` is the time since
+  // the start.
   std::size_t choose(std::span<const Candidate> candidates, double now);
 
  private:

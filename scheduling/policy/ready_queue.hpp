@@ -1,5 +1,6 @@
-// ReadyQueue holds the tasks that may run. The task with the highest priority comes first. Of
-// several, a worker gets the one whose input it has just computed, otherwise the oldest.
+// ReadyQueue holds the tasks that may run. The task with the highest priority comes first. Among
+// tasks of equal priority, a worker gets the one whose input it has just computed, otherwise the
+// oldest.
 #pragma once
 
 #include <deque>
@@ -40,8 +41,8 @@ class ReadyQueue {
   }
   double length() const { return length_before(std::numeric_limits<int>::min()); }
 
-  // Returns nothing if `runs` refuses all tasks. A task that the worker made ready is only searched
-  // among the oldest few, so that the search stays cheap.
+  // Takes a task for a worker; returns nothing if `runs` refuses all tasks. Only the oldest few
+  // tasks are searched for one that the worker made ready, so that the search stays cheap.
   std::optional<Ready> pop(int worker, auto runs) {
     constexpr std::size_t kConsidered = 8;
     for (auto queue = queues_.begin(); queue != queues_.end(); ++queue) {
@@ -61,7 +62,7 @@ class ReadyQueue {
     return std::nullopt;
   }
 
-  // Workers of other kinds use this: it takes the first task of higher priority than `above`.
+  // Takes the first task of higher priority than `above`. Workers of other kinds call this.
   std::optional<Ready> pop_above(int above, auto runs, auto wants) {
     std::size_t considered = 0;
     for (auto queue = queues_.begin(); queue != queues_.end() && queue->first > above; ++queue) {
@@ -75,7 +76,7 @@ class ReadyQueue {
     return std::nullopt;
   }
 
-  // Workers of other kinds use this: it takes the task that would run last.
+  // Takes the task that would run last. Workers of other kinds call this.
   std::optional<Ready> pop_last(auto runs, auto wants) {
     std::size_t considered = 0;
     for (auto queue = queues_.end(); queue != queues_.begin();) {

@@ -9,8 +9,8 @@
 namespace omni {
 namespace {
 
-// Calls use(handle, mode) for each piece of data. StarPU stores the first ones in the task itself,
-// and further ones in an array beside it.
+// Calls use(handle, mode) for each piece of data of a task. StarPU stores the first pieces in the
+// task itself, and further ones in a separate array.
 void for_data(const starpu_task& task, auto use) {
   for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(&task); ++i)
     use(STARPU_TASK_GET_HANDLE(&task, i), STARPU_TASK_GET_MODE(&task, i));
@@ -33,15 +33,16 @@ double transfer_length(starpu_data_handle_t data, unsigned node) {
 }
 
 // Returns the memory of the last task that used the data. StarPU keeps a pointer for the scheduler
-// beside each piece of data. It holds the memory's number plus 1; null: no task has used the data.
+// with each piece of data. That pointer holds the memory's number plus 1, or null if no task has
+// used the data.
 std::optional<unsigned> last_user(starpu_data_handle_t data) {
   const auto kept = reinterpret_cast<std::uintptr_t>(starpu_data_get_sched_data(data));
   if (kept == 0) return std::nullopt;
   return static_cast<unsigned>(kept - 1);
 }
 
-// Calls visit() for data that the task updates and that another memory used before. Commuting
-// accesses are left out, because many users follow each other.
+// Calls visit() for data that the task updates and that was last used in another memory. Commuting
+// accesses are left out, because many tasks that use such data follow each other.
 void for_updates_of_others(const starpu_task& task, unsigned node, auto visit) {
   for_data(task, [&](starpu_data_handle_t data, int mode) {
     if ((mode & STARPU_RW) != STARPU_RW || (mode & STARPU_COMMUTE) != 0) return;
@@ -50,7 +51,7 @@ void for_updates_of_others(const starpu_task& task, unsigned node, auto visit) {
   });
 }
 
-// Returns a length for tasks without a model.
+// Returns a guess of the length, in microseconds, of a task without a model.
 double guess_length(const starpu_task& task, unsigned worker_type) {
   const bool core = worker_type == STARPU_CPU_WORKER;
   const double flops_per_us = core ? 2e4 : 5e6, bytes_per_us = core ? 5e3 : 1e6;

@@ -7,7 +7,7 @@ namespace omni {
 Async::Async(ComputeGroups& groups, const SolverOptions& solver, Asynchrony asynchrony,
              Momentum momentum)
     : Strategy(groups, solver),
-      // With subdivisions the passes of an update must follow each other in the data.
+      // With subdivisions an update has several passes, whose order the data must keep.
       in_order_(groups.count() == 1 || asynchrony == Asynchrony::reproducible ||
                 !groups.has_replicated_phase() || groups.net().options().subdivisions > 1),
       momentum_(momentum),

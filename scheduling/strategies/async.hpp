@@ -1,5 +1,5 @@
 // In this strategy each group applies its gradient to the shared model as soon as the gradient is
-// complete. With one group this is plain synchronous training.
+// complete. With one group it is plain synchronous training.
 #pragma once
 
 #include <deque>
@@ -9,7 +9,7 @@
 
 namespace omni {
 
-// Several groups update the master copies in this order.
+// Asynchrony is the order in which several groups update the master copies of the parameters.
 enum class Asynchrony {
   reproducible,  // in a fixed order: in turn, every gradient is exactly groups - 1 updates old
   free,          // as gradients arrive
@@ -29,8 +29,8 @@ class Async : public Strategy {
   ExchangeArgs step(const GroupUpdate& update, std::size_t param) override;
 
  protected:
-  // Returns by group the number of updates that other groups made to the first replicated parameter
-  // since the group read it.
+  // Returns an age for each group: the updates that other groups made to the first replicated
+  // parameter since the group read it.
   std::vector<double> numbers() const override;
   void take(std::span<const double> ages) override;
 

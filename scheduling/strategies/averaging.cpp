@@ -17,7 +17,8 @@ bool is_drop(double from, double to) {
 
 namespace {
 
-// True: the policy lowers the rate at some iterations; others change it with every mini-batch.
+// Returns true if the policy lowers the rate at some iterations only. Other policies change it with
+// every mini-batch.
 bool drops_by_steps(const SolverOptions& solver) {
   return solver.policy == RatePolicy::step || solver.policy == RatePolicy::steps;
 }
@@ -54,7 +55,8 @@ void Averaging::contribute(int group, std::span<const std::size_t> numbers) {
                            {.priority = kUpdatePriority});
 }
 
-// With SMA the average has already followed the models, unless they never met.
+// With SMA (synchronous model averaging) the average has already followed the models, unless they
+// never met.
 bool Averaging::conclude() {
   const bool open =
       std::ranges::any_of(progress_, [](const Progress& group) { return group.since_meeting > 0; });
@@ -115,11 +117,12 @@ void Averaging::take(std::span<const double> numbers) {
   at_start_ = numbers[3] != 0;
   for (std::size_t group = 0; group < progress_.size(); ++group)
     progress_[group] = {numbers[5 + 2 * group], numbers[6 + 2 * group]};
-  // If the interval between meetings has changed, the groups begin a new interval.
+  // If the saved interval between meetings is another one, the groups begin a new interval.
   if (numbers[4] == options_.every) return;
   for (Progress& group : progress_) group.since_meeting = 0;
   if (options_.pulls) return;
-  // Groups that have contributed their models will do so again, so contributions are cleared.
+  // Groups that have contributed their models to the next meeting will do so again, so the
+  // contributions are cleared.
   for (const Param* param : params(0))
     if (param->change != nullptr)
       std::ranges::fill(HostAccess(*param->change, HostAccess::Mode::write).f32(), 0.0f);

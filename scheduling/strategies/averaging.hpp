@@ -1,7 +1,7 @@
-// Strategies of groups with models of their own, which are averaged every few mini-batches: all
-// groups meet. Synchronous model averaging (SMA, Crossbow) pulls every model towards the average,
-// which moves by the sum of the pulls. Local SGD (and DiLoCo) replaces every model by the average,
-// which moves by an outer step. Meetings are tasks, for which the host does not wait.
+// In these strategies groups have models of their own. Every few mini-batches all groups meet:
+// their models are averaged. Synchronous model averaging (SMA, Crossbow) pulls every model towards
+// the average, which moves by the sum of the pulls. Local SGD (and DiLoCo) replaces every model by
+// the average, which moves by an outer step. Meetings are tasks, for which the host does not wait.
 #pragma once
 
 #include "scheduling/strategies/strategy.hpp"
@@ -63,7 +63,7 @@ class Averaging final : public Strategy {
   bool at_start_ = true;   // the average has no momentum yet
 };
 
-// True: the learning rate drops so far that all models start again from the average.
+// Returns true if the learning rate drops so far that all models start again from the average.
 bool is_drop(double from, double to);
 
 }  // namespace omni

@@ -40,7 +40,8 @@ Elastic::Elastic(ComputeGroups& groups, const SolverOptions& solver, bool in_ord
   members_.resize(groups.count(), {.batch = most});
 }
 
-// The rate is proportional to the size of the mini-batch. The last ones of a mega-batch may be cut.
+// The rate is proportional to the size of the mini-batch. The last mini-batches before models are
+// averaged may be smaller.
 UpdateRule Elastic::rule(const MiniBatch& batch, float learning_rate) const {
   const double share = static_cast<double>(batch.count) / scaling_.most;
   return {learning_rate * static_cast<float>(share),

@@ -1,7 +1,8 @@
-// Elastic averages models over mega-batches. Groups with models of their own take mini-batches when
-// they are free, until a fixed number of samples is used up. Then the models are averaged, weighted
-// by their updates. Mini-batches become larger for fast groups and smaller for slow ones. Momentum
-// is taken once: by the models, or by the average if it has one.
+// Elastic averages models over mega-batches, which are a fixed number of samples. Groups with
+// models of their own take mini-batches when they are free, until the mega-batch is used up. Then
+// the models are averaged, weighted by their updates. Mini-batches become larger for fast groups
+// and smaller for slow ones. Momentum is applied once: by the models, or by the average if it has
+// momentum.
 #pragma once
 
 #include "scheduling/strategies/registry.hpp"
@@ -13,12 +14,13 @@ struct ElasticOptions {
   double momentum = 0;           // of the average
 };
 
-// Returns the weight of each group's model in the average: by updates, or by mini-batch size if all
-// have the same number of updates. The weights add up to 1.
+// Returns the weight of each group's model in the average. It is proportional to the group's
+// updates, or to its mini-batch size if all have the same number of updates. The weights add up to
+// 1.
 std::vector<double> merge_weights(std::span<const double> updates, std::span<const double> batches);
-// BatchScaling is the rule by which mini-batches grow: by `step` samples for every update that a
-// group is ahead of the mean. Sizes are multiples of `unit`, the number of samples that a net
-// computes at once.
+// BatchScaling is the rule by which the sizes of mini-batches change. A size grows by `step`
+// samples for every update that a group is ahead of the mean. Sizes are multiples of `unit`, the
+// number of samples that a net computes at once.
 struct BatchScaling {
   double least = 1, most = 1, step = 1, unit = 1;
   double next(double batch, double updates_ahead) const;

@@ -89,7 +89,7 @@ void Hogbatch::take(std::span<const double> numbers) {
   const std::size_t ages = numbers.size() - 2 * kinds_.size();
   Async::take(numbers.first(ages));
   for (std::size_t i = 0; i < kinds_.size(); ++i) {
-    // A saved size that is outside the present bounds is not used.
+    // A saved size is ignored if it is outside the present bounds.
     const auto saved = static_cast<std::uint64_t>(numbers[ages + 2 * i]);
     Kind& kind = kinds_[i];
     const bool fits = saved >= static_cast<std::uint64_t>(kind.bounds.least) &&
@@ -127,7 +127,7 @@ std::optional<int> samples_in(std::string_view text) {
   return samples && *samples >= 1 && *samples <= kMostImages ? samples : std::nullopt;
 }
 
-// Parses "4" or "4:1-16".
+// Parses the mini-batch size of a group and its bounds, as "4" or "4:1-16".
 std::optional<GroupBatch> group_batch(std::string_view text) {
   const std::size_t colon = text.find(':');
   const auto start = samples_in(text.substr(0, colon));
@@ -141,7 +141,8 @@ std::optional<GroupBatch> group_batch(std::string_view text) {
   return GroupBatch{*start, *least, *most};
 }
 
-// Parses a list like "3x4:1-16,64" into one entry per group. A single entry stands for all groups.
+// Parses a list like "3x4:1-16,64" into one entry per group. If there is a single entry, it holds
+// for all groups.
 Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, std::size_t groups) {
   const auto refuse = [&](std::string what) {
     return Error{ErrorKind::usage, std::string(kGroupBatches.name), std::move(what),
@@ -164,7 +165,8 @@ Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, std::
   return batches;
 }
 
-// Returns the default sizes: `batch`, but small mini-batches on cores if other groups are on GPUs.
+// Returns the default mini-batch sizes by group. They are `batch`, but small on cores if other
+// groups are on GPUs.
 std::vector<GroupBatch> usual_batches(int batch, const std::vector<bool>& on_gpu) {
   const bool both = std::ranges::count(on_gpu, true) % std::ssize(on_gpu) != 0;
   const int small = both ? std::max(1, batch / 64) : batch;
@@ -175,8 +177,8 @@ std::vector<GroupBatch> usual_batches(int batch, const std::vector<bool>& on_gpu
   return batches;
 }
 
-// The size of a group's passes divides all its mini-batch sizes. The smallest pass must divide all
-// others; otherwise an epoch could not end.
+// Returns the sizes of passes and mini-batches. The size of a group's passes divides all its
+// mini-batch sizes. The smallest pass must divide all others; otherwise an epoch could not end.
 Result<GroupSizes> hogbatch_sizes(const StrategyOptions& options, int batch,
                                   const std::vector<bool>& on_gpu) {
   GroupSizes chosen{usual_batches(batch, on_gpu)};
@@ -197,7 +199,7 @@ Result<GroupSizes> hogbatch_sizes(const StrategyOptions& options, int batch,
   return chosen;
 }
 
-// Sizes of mini-batches adapt if the strategy has the options for it.
+// Makes the strategy. Mini-batch sizes adapt if `options` has the settings for it.
 MakeStrategy make_hogbatch(const StrategyOptions& options) {
   std::optional<BatchRule> rule;
   if (const auto factor = options.own.number(kAdaptFactor))

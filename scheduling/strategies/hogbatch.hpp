@@ -1,7 +1,7 @@
 // In Hogbatch every group adds its change to the shared model as soon as the change is complete.
-// Groups of cores take small mini-batches, GPUs large ones. Adaptive sizes balance the numbers of
-// updates. The authors' program copies a GPU's whole model over the shared one; here no update is
-// lost.
+// Groups of cores take small mini-batches, groups of GPUs large ones. Adaptive sizes balance the
+// numbers of updates. The authors' program copies a GPU's whole model over the shared one. In this
+// implementation no update is lost.
 #pragma once
 
 #include "scheduling/strategies/registry.hpp"
@@ -13,17 +13,17 @@ struct BatchRule {
   double factor = 2;  // alpha
   double weight = 1;  // beta: the weight of an update of the groups with the smallest mini-batches
 
-  // `own` are the updates of the kind; `least` and `most` are the fewest and most updates of the
-  // other kinds. A kind with fewer updates gets smaller mini-batches, one with more gets larger
-  // ones, within the bounds.
+  // Returns the next mini-batch size. `own` is the number of updates of the kind; `least` and
+  // `most` are the fewest and most updates of other kinds. A kind with fewer updates gets smaller
+  // mini-batches, one with more gets larger ones, within the bounds.
   std::uint64_t next(std::uint64_t batch, double own, double least, double most,
                      const GroupBatch& bounds, std::uint64_t unit) const;
 };
 
 class Hogbatch final : public Async {
  public:
-  // `batches` are given by group. The learning rate of a mini-batch is the given one times (its
-  // size / the largest size) to the power `rate_power`.
+  // `batches` has the sizes of each group. The learning rate of a mini-batch is the given rate
+  // times (its size / the largest size) to the power `rate_power`.
   Hogbatch(ComputeGroups& groups, const SolverOptions& solver, bool in_order,
            std::vector<GroupBatch> batches, double rate_power, std::optional<BatchRule> rule);
 
@@ -39,7 +39,7 @@ class Hogbatch final : public Async {
   void take(std::span<const double> numbers) override;
 
  private:
-  // A Kind has the groups whose mini-batches have the same bounds: the paper's "worker".
+  // A Kind has the groups whose mini-batches have the same bounds. The paper calls it a worker.
   struct Kind {
     GroupBatch bounds;
     std::uint64_t unit = 1;  // samples that the groups' nets compute at once

@@ -1,5 +1,5 @@
-// This is the registry of strategies, with the options that each of them uses. A strategy registers
-// itself in its own file.
+// This is the registry of strategies and of the options that each of them uses. A strategy
+// registers itself in its own file.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace omni {
 
-// GroupBatch is the size of a group's mini-batch in samples, at the start, and the bounds if it
+// GroupBatch is the initial size of a group's mini-batch in samples, with bounds if the size
 // adapts.
 struct GroupBatch {
   int start = 0, least = 0, most = 0;
@@ -33,14 +33,14 @@ struct OptionUse {
   std::optional<double> usual{};  // number by default; none: the option's help says it
 };
 
-// A group computes with one of these models.
+// GroupModels says which model a group computes with.
 enum class GroupModels {
   one,         // the shared model; several groups have replicas of layers that are not merged
   replicated,  // the shared model; several groups have replicas of all layers
   own          // a model of the group's own
 };
 
-// GroupSizes are the sizes of mini-batches and passes where they are not the net's.
+// GroupSizes are the sizes of mini-batches and passes if they differ from the net's.
 struct GroupSizes {
   std::vector<GroupBatch> batches{};   // by group; empty: all have the net's
   std::vector<int> images_per_pass{};  // by group; empty: the whole mini-batch
@@ -49,9 +49,9 @@ struct GroupSizes {
 struct StrategyType {
   std::string_view name, summary;
   std::vector<OptionUse> options{};  // its own
-  // The strategy uses these options of omni-run for groups, as "--async". With
-  // "--momentum-compensation" the momentum is compensated by default, and with "--guard" the pilot
-  // of this name steers the training.
+  // `uses` are the options of omni-run for groups that the strategy uses, such as "--async". With
+  // "--momentum-compensation" the momentum is compensated by default. With "--guard" the pilot of
+  // this name steers the training.
   std::vector<std::string_view> uses{};
   GroupModels models = GroupModels::one;
   int least_groups = 1;  // fewer groups train as `sync` does
@@ -60,11 +60,12 @@ struct StrategyType {
   Meetings meetings{};          // by default
   bool grows = false;           // --groups auto finds the number of groups while training
   std::string_view saved_as{};  // name in checkpoints; "": `name`
-  // Returns the sizes for groups on these devices; `batch` is the net's mini-batch. Null: all
-  // groups take the net's mini-batch.
+  // Returns the sizes for groups on these devices; `batch` is the net's mini-batch. If `sizes` is
+  // null, all groups take the net's mini-batch.
   Result<GroupSizes> (*sizes)(const StrategyOptions& options, int batch,
                               const std::vector<bool>& on_gpu) = nullptr;
-  // make_strategy() calls it, with the usual values of options that the user did not give.
+  // Makes the strategy. make_strategy() calls this, with default values for options that the user
+  // did not give.
   MakeStrategy (*make)(const StrategyOptions& options) = nullptr;
 };
 
@@ -77,10 +78,10 @@ Result<const StrategyType*> find_strategy(std::string_view name);
 const StrategyType& usual_strategy(bool several_groups);  // the default
 MakeStrategy make_strategy(const StrategyType& type, StrategyOptions options);
 
-// Returns the options of all strategies, each once: those of the last strategy first.
+// Returns the options of all strategies, each once. Those of the last strategy come first.
 std::vector<const DeclaredOption*> strategy_options();
 const OptionUse* find_use(const StrategyType& type, std::string_view option);  // null: none
-// True: the option is one of the strategy's `options` or `uses`.
+// Returns true if the option is one of the strategy's `options` or `uses`.
 bool uses(const StrategyType& type, std::string_view option);
 
 }  // namespace omni

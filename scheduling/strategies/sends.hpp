@@ -3,14 +3,14 @@
 
 namespace omni {
 
-// A group sends this at the end of its mini-batch.
+// Sends is what a group sends at the end of its mini-batch.
 enum class Sends {
   nothing,
   update,        // gradients or changes to the ranks that own them, which send new values
   contribution,  // changes for a meeting; new values come when all groups have contributed
 };
 
-// Meetings tell when groups send their models.
+// Meetings tell when groups send their models to be averaged.
 struct Meetings {
   enum class Kind {
     none,      // there are no meetings: each group sends an update after every mini-batch

@@ -1,4 +1,4 @@
-// Strategies of several files use these options.
+// Strategies in several files use the options that this header declares.
 #pragma once
 
 #include "scheduling/strategies/own_options.hpp"

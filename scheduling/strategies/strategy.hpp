@@ -1,6 +1,7 @@
 // A Strategy defines how the groups of a training combine their updates. It decides the size of
-// each group's next mini-batch, which parameters a group's step changes, and when and how groups
-// meet. In a meeting the models of all groups are averaged. The trainer knows no strategy by name.
+// each group's next mini-batch and which parameters a group's step changes. It also decides when
+// and how groups meet. In a meeting the models of all groups are averaged. The trainer knows no
+// strategy by name.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@
 
 namespace omni {
 
-// A MiniBatch of one group is a range of the training's samples.
+// A MiniBatch is a range of the training's samples, which one group computes.
 struct MiniBatch {
   int group = 0;
   std::uint64_t number = 0;  // counted over all groups, from 0
@@ -41,13 +42,13 @@ struct GroupUpdate {
   UpdateReport* report = nullptr;
 };
 
-// A StrategyState is the state of a strategy that a checkpoint keeps besides tensors.
+// A StrategyState is what a checkpoint keeps of a strategy besides tensors.
 struct StrategyState {
   std::string name;
   std::vector<double> numbers;
 };
 
-// A strategy adds a StrategyFigure to the metrics.
+// A StrategyFigure is a number that a strategy adds to the metrics.
 struct StrategyFigure {
   const char* name;
   double value;
@@ -66,18 +67,20 @@ class Strategy {
   // order. False: each group begins when it is free, and updates happen as gradients arrive.
   virtual bool in_order() const { return true; }
 
-  // Returns the size of the group's next mini-batch in samples; called before it begins.
+  // Returns the size of the group's next mini-batch in samples. It is called before that mini-batch
+  // begins.
   virtual std::uint64_t next_batch(int group) { return groups_.net(group).options().batch; }
-  // False: the group waits for a meeting.
+  // Returns false if the group has to wait for a meeting.
   virtual bool may_begin(int /*group*/) const { return true; }
   // Returns what the group sends at the end of its next mini-batch.
   virtual Sends sends(int /*group*/) const { return Sends::update; }
   virtual UpdateRule rule(const MiniBatch& batch, float learning_rate) const = 0;
 
-  // begin() is called before the first task that reads parameters which all groups share.
+  // begin() is called before the first task that reads parameters shared by all groups is
+  // submitted.
   virtual void begin(const GroupUpdate& /*update*/) {}
-  // step() returns the arguments, stepped() the tensors, of the step that applies a complete
-  // gradient. `param` is the parameter's number in the net.
+  // step() returns the arguments of the step that applies a complete gradient. stepped() returns
+  // the tensors of that step. `param` is the parameter's number in the net.
   virtual ExchangeArgs step(const GroupUpdate& update, std::size_t param);
   virtual ExchangeTensors stepped(const GroupUpdate& update, std::size_t param);
   // submit_behind() is called after the steps of some parameters. It submits further tasks on them.
@@ -87,16 +90,16 @@ class Strategy {
   // groups.
   virtual void end(const GroupUpdate& /*update*/) {}
 
-  // Returns the next sample, after `samples`, at which all groups stop for meet_at_rest();
-  // UINT64_MAX: never.
+  // Returns the first sample number after `samples` at which all groups stop for meet_at_rest().
+  // UINT64_MAX means never.
   virtual std::uint64_t next_rest(std::uint64_t /*samples*/) const { return UINT64_MAX; }
   virtual void meet_at_rest() {}
   // conclude() is called after the last checkpoint. It merges the groups' changes since the last
-  // meeting into the model that is tested. True: there were any changes.
+  // meeting into the model that is tested. Returns true if there were any changes.
   virtual bool conclude() { return false; }
 
   StrategyState state() const { return {name(), numbers()}; }
-  // Ignores the state if it is of another strategy or another number of groups.
+  // Restores the state, unless it is of another strategy or another number of groups.
   void restore(const StrategyState& state) {
     if (state.name == name() && state.numbers.size() == numbers().size()) take(state.numbers);
   }
@@ -107,17 +110,17 @@ class Strategy {
   virtual void take(std::span<const double> /*as many as numbers() gives*/) {}
 
   int count() const { return groups_.count(); }
-  // Returns the solver's momentum, for the local steps of a group that has its own model.
+  // Returns the solver's momentum, for the steps of a group that has its own model.
   Momentum own_momentum() const {
     const auto tuned = static_cast<double>(solver_.momentum);
     return {tuned, tuned, 0};
   }
-  // Submits a task that adds the group's change since it last read the master, times `weight`, to
-  // the contributions for the next meeting.
+  // Submits a task for the next meeting. It adds the group's change since the group last read the
+  // master copy, times `weight`, to the contributions.
   void contribute(float weight, int group, std::size_t param, TaskTag tag = {}) const;
-  // Submits a task that moves the parameter's master by the contributions of all groups.
+  // Submits a task that moves the parameter's master copy by the contributions of all groups.
   void move_centre(const MoveCentreArgs& move, std::size_t param, TaskTag tag = {}) const;
-  // Records a meeting in the trace; its number counts from 0.
+  // Records a meeting in the trace. `number` counts meetings from 0.
   void record_meeting(double number) const;
   const std::vector<Param*>& params(int group) const { return params_[group]; }
 

@@ -11,7 +11,8 @@
 
 namespace omni {
 
-// A Tally has sums over images, added up from the loss layer's metrics in the order of the slices.
+// A Tally has sums over images. They are added up from the loss layer's metrics, in the order of
+// the slices.
 struct Tally {
   double loss = 0, top1 = 0, top5 = 0, images = 0;
 
@@ -22,10 +23,10 @@ struct Tally {
   double top5_accuracy() const { return images > 0 ? top5 / images : 0; }
 };
 
-// Receives the outputs of one image. An error ends the evaluation.
+// UseOutputs receives the outputs of one image. If it returns an error, the evaluation ends.
 using UseOutputs = std::function<Status(std::size_t index, std::span<const float> outputs)>;
-// Computes the test set's loss and accuracy. With `use`, which gets the images in order, no
-// mini-batch is computed ahead; images are still decoded ahead.
+// Computes the test set's loss and accuracy. `use`, if given, gets the outputs of the images in
+// order. No mini-batch is then computed ahead, but images are still decoded ahead.
 Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use = {});
 
 // Reads and decodes the images of an evaluation without computing it. It calls `on_batch` after

@@ -1,4 +1,5 @@
-// Events for the training loop, pushed by workers and by messages of other ranks.
+// These classes hold events for the training loop. Workers push them, and messages of other ranks
+// become events.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,8 @@
 
 namespace omni {
 
-// A GroupOutcome is the result of an update: of one rank, or added up over all ranks of the group.
+// A GroupOutcome is the result of an update. It is of one rank, or added up over all ranks of the
+// group.
 struct GroupOutcome {
   std::uint64_t number = 0;  // the mini-batch's, see MiniBatch::number
   Tally tally;
@@ -43,7 +45,8 @@ class EventQueue {
     arrived_.notify_one();
   }
 
-  // Returns nothing after `patience`, so that the caller can check for errors and stop requests.
+  // Waits for an event. Returns nothing after `patience`, so that the caller can check for errors
+  // and stop requests.
   std::optional<GroupEvent> wait(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     arrived_.wait_for(lock, patience, [this] { return !events_.empty(); });
@@ -70,14 +73,14 @@ class RankEvents {
         channels_.emplace_back().peer = peer;
   }
 
-  // Prepares to receive the reports of a mini-batch that a group of these ranks begins.
+  // Prepares to receive the reports of a mini-batch that a group on `ranks` begins.
   void expect(RankRange ranks) {
     if (!ranks::first()) return await(channels_.front());
     for (Channel& channel : channels_)
       if (ranks.has(channel.peer)) await(channel);
   }
 
-  // The first rank adds the event's outcome to those that other ranks reported for the update.
+  // On the first rank, adds the outcomes that other ranks reported for the update to the event's.
   // Returns true once `ranks` ranks have reported it; the event then holds the sum.
   bool complete(GroupEvent& event, int ranks) {
     const auto found = partial_.try_emplace(event.outcome.number).first;
@@ -110,7 +113,8 @@ class RankEvents {
     int awaited = 0;  // messages
     GroupEvent arriving{};
   };
-  // Posts one receive at a time, so that messages keep their order.
+  // Posts a receive for the next message of a channel. Only one is posted at a time, so that
+  // messages keep their order.
   void await(Channel& channel) {
     const std::lock_guard lock(channel.mutex);
     if (channel.awaited++ == 0) receive(channel);

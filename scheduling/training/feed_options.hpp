@@ -10,10 +10,11 @@
 
 namespace omni {
 
-// An evaluation has at most this many mini-batches under way.
+// An evaluation has at most this many mini-batches under way at once.
 inline constexpr int kEvaluationSlots = 3;
 
-// Needs a running Session, which decides whether GPUs compute.
+// Returns the options with which a DataFeed decodes images for the net. It needs a running Session,
+// which decides whether GPUs compute.
 inline FeedOptions feed_options(const Net& net, const AugmentOptions& augment, std::uint64_t seed,
                                 bool training, int slots, SharedStream* stream = nullptr) {
   return {.training = training,

@@ -30,7 +30,8 @@ GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQu
       leaves_(local_ && across_ && (guest_ != nullptr || !ranks::first()) &&
               net_.has(Net::Phase::merged)) {}
 
-// Otherwise a pass would wait for an earlier one, or the merged phase would wait for the group.
+// Returns false in two cases: a pass would wait for an earlier one, or the merged phase would wait
+// for the group.
 bool GroupRun::completes_at_begin() const {
   return across_ && guest_ == nullptr &&
          !(local_ &&
@@ -58,7 +59,7 @@ void GroupRun::begin(const MiniBatch& batch, bool announced, double simulated) {
   if (begun_ - completed_ == 1) start(update);
 }
 
-// Submits the mini-batch's first pass up to the merged phase.
+// Submits the tasks of the mini-batch's first pass up to the merged phase.
 void GroupRun::start(Update& update) {
   if (guest_ != nullptr) start_guest(update);
   if (local_) start_local(update);
@@ -77,8 +78,8 @@ void GroupRun::start_guest(Update& update) {
 void GroupRun::start_local(Update& update) {
   update.first = next_step(update, 0);
   const SubmissionScope scope(submission(update, &groups_.workers(group_)));
-  // The chain begins behind next_step(): a chain with the tasks that decode ahead would wait for
-  // them. With one group and one rank, a mini-batch of one pass can be one chain.
+  // The chain of tasks begins behind next_step(): a chain with the tasks that decode ahead would
+  // wait for these. With one group and one rank, a mini-batch of one pass can be one chain.
   if (groups_.count() == 1 && sums_ == nullptr && update.passes == 1 && strategy_.in_order())
     chain_.emplace(true, TaskChain::kWholeIteration);
   net_.forward(update.first, Net::Phase::replicated);
@@ -89,7 +90,7 @@ void GroupRun::announce(std::span<Tensor* const> when) {
   when_ready(when, [this] { events_.push({GroupEvent::Kind::arrived, group_}); });
 }
 
-// Any worker may decode, as images that are decoded ahead may go to any group.
+// Any worker may decode, as images that are decoded ahead may be used by any group.
 Step GroupRun::next_step(const Update& update, std::uint64_t pass) {
   const SubmissionScope scope(submission(update));
   return feed_.step(first_of(update, pass), update.update.batch.end());
@@ -114,8 +115,8 @@ void GroupRun::end_submission() {
 Result<bool> GroupRun::advance(const UpdateRule& rule) {
   Update& update = of(completed_);
   update.update.rule = rule;
-  // At the mini-batch's first event `arrived` no pass is done. At each later one the oldest of the
-  // held passes is done.
+  // At the mini-batch's first event `arrived` no pass is done. At each later event the oldest of
+  // the kHeld passes is done.
   if (update.submitted >= update.tallied + kHeld) OMNI_CHECK(tally_next(update));
   while (update.submitted < update.passes && update.submitted < update.tallied + kHeld)
     submit_pass(update);
@@ -127,7 +128,7 @@ Result<bool> GroupRun::advance(const UpdateRule& rule) {
   return true;
 }
 
-// Submits the next pass. Of the first pass, start() has submitted the part before the merged phase.
+// Submits the next pass. start() has already submitted the first pass up to the merged phase.
 void GroupRun::submit_pass(Update& update) {
   if (update.submitted++ == 0) begin_updates(update);
   const bool last = update.submitted == update.passes;
@@ -170,7 +171,7 @@ void GroupRun::submit_merged(Net& net, const Step& step, const Update& update) {
 // submitted.
 void GroupRun::begin_updates(Update& update) {
   const SubmissionScope scope(submission(update));
-  // The update of a group elsewhere is never reported from here: its own ranks report it.
+  // This rank never reports the update of a group on other ranks, as those report it themselves.
   int awaited = local_ ? 0 : INT_MAX;
   for (std::size_t i = 0; local_ && i < params_.size(); ++i)
     if (const Param& param = *params_[i];

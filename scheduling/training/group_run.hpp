@@ -1,6 +1,7 @@
 // GroupRun submits the tasks of one compute group's mini-batches and collects their results. A run
-// is local, with the group's net, or remote: it steps the parameters that this rank owns. On the
-// first rank it may also have a guest, a net for the merged phase of a group on other ranks.
+// is local if the group's net is on this rank. Otherwise it is remote and only steps the parameters
+// that this rank owns. On the first rank it may also have a guest, a net for the merged phase of a
+// group on other ranks.
 #pragma once
 
 #include <array>
@@ -34,27 +35,29 @@ class GroupRun {
   // The images of at most this many passes of one mini-batch are held at once.
   static constexpr int kHeld = 2;
 
-  // `traced` means that tasks carry the number of their mini-batch in the trace.
+  // `traced` means that the trace has, for each task, the number of its mini-batch.
   GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQueue& events,
            Strategy& strategy, bool traced);
   GroupRun(const GroupRun&) = delete;
   GroupRun& operator=(const GroupRun&) = delete;
 
-  // Submits a new mini-batch up to the merged phase of its first pass, once the previous one is
-  // submitted completely. With `announce`, an event `arrived` is pushed when the mini-batch gets
-  // there.
+  // Submits a new mini-batch up to the merged phase of its first pass. The previous mini-batch must
+  // be submitted completely. With `announce`, an event `arrived` is pushed when the mini-batch
+  // reaches the merged phase.
   void begin(const MiniBatch& batch, bool announce, double simulated = 0);
   // Returns the oldest mini-batch that is not submitted completely.
   const MiniBatch& next_to_complete() const {
     return updates_[completed_ % kUnderWay].update.batch;
   }
-  // Submits the rest of next_to_complete(). An event `updated` is pushed when its update is done.
+  // Submits the rest of next_to_complete(). An event `updated` is pushed when that mini-batch's
+  // update is done.
   Status complete(const UpdateRule& rule);
-  // Submits as many passes of next_to_complete() as kHeld allows. True: the mini-batch is submitted
-  // completely. False: another event `arrived` is pushed when the next pass can be submitted.
+  // Submits as many passes of next_to_complete() as kHeld allows. Returns true if the mini-batch is
+  // then submitted completely. Otherwise another event `arrived` is pushed when the next pass can
+  // be submitted.
   Result<bool> advance(const UpdateRule& rule);
   // Reads the outcome of the oldest mini-batch that was not read yet; its update must be done. Adds
-  // the tally of this rank to what other ranks have `reported`.
+  // this rank's sums to `reported`, those of other ranks.
   Result<GroupOutcome> read_outcome(const GroupOutcome& reported = {});
   // Ends the oldest mini-batch, whose outcome over all ranks is `outcome`.
   FinishedUpdate collect(const GroupOutcome& outcome);
@@ -62,8 +65,8 @@ class GroupRun {
   bool may_begin() const {
     return (across_ || completed_ == begun_) && begun_ - collected_ < kUnderWay;
   }
-  // True: where groups update as they arrive, this rank submits a mini-batch completely when it
-  // begins, as it need not wait for an event `arrived`.
+  // Returns true if this rank submits a mini-batch completely when it begins. It can where groups
+  // update as they arrive and no event `arrived` has to be awaited.
   bool completes_at_begin() const;
 
  private:
@@ -82,7 +85,7 @@ class GroupRun {
   std::uint64_t first_of(const Update& update, std::uint64_t pass) const {
     return update.update.batch.first + pass * feed_.batch();
   }
-  // With null as `workers`, all workers may compute.
+  // Returns what the tasks of an update need. If `workers` is null, all workers may compute.
   Submission submission(const Update& update, const WorkerSet* workers = nullptr) const;
   Step next_step(const Update& update, std::uint64_t pass);
   void start(Update& update);
@@ -90,7 +93,7 @@ class GroupRun {
   void start_local(Update& update);
   void end_submission();
   // Usually the strategy counts an update when it is submitted. Where groups on several ranks
-  // update as they arrive, it counts in collect(), which all ranks call in the same order.
+  // update as they arrive, it is counted in collect(), which all ranks call in the same order.
   bool counts_when_collected() const { return across_ && !strategy_.in_order(); }
   void begin_updates(Update& update);
   void submit_pass(Update& update);

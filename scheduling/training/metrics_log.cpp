@@ -14,7 +14,8 @@
 namespace omni {
 namespace {
 
-// JSON has no NaN: null stands for a number that is not finite, so that readers can parse the file.
+// Returns null for a number that is not finite, as JSON has no NaN and readers must be able to
+// parse the file.
 nlohmann::json number(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
 }
@@ -33,8 +34,8 @@ Error no_metrics(const std::filesystem::path& path) {
           "name another file with --metrics"};
 }
 
-// Drops the lines of iterations after `iteration`. Returns the iteration of the last evaluation
-// that is left; 0: none is.
+// Deletes the lines of iterations after `iteration`. Returns the iteration of the last evaluation
+// that is left; 0 means that none is.
 Result<std::uint64_t> drop_after(const std::filesystem::path& path, std::uint64_t iteration) {
   OMNI_TRY(LineSource lines, open_lines(path));
   OMNI_TRY(AtomicFile kept, AtomicFile::create(path));
@@ -65,13 +66,15 @@ Status require_metrics(const std::filesystem::path& path) {
   }
 }
 
-// Returns 0 for pipes and devices, which have no size and can always be written.
+// Returns the bytes in a file; 0 for pipes and devices, which have no size and can always be
+// written.
 std::uintmax_t bytes_in(const std::filesystem::path& path) {
   std::error_code none;
   return std::filesystem::is_regular_file(path, none) ? std::filesystem::file_size(path, none) : 0;
 }
 
-// Renames the metrics file. An earlier run without a checkpoint may have left no other trace.
+// Renames the metrics file to keep it. It may be the only trace of an earlier run that saved no
+// checkpoint.
 Status set_aside(const std::filesystem::path& path) {
   std::error_code none;
   const std::string file = std::filesystem::canonical(path, none);  // a link stays
@@ -89,7 +92,7 @@ nlohmann::json metrics_number(double value) { return number(shown_single(value))
 
 std::optional<nlohmann::json> metrics_object(const LineSource::Line& line, bool first) {
   constexpr std::string_view kBeginning = "{\"iteration\":";
-  // After a crash, a line without its end can hold zeros in place of what was not yet written.
+  // After a crash, an incomplete last line can end in zeros in place of what was not yet written.
   const std::string_view text =
       line.ended ? line.text : line.text.substr(0, line.text.find_last_not_of('\0') + 1);
   if (!line.ended && text.empty() && !first) return nlohmann::json();

@@ -17,37 +17,39 @@ namespace omni {
 
 // Parses a line of a metrics file. It returns an object with an iteration, or null for a line that
 // a crash cut short. It returns nothing if a metrics file cannot have such a line. `first` means
-// that it is the first line.
+// that this is the first line of the file.
 std::optional<nlohmann::json> metrics_object(const LineSource::Line& line, bool first);
 
-// Rounds to the digits of a float, as more digits are not significant. null: it is not finite.
+// Rounds to the digits of a float, as more digits are not significant. Returns null if the value is
+// not finite.
 nlohmann::json metrics_number(double value);
 
 class MetricsLog {
  public:
-  // Refuses what open() would refuse, and changes nothing.
+  // Refuses the files that open() would refuse, and changes nothing.
   static Status check(const std::filesystem::path& path, bool resumes);
 
-  // Refuses a file that is not empty, unless it holds metrics and the run resumes. Lines of
-  // iterations that will be done again are dropped, so that no iteration appears twice. New lines
-  // are appended. If the run resumes at iteration 0, the old file is renamed instead.
+  // Opens the metrics file. Refuses a file that is not empty, unless it holds metrics and the run
+  // resumes. Deletes lines of iterations that will be done again, so that no iteration appears
+  // twice. New lines are appended. If the run resumes at iteration 0, the old file is renamed
+  // instead.
   static Result<MetricsLog> open(const std::filesystem::path& path,
                                  std::optional<std::uint64_t> resumed_iteration);
 
   // Writes a line, whose first key must be the iteration.
   Status record(const nlohmann::ordered_json& line);
-  // Writes which Slurm job continues after `iteration`.
+  // Writes a line that says which Slurm job continues after `iteration`.
   Status job(std::uint64_t iteration);
   Status step(const StepReport& report);
-  // Writes an evaluation, unless the file has one of this iteration from before a resume.
+  // Writes an evaluation, unless the file has one of the same iteration from before a resume.
   Status evaluation(const EvaluationReport& report);
   bool has_evaluation(std::uint64_t iteration) const {
     return iteration > 0 && tested_ == iteration;
   }
   // Writes a row of the plan from which --groups auto chose the number of groups.
   Status planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration);
-  // Writes an image that cannot be read. `training` means that it is of the training set, otherwise
-  // of the test set.
+  // Writes which image cannot be read. `training` means that it is in the training set, otherwise
+  // it is in the test set.
   Status damaged(const DamagedImage& image, bool training, std::uint64_t iteration);
 
   const std::filesystem::path& path() const { return path_; }

@@ -14,8 +14,9 @@ namespace omni {
 
 namespace {
 
-// The rate falls from learning_rate to its minimum along half a cosine, in cycles that get longer.
-// The last mini-batch of a cycle has the minimum.
+// Returns the rate of a cosine policy with restarts. In each cycle it falls from learning_rate to
+// its minimum along half a cosine; cycles get longer. The last mini-batch of a cycle has the
+// minimum.
 double cosine_with_restarts(const SolverOptions& solver, double batch) {
   double length = solver.cycle != 0 ? solver.cycle : solver.max_batches, start = 0;
   if (solver.cycle_factor == 1) start = std::fmax(0.0, std::ceil(batch / length) - 1) * length;
@@ -47,7 +48,7 @@ float learning_rate(const SolverOptions& solver, std::uint64_t seed, std::uint64
       break;
     case RatePolicy::exp: rate *= std::pow(solver.gamma, batch); break;
     case RatePolicy::poly:
-      // After max_batches, in a training that is longer, the rate stays at zero.
+      // If a training is longer than max_batches, the rate stays at zero after max_batches.
       rate *= std::pow(std::fmax(0.0, 1 - batch / solver.max_batches), solver.power);
       break;
     case RatePolicy::sigmoid: rate /= 1 + std::exp(solver.gamma * (batch - solver.step)); break;
@@ -100,7 +101,7 @@ std::vector<UnsuitedKey> unsuited_keys(const SolverOptions& solver, std::uint64_
   const auto add = [&](const char* key, std::span<const int> values, bool always) {
     const auto beyond = [&](int value) { return static_cast<std::uint64_t>(value) >= iterations; };
     const bool late = std::ranges::any_of(values, beyond);
-    // True if half of the training or more comes after the designed length.
+    // `early` is true if half of the training or more comes after the designed length.
     const bool early = !always && designed != 0 && iterations / 2 >= designed;
     if (!late && !early) return;
     UnsuitedKey each{.key = key, .late = late};

@@ -82,8 +82,8 @@ Status Trainer::run() {
   return {};
 }
 
-// An evaluation that was due at the checkpoint is made up before. Pilots see it after their state
-// is restored.
+// If the checkpoint says that an evaluation is due, it is made up before training. Pilots see it
+// after their state is restored.
 Status Trainer::begin_pilots() {
   const auto saved = state_.pilots;
   const std::optional<EvaluationReport> made_up = evaluation_;
@@ -93,7 +93,7 @@ Status Trainer::begin_pilots() {
   };
   std::erase_if(state_.pilots, std::not_fn(steered));
   std::erase_if(state_.kept, std::not_fn(steered));
-  // The last checkpoint says that the evaluation is due.
+  // The last checkpoint says that the evaluation is due, so a new checkpoint must be saved.
   if (made_up) state_.saved_at.reset();
   Status begun = ask_pilots([&](Pilot& pilot) -> Status {
     ++begun_;
@@ -106,7 +106,8 @@ Status Trainer::begin_pilots() {
 }
 
 Status Trainer::train() {
-  // A checkpoint is saved before the rest that is due at its iteration.
+  // At an iteration with a rest, a checkpoint is saved before the rest. So after a resume the
+  // pilots are asked first.
   if (rest_is_due()) OMNI_CHECK(ask_pilots([this](Pilot& pilot) { return pilot.rested(*this); }));
   while (!finished() && !must_stop()) {
     start_loop();
@@ -125,8 +126,9 @@ Status Trainer::train() {
     const auto due = [this](std::uint64_t every) {
       return every != 0 && state_.samples % samples_of(every) == 0;
     };
-    // A checkpoint that is saved before an evaluation records that the evaluation is due. The
-    // caller does the last evaluation, unless a pilot ends the training with this one.
+    // A checkpoint that is saved before an evaluation records that the evaluation is due. At the
+    // end of the training the caller evaluates, unless a pilot ended the training after this
+    // evaluation.
     const bool at_end = state_.samples == samples_of(options_.iterations);
     state_.owes_evaluation = test_ != nullptr && (due(options_.evaluate_every) || at_end);
     if (due(options_.snapshot_every) && !at_end) save_snapshot_in_passing();
@@ -251,7 +253,7 @@ void Trainer::report(const FinishedUpdate& finished) {
   const std::uint64_t done = state_.iteration;
   report_ = {
       .iteration = done,
-      // Where the size of mini-batches varies, the number of iterations is not known.
+      // If the size of mini-batches varies, the number of iterations is not known.
       .iterations = options_.feeds.empty() ? options_.iterations : 0,
       .began = finished.batch.number,
       .epoch = epochs_of(state_.samples),
@@ -329,7 +331,8 @@ Status Trainer::save_changed() {
   return save();
 }
 
-// A full disk may have room again later, so only a failure of the last save ends the run.
+// If a save fails, the run continues, as a full disk may have room again later. Only a failure of
+// the last save ends the run.
 void Trainer::save_in_passing() {
   if (Status saved = save(); !saved && ranks::first())
     log::warn("{}; going on", saved.error().message());

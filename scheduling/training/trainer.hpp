@@ -1,5 +1,5 @@
-// Trainer runs a training from a state to its end: updates, evaluations and checkpoints, steered by
-// pilots. All computation is in tasks; the trainer submits them and reads losses.
+// Trainer runs a training from a state to its end. It does updates, evaluations and checkpoints,
+// and pilots steer it. All computation is in tasks: the trainer submits them and reads losses.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace omni {
 
-// Makes a virtual clock for this number of groups.
+// MakeClock makes a virtual clock for this number of groups.
 using MakeClock = std::function<std::unique_ptr<VirtualClock>(int groups)>;
 
 struct TrainerOptions {
-  // This is the length of the training in mini-batches of the net's size. If groups take other
-  // sizes, the training ends after the same number of samples.
+  // `iterations` is the length of the training in mini-batches of the net's size. If groups take
+  // other sizes, the training ends after the same number of samples.
   std::uint64_t iterations = 0;  // 0: no end
   SolverOptions solver{};
   std::uint64_t schedule = 0;          // length that the learning rate follows; 0: max_batches
@@ -31,26 +31,26 @@ struct TrainerOptions {
   MakeStrategy strategy = async();
   std::vector<DataFeed*> feeds{};  // by group, where they take mini-batches of other sizes
   MakeClock make_clock{};          // decides the order of groups; none: real time does
-  // Sets the number of groups in use, for pilots that change it.
+  // Sets the number of groups in use. Pilots call it.
   std::function<void(int groups)> use_groups{};
 };
 
-// TrainerEvents are callbacks of a training. Each may be empty.
+// TrainerEvents are callbacks of a training. Each of them may be empty.
 struct TrainerEvents {
   std::function<void(const StepReport&)> on_iteration{};  // called after every iteration
-  // Returns whether on_step is called for this iteration. If it is empty, every iteration is
-  // reported.
+  // Returns whether on_step is called for this iteration. If is_reported is empty, on_step is
+  // called for every iteration.
   std::function<bool(std::uint64_t iteration)> is_reported{};
   std::function<void(const StepReport&)> on_step{};  // the last iteration always calls it
   std::function<void(const EvaluationReport&)> on_evaluation{};
-  // It is called when all updates up to state.iteration are done.
+  // save_checkpoint is called when all updates up to state.iteration are done.
   std::function<Status(const TrainingState&)> save_checkpoint{};
   // Writes files for other programs in the middle of the training. A failure is only a warning.
   std::function<Status(const TrainingState&)> save_snapshot{};
   // Marks the checkpoint that was saved last as the best so far, so that it is kept.
   std::function<Status()> keep_best{};
   std::function<void(const std::string&)> say{}, warn{};  // messages of pilots to the user
-  // Adds a pilot's line to the metrics; its first key is the iteration.
+  // Adds a pilot's line to the metrics file; the first key of the line is the iteration.
   std::function<void(const nlohmann::ordered_json&)> record{};
 };
 
@@ -59,26 +59,28 @@ class Trainer {
   // Returns the number of mini-batches that the feed `train` must have room for.
   static int slots(const ComputeGroups& groups);
   static int slots(int groups, int subdivisions);
-  // Returns that number if the number of passes differs between updates.
+  // Returns the number of mini-batches for which the feed needs room, if the number of passes
+  // differs between updates.
   static int slots_of_passes(int groups) { return groups * kUnderWay * (GroupRun::kHeld + 1); }
 
-  // `test` may be null: nothing is evaluated then. Pilots are called in the order of `pilots`.
+  // `test` may be null; then nothing is evaluated. Pilots are called in the order of `pilots`.
   Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, TrainingState state,
           TrainerOptions options, TrainerEvents events, std::vector<Pilot*> pilots = {});
 
   // Trains to the end. After a stop request it finishes the iterations under way, saves, and
-  // returns ErrorKind::interrupted. It also finishes them when the training diverges. To evaluate
-  // the result, the caller calls evaluate_now(). It does nothing if a pilot ended the training with
-  // an evaluation and the parameters are still the same.
+  // returns ErrorKind::interrupted. It also finishes them when the training diverges. Afterwards
+  // the caller evaluates the result with evaluate_now(). That does nothing if a pilot ended the
+  // training after an evaluation and the parameters are still the same.
   Status run();
   Status evaluate_now();
 
   const TrainingState& state() const { return state_; }
   double seconds() const { return seconds_before_ + training_time_.seconds(); }
-  // Returns the sum over all virtual clocks of the training; none: it has no virtual clock.
+  // Returns the simulated seconds of all virtual clocks of the training together; nothing if it has
+  // no virtual clock.
   std::optional<double> simulated_seconds() const;
 
-  // Pilots may call the following while no task is under way.
+  // Pilots may call the functions below while no task is under way.
   ComputeGroups& groups() { return groups_; }
   DataFeed* test() { return test_; }  // null: there is no test set
   // Evaluates the model that the groups train, without a report.
@@ -100,7 +102,7 @@ class Trainer {
   Status keep_as_best();             // saves a checkpoint first
   Status save_changed();             // a pilot has changed the parameters
   void end_here() { ends_ = true; }  // the training is complete
-  // Says that a pilot has changed the parameters of a complete training.
+  // A pilot calls this when it has changed the parameters of a complete training.
   void changed_result() {
     state_.saved_at.reset();
     evaluated_ = false;
@@ -122,7 +124,7 @@ class Trainer {
   Advice judge(const FinishedUpdate& finished);
   void report(const FinishedUpdate& finished);
   std::uint64_t pilots_rest() const;  // the sample of the earliest Pilot::next_rest()
-  // Ends the loop and calls a function of each pilot.
+  // Ends the training loop and calls the function `what` for each pilot.
   Status ask_pilots(const std::function<Status(Pilot&)>& what);
   Status catch_up(std::uint64_t before);
   Status go_back(Error error);

@@ -21,7 +21,7 @@ Result<ComputeGroups> make_groups(const NetDescription& net, const BuildOptions&
 
 class Training {
  public:
-  // Makes a training that is ready to run, with parameters initialised from the seed.
+  // Makes a training that is ready to run. Its parameters are initialised from the seed.
   static Result<std::unique_ptr<Training>> make(TrainingPlan plan, const Session& session);
 
   // The constructor and allocate() are for callers who inspect the groups before memory is
@@ -30,11 +30,11 @@ class Training {
   Training(const Training&) = delete;
   Training& operator=(const Training&) = delete;
   Status allocate();
-  // Other trainings with TrainingPlan::stream wait from now on for this one, which begins at the
-  // sample. Without this call it joins them when it begins.
+  // Other trainings with the same TrainingPlan::stream wait from now on for this one, which begins
+  // at `first_sample`. Without this call the training joins the stream when it begins.
   Status join_stream(std::uint64_t first_sample);
 
-  // Trains from a state to the end; evaluate() then evaluates the result. Both return what
+  // Trains from the state `from` to the end; evaluate() then evaluates the result. Both return what
   // Trainer's functions return.
   Status run(TrainingState from);
   Status run() { return run({.seed = plan_.seed}); }
@@ -46,7 +46,7 @@ class Training {
   const std::vector<std::unique_ptr<DataFeed>>& feeds() const { return feeds_; }
   DataFeed* test() { return test_ ? &*test_ : nullptr; }  // null: there is no test set
   const std::vector<std::unique_ptr<Pilot>>& pilots() const { return pilots_; }
-  // trainer() may be called once run() was called.
+  // trainer() may be called only after run().
   const Trainer& trainer() const { return *trainer_; }
 
  private:

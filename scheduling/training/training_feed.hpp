@@ -1,4 +1,4 @@
-// TrainingFeed decodes the mini-batches of a training ahead of their use. A mini-batch is
+// TrainingFeed decodes the mini-batches of a training before they are needed. A mini-batch is
 // identified by its first sample.
 #pragma once
 
@@ -14,8 +14,8 @@ class TrainingFeed {
  public:
   // Decodes samples from `first` to `end`. `in_sequence` means that step() is called for
   // consecutive mini-batches, and kPrefetched of them are decoded ahead. Otherwise step() decodes
-  // its pass and the next pass of the same update. `turns`, repeated over all passes, says which of
-  // them this rank takes; empty: all.
+  // its pass and the next pass of the same update. `turns` says which passes this rank takes,
+  // repeated over all passes; if it is empty, this rank takes all.
   TrainingFeed(DataFeed& feed, std::uint64_t seed, std::uint64_t first, std::uint64_t end,
                bool in_sequence = true, std::vector<bool> turns = {})
       : feed_(feed),
@@ -27,7 +27,7 @@ class TrainingFeed {
         submitted_(first),
         decoded_before_(feed.decoded()) {}
 
-  // Returns the Step of a pass. The update that the pass belongs to ends at sample `update_end`.
+  // Returns the Step of a pass. The pass belongs to an update that ends at sample `update_end`.
   Step step(std::uint64_t first_sample, std::uint64_t update_end) {
     if (in_sequence_) {
       for (; waiting_ <= kPrefetched && submitted_ < end_; submitted_ += batch()) {
@@ -50,7 +50,8 @@ class TrainingFeed {
   const BatchSlot& slot(std::uint64_t first_sample) { return feed_.slot(first_sample); }
   void release(std::uint64_t first_sample) { feed_.release(first_sample); }
 
-  // Releases what was decoded ahead, when the training stops before `sample`.
+  // Releases the mini-batches that were decoded ahead. Call it when the training stops before
+  // `sample`.
   void release_from(std::uint64_t sample) {
     for (; in_sequence_ && submitted_ > sample; submitted_ -= batch())
       if (is_taken(submitted_ - batch())) {
@@ -59,8 +60,8 @@ class TrainingFeed {
       }
   }
 
-  // Passes the feed to `use` while no task is under way. The records in the trace leave out what
-  // `use` decodes.
+  // Passes the feed to `use` while no task is under way. What `use` decodes is not recorded in the
+  // trace.
   template <class Use>
   Status lend(const Use& use) {
     const std::uint64_t before = feed_.decoded();
@@ -78,7 +79,8 @@ class TrainingFeed {
     return turns_.empty() || turns_[(sample - first_) / batch() % turns_.size()];
   }
 
-  // Records in the trace how many mini-batches are decoded, and submitted to decode, ahead.
+  // Records in the trace how many mini-batches ahead of this one are decoded, and how many are
+  // submitted for decoding.
   void record(std::uint64_t first_sample) {
     const std::uint64_t taken = (first_sample - first_) / batch();
     const std::uint64_t decoded = feed_.decoded() - decoded_before_;

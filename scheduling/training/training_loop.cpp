@@ -23,8 +23,8 @@ SolverOptions steered(SolverOptions solver, const Steering& by) {
   return solver;
 }
 
-// True: exactly the groups that are under way on the clock, or have finished on it, have samples,
-// and in whole passes.
+// Returns true if the saved mini-batches fit the clock. Exactly the groups that run or have
+// finished on the clock must have samples, and in whole passes.
 bool are_sound(const ArrivalState& arrivals, const VirtualClock& clock, const ComputeGroups& of) {
   const std::size_t groups = of.count();
   if (arrivals.samples.size() != groups || arrivals.finished >= of.count()) return false;
@@ -58,7 +58,7 @@ TrainingLoop::TrainingLoop(ComputeGroups& groups, DataFeed& train, TrainingState
   strategy_ = options_.strategy(groups, options_.solver);
   strategy_->restore(state_.strategy);
   if (groups.on_several_ranks()) reports_.emplace(queue_);
-  // Decoding in sequence requires that this rank's mini-batches are known in advance.
+  // Mini-batches can be decoded in sequence only if those of this rank are known in advance.
   const bool in_sequence = options_.feeds.empty() && (!reports_ || strategy_->in_order());
   const std::uint64_t count = groups.count();
   std::vector<bool> turns;
@@ -153,7 +153,7 @@ bool TrainingLoop::begin(int group, std::uint64_t limit, bool announce) {
 }
 
 // When a group's mini-batch arrives at the merged phase, the loop submits the rest of it. It also
-// submits the group's next mini-batch at once, so that workers do not wait for this thread. Where
+// submits the group's next mini-batch at once, so that workers do not wait for this thread. If
 // groups are on several ranks, a group begins its next mini-batch only after a report.
 Status TrainingLoop::run_freely(std::uint64_t limit) {
   const auto begin_next = [&](int group) -> Status {
@@ -239,7 +239,7 @@ Status TrainingLoop::finish_one(const GroupEvent& event) {
 }
 
 // Restores the virtual clock and its mini-batches from the training's state. If that state does not
-// fit the strategy, the groups or the clock, all groups begin a mini-batch now.
+// fit the strategy, the groups or the clock, all groups begin a new mini-batch.
 void TrainingLoop::take_arrivals() {
   const std::size_t count = groups_.count();
   arrivals_.samples.resize(count);
@@ -256,7 +256,7 @@ void TrainingLoop::take_arrivals() {
 }
 
 // Begins a mini-batch on the virtual clock for every idle group that may begin. Its tasks are only
-// submitted when the clock finishes it: nothing changes the group's replica in between.
+// submitted when the clock finishes it, as nothing changes the group's replica in between.
 void TrainingLoop::begin_on_clock() {
   for (int group = 0; group < groups_.count(); ++group) {
     std::uint64_t& samples = arrivals_.samples[group];
@@ -304,7 +304,8 @@ Status TrainingLoop::run_in_order(std::uint64_t limit) {
   }
 }
 
-// The sizes of the groups' passes divide each other, so only a restored state can cause this error.
+// Returns the error for a training in which no group can begin. The sizes of the groups' passes
+// divide each other, so only a restored state can cause it.
 Error TrainingLoop::nobody_can_begin(std::uint64_t limit) const {
   return {ErrorKind::usage, "",
           fmt::format("{} samples are left before sample {}: fewer than any group takes at once",
@@ -312,8 +313,8 @@ Error TrainingLoop::nobody_can_begin(std::uint64_t limit) const {
           "start without --resume, or with the mini-batches of before"};
 }
 
-// Finishes the update that was submitted first, whichever task ends first. So where the judge wants
-// a rest, the number of mini-batches under way does not depend on time.
+// Finishes the update that was submitted first, even if another one is done earlier. So when the
+// judge wants a rest, the number of mini-batches under way does not depend on timing.
 Status TrainingLoop::finish_oldest() {
   const int group = order_.front();
   std::deque<GroupOutcome>& done = outcomes_[group];
@@ -329,7 +330,8 @@ Status TrainingLoop::finish_oldest() {
 
 Error TrainingLoop::diverged() const {
   std::string culprit = "the parameters are still finite";
-  // Groups with models of their own are searched too, as these become infinite first.
+  // The parameters of groups with models of their own are searched as well, as these become
+  // infinite first.
   for (const int group : groups_.here())
     for (const Param* param : groups_.net(group).params()) {
       const HostAccess access(*param->value, HostAccess::Mode::read);

@@ -1,6 +1,6 @@
 // TrainingLoop runs the updates of a training while groups, solver and strategy stay the same. It
-// keeps a bounded number of mini-batches under way. Updates happen in turn, in the order of a
-// virtual clock, or as gradients arrive. A Strategy decides how groups use their gradients.
+// limits the number of mini-batches under way. Updates happen in turn, in the order of a virtual
+// clock, or as gradients arrive. A Strategy decides how groups use their gradients.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct LoopOptions {
   VirtualClock* clock = nullptr;           // decides the order of groups; null: real time does
   std::uint64_t last_sample = UINT64_MAX;  // no sample from here on is decoded
   bool traced = true;                      // tasks belong to iterations of the trace
-  // It is called after every update, when the state includes the update. Empty: the training always
-  // goes on.
+  // `judge` is called after every update, when the state includes it. If it is empty, the training
+  // always goes on.
   std::function<Advice(const FinishedUpdate&)> judge{};
   std::function<bool()> must_stop = stop_requested;  // true: no more mini-batches begin
 };
@@ -37,26 +37,26 @@ Error stopped_after(std::uint64_t iteration);
 
 class TrainingLoop {
  public:
-  // The loop changes `state` as updates end.
+  // The loop changes `state` whenever an update ends.
   TrainingLoop(ComputeGroups& groups, DataFeed& train, TrainingState& state, LoopOptions options);
   ~TrainingLoop();  // waits, and releases what is decoded
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
-  // Trains up to `sample`. Stops earlier if the strategy, the judge or a stop request asks for it.
-  // No task is under way afterwards. Returns ErrorKind::diverged if a loss was not finite, or if
-  // the judge said go_back.
+  // Trains up to sample number `sample`. Stops earlier if the strategy, the judge or a stop request
+  // asks for it. No task is under way afterwards. Returns ErrorKind::diverged if a loss was not
+  // finite, or if the judge said go_back.
   Status train_until(std::uint64_t sample);
-  // Trains up to `sample` and past all rests of the strategy. It returns early if the judge wants a
-  // rest. ErrorKind::interrupted: a stop request came before `sample`.
+  // Trains up to sample number `sample`, through all rests of the strategy. Returns early if the
+  // judge wants a rest. Returns ErrorKind::interrupted if a stop request came before `sample`.
   Status train_to(std::uint64_t sample);
-  // Copies the state of the strategy and of the virtual clock to the training's state.
+  // Copies the state of the strategy and of the virtual clock into the training's state.
   void note();
   Result<bool> conclude();  // see Strategy::conclude()
 
   const Strategy& strategy() const { return *strategy_; }
   const SolverOptions& solver() const { return options_.solver; }
-  // True: groups update parameters in common, of which they have no copies.
+  // Returns true if groups update some parameters in common, without replicas of them.
   bool shares_layers() const { return shares_layers_; }
 
  private:

@@ -34,13 +34,15 @@ struct TrainingPlan {
   DatasetPair* data = nullptr;  // must outlive the training; without a test set nothing is tested
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> data_seed{};  // of the samples' order and augmentation; none: `seed`
-  // Has the training samples of this data, seed and augmentation, also for other trainings. It must
-  // outlive the training. Groups with mini-batches of other sizes do not use it. Null: none.
+  // `stream` has the decoded training samples of this data, seed and augmentation, which other
+  // trainings may share. It must outlive the training. Groups with mini-batches of other sizes do
+  // not use it. Null means that there is none.
   SharedStream* stream = nullptr;
   SharedStream* test_stream = nullptr;  // likewise, of the test samples
   MakeStrategy strategy = async();
   PilotOptions pilots{};
-  // The solver, strategy and feeds of these options are not used: they follow from the plan.
+  // `length` has the trainer's options. Its solver, strategy and feeds are not used, as they follow
+  // from the plan.
   TrainerOptions length{};
   TrainerEvents events{};
 };

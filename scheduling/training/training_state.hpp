@@ -1,4 +1,4 @@
-// TrainingState is the state of a training between two iterations, which checkpoints save.
+// TrainingState is the state of a training between two iterations. Checkpoints save it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct ArrivalState {
   std::string machine{};  // name of the simulated machine
 };
 
-// All randomness and the order of the data follow from this state.
+// The order of the data and all random numbers follow from this state.
 struct TrainingState {
   std::uint64_t seed = 0;
   std::uint64_t iteration = 0;  // updates done
@@ -37,12 +37,12 @@ struct TrainingState {
   std::optional<ArrivalState> arrivals{};
   double simulated_before = 0;  // seconds by virtual clocks before the one in `arrivals`
   std::map<std::string, std::vector<double>, std::less<>> pilots{};  // Pilot::numbers(), by name
-  // These are Pilot::kept(), by the pilot's name; they are only in a state that is being saved or
-  // was loaded.
+  // `kept` has Pilot::kept() by the pilot's name. It is set only in a state that is being saved or
+  // was just loaded.
   std::map<std::string, std::vector<std::shared_ptr<const TrainingSnapshot>>, std::less<>> kept{};
   std::vector<std::uint64_t> damaged{};  // training images that could not be read, ascending
-  // This is the iteration of this process's last checkpoint; it is not part of checkpoints. None: a
-  // checkpoint must be saved in any case.
+  // `saved_at` is the iteration of this process's last checkpoint, and is not part of checkpoints.
+  // If it is not set, a checkpoint must be saved in any case.
   std::optional<std::uint64_t> saved_at{};
 };
 

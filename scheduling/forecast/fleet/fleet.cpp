@@ -10,9 +10,9 @@
 namespace omni {
 namespace {
 
-// A search may find a worse plan on more devices. So smaller numbers of devices are tried, too,
-// where they may help. These searches end after this many steps, which matters only for dozens of
-// members on dozens of devices.
+// A search may find a worse plan on more devices. So smaller numbers of devices are searched as
+// well, where they may help. The additional searches end after this many steps, which matters only
+// for dozens of members on dozens of devices.
 constexpr double kMostWork = 2e8;
 
 Error refuse_fleet(std::string what, std::string hint) {

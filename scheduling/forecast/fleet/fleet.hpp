@@ -1,6 +1,7 @@
-// FLEET (Guan, Mokadam, Shen, Lim, Patton 2020) plans which members of an ensemble train together,
-// each on how many devices. The members of a flotilla advance in step on one stream of samples.
-// When a member ends, the devices are shared out anew among all members that are left.
+// FLEET (Guan, Mokadam, Shen, Lim, Patton 2020) plans which members of an ensemble train at the
+// same time, each on how many devices. Members that train at the same time are a flotilla. They
+// advance in step on one stream of samples. When a member ends, the devices are divided anew among
+// the remaining members.
 #pragma once
 
 #include <cmath>
@@ -13,8 +14,8 @@
 namespace omni {
 
 struct FleetMember {
-  // rates[m - 1] is the number of samples per second on m devices; 0: the member cannot train on m
-  // devices. More devices than there are rates do not help.
+  // rates[m - 1] is the number of samples per second on m devices; 0 means that the member cannot
+  // train on m devices. More devices than rates.size() do not help.
   std::vector<double> rates{};
   std::uint64_t samples = 0;   // left to train
   std::uint64_t position = 0;  // of the next sample in the stream: the samples trained before
@@ -34,7 +35,7 @@ struct FleetShare {
 
 using FleetShares = std::vector<FleetShare>;
 
-// The members of a Flotilla train until the first of them ends.
+// A Flotilla has members that train at the same time, until the first of them ends.
 struct Flotilla {
   FleetShares shares;
   int streams = 1;  // different positions of members; each sample is prepared once for each
@@ -57,16 +58,16 @@ struct FleetPlan {
 // the makespan does not grow with the number of devices. Members without samples are left out.
 Result<FleetPlan> plan_fleet(const Fleet& fleet);
 
-// Computes what a plan leads to from its shares alone. Returns an error if a flotilla uses more
+// Computes the makespan of a plan from its shares alone. Returns an error if a flotilla uses more
 // devices than there are, or a member that has ended. A member that is not trained to its end is an
-// error, too.
+// error as well.
 Result<FleetPlan> simulate_fleet(const Fleet& fleet, std::span<const FleetShares> shares);
 Result<double> makespan(const Fleet& fleet, const FleetPlan& plan);
 
-// These are the makespans of the two usual ways. All at once: members get equal shares of the
-// devices, or equal shares of time on them if there are more members than devices. All train at the
-// pace of the slowest. When a member ends, shares grow. One by one: each trains on the number of
-// devices that is the best for it.
+// These functions return the makespans of the two usual ways. All at once: members get equal shares
+// of the devices, or of their time if there are more members than devices. All train at the pace of
+// the slowest, and shares grow when a member ends. One by one: each member trains alone, on its
+// best number of devices.
 Result<double> makespan_all_at_once(const Fleet& fleet);
 Result<double> makespan_one_by_one(const Fleet& fleet);
 

@@ -1,4 +1,5 @@
-// The cost model predicts at which rates nets train on some devices of a machine.
+// The cost model predicts how many samples per second nets train on a number of a machine's
+// devices.
 #pragma once
 
 #include <vector>
@@ -8,11 +9,11 @@
 
 namespace omni {
 
-// Returns the machine with only those devices that are like the first one.
+// Returns the machine with only those devices that have the same kind as the first one.
 Machine devices_like_first(const Machine& machine);
 
-// Returns for 1, 2 ... all devices how many samples per second one group trains, which divides
-// each mini-batch among them.
+// Returns how many samples per second one group trains on 1, 2 ... all devices. The group divides
+// each mini-batch among its devices.
 std::vector<double> synchronous_rates(const Machine& machine, const NetCosts& costs);
 
 }  // namespace omni

@@ -19,10 +19,10 @@ constexpr double kWorthChange = 1.1;  // a new flotilla must be worth more by th
 constexpr float kDisturbance = 0.2f;  // of the logarithms of prices and worths
 constexpr double kBracket = 1.02;     // paces within this factor have one bound
 
-// Schedules all members on a number of devices, again and again. Each time a flotilla is formed,
-// it has the members that are worth most: its pace times the sum of their prices. At first the
-// price of a sample is the device seconds that it takes at least. Then prices rise of members that
-// trained while devices were used badly, so that these members train earlier, beside others.
+// FleetSearch schedules all members on a number of devices, again and again. It forms each flotilla
+// from the members that are worth most: its pace times the sum of their prices. At first the price
+// of a sample is the least number of device seconds that it takes. Prices rise for members that
+// trained while devices were used badly. So these members train earlier, beside other members.
 class FleetSearch {
  public:
   FleetSearch(const Fleet& fleet, int devices) : fleet_(fleet), devices_(devices) {
@@ -50,7 +50,7 @@ class FleetSearch {
     FleetPlan best;
     std::vector<double> prices = prices_, best_prices;
     for (int round = 0; round < rounds; ++round) {
-      // Every other round departs from the prices of the best plan.
+      // Every second round starts from the prices of the best plan.
       const bool departs = round % 2 == 1;
       prices_ = departs ? disturbed(best_prices) : prices;
       worth_change_ = round % 4 < 2 ? kWorthChange : 1;
@@ -69,8 +69,8 @@ class FleetSearch {
 
   double work() const { return work_; }
 
-  // Returns by number of devices the seconds that every plan takes: what all samples are worth, by
-  // what a flotilla can be worth per second. This holds for any prices.
+  // Returns a lower bound of every plan's seconds, by number of devices. It is the price of all
+  // samples, divided by the largest worth of a flotilla per second. The bound holds for any prices.
   std::vector<double> bounds() {
     running_ = all_;
     std::vector<double> most(devices_ + 1), bounds(devices_ + 1, INFINITY);
@@ -133,14 +133,14 @@ class FleetSearch {
     return plan;
   }
 
-  // Shares out the devices, and sets rate and worth.
+  // Divides the devices among the members of the choice, and sets its rate and worth.
   void judge(Choice& choice, const FleetState& state) const {
     choice.rate = speed_up(choice.shares);
     choice.worth = std::min(choice.rate, fleet_.pipeline / state.streams(choice.shares)) *
                    worth_of(choice.shares);
   }
 
-  // Fills running_. Of members that are worth the same, those that train already go on.
+  // Fills running_. If several members are worth the same, those that already train go on.
   void choose_running(const FleetState& state, const FleetShares& before) {
     running_.clear();
     for (const FleetShare& share : before)
@@ -170,8 +170,8 @@ class FleetSearch {
     return some;
   }
 
-  // Returns the fewest devices with which a member reaches the pace. If it cannot, returns one more
-  // than there are.
+  // Returns the fewest devices with which a member reaches the pace. If no number suffices, returns
+  // the number of all devices plus 1.
   int devices_for(int member, double pace) const {
     const std::vector<double>& rates = rates_[member];
     return static_cast<int>(std::ranges::lower_bound(rates, pace) - rates.begin());
@@ -184,7 +184,7 @@ class FleetSearch {
   }
 
   // Finds the largest sum of prices of members that reach the pace together. Row k of `worth_` has
-  // it for the first k members, by number of devices.
+  // this sum for the first k members, by number of devices.
   void fill_knapsacks(double pace) {
     const std::size_t row = devices_ + 1;
     worth_.assign((running_.size() + 1) * row, 0);
@@ -213,7 +213,8 @@ class FleetSearch {
     return shares;
   }
 
-  // Gives idle devices to the slowest member while that helps. Returns the rate of the slowest.
+  // Gives idle devices to the slowest member as long as that helps. Returns the rate of the slowest
+  // member.
   double speed_up(FleetShares& shares) const {
     int idle = devices_;
     for (const FleetShare& share : shares) idle -= share.devices;
@@ -265,7 +266,8 @@ class FleetSearch {
   std::vector<std::vector<double>> rates_;              // by member and devices
   std::vector<std::pair<double, int>> rates_in_order_;  // with the member
   std::vector<double> prices_;                          // of a sample, by member
-  // These belong to the flotilla that is being formed: members that may train, and their knapsacks.
+  // These variables belong to the flotilla that is being formed: the members that may train, and
+  // their knapsacks.
   std::vector<int> running_;
   std::vector<double> worth_;
 };

@@ -1,4 +1,5 @@
-// search_fleet() schedules the members of a fleet. FleetState follows what they have left to train.
+// search_fleet() schedules the members of a fleet. FleetState counts the samples that each member
+// has left to train.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +10,13 @@
 
 namespace omni {
 
-// Returns the rate on `devices` devices. If the rate on fewer devices is better, returns that rate.
+// Returns the rate of a member on at most `devices` devices: fewer devices may be faster.
 inline double fleet_rate(const FleetMember& member, int devices) {
   const std::size_t known = std::min<std::size_t>(devices, member.rates.size());
   return known == 0 ? 0 : *std::max_element(&member.rates[0], &member.rates[0] + known);
 }
 
-// A FleetState holds what is left to train, while flotillas train one after another.
+// A FleetState holds the samples that are left to train, while flotillas train one after another.
 class FleetState {
  public:
   explicit FleetState(const Fleet& fleet) : fleet_(fleet) {
@@ -35,7 +36,7 @@ class FleetState {
     return static_cast<int>(positions.size());
   }
 
-  // Trains until the first member ends. `rate` is that of the slowest member.
+  // Trains the members until the first of them ends. `rate` is the rate of the slowest member.
   Flotilla train(FleetShares shares, double rate) {
     Flotilla flotilla{.shares = std::move(shares), .samples = UINT64_MAX};
     flotilla.streams = streams(flotilla.shares);
@@ -54,7 +55,7 @@ class FleetState {
   const Fleet& fleet_;
 };
 
-// True: `plan` is faster than `than`, or it is as fast and prepares fewer samples.
+// Returns true if `plan` is faster than `than`, or as fast with fewer prepared samples.
 bool is_better(const FleetPlan& plan, const FleetPlan& than);
 
 struct FoundPlan {

@@ -23,7 +23,7 @@ std::uint64_t samples_in(const Machine& machine, std::size_t device, double seco
   return done;
 }
 
-// Splits the devices where their kind changes.
+// Splits a range of devices where the kind of device changes.
 std::vector<Devices> kinds_of(const Machine& machine, Devices devices) {
   std::vector<Devices> kinds;
   for (std::size_t first = 0, end = 0; first < devices.size(); first = end) {

@@ -1,5 +1,5 @@
-// GroupDevices places compute groups on a machine: the devices of each group, and the device that
-// computes the merged layers.
+// GroupDevices places compute groups on a machine: it has the devices of each group, and the device
+// that computes the merged layers.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct GroupDevices {
 };
 
 // Places groups on all devices. A group gets neighbouring devices, of one kind if there are as many
-// groups as kinds. If there are more groups than devices, they share devices evenly, in order.
+// groups as kinds. If there are more groups than devices, groups share devices evenly, in order.
 // Merged layers are on the device with `serves_merged`, which computes nothing else. Without such a
 // device they are on the first one.
 GroupDevices place_on(const Machine& machine, int groups, bool merges);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kLeastSeconds = 1e-12;  // s; a net may have no flops
 
-// Returns the seconds for a size by the table, as Machine::seconds() says.
+// Returns the seconds for `samples` samples by the table, as Machine::seconds() describes.
 double interpolated(const std::map<std::uint64_t, double>& table, std::uint64_t samples) {
   const auto size = static_cast<double>(samples);
   const auto line = [&](auto from, auto to) {
@@ -27,7 +27,7 @@ double interpolated(const std::map<std::uint64_t, double>& table, std::uint64_t 
   return line(std::prev(to), to);
 }
 
-// Returns a random number between 0 and 1, without both.
+// Returns a random number between 0 and 1, but neither 0 nor 1.
 double unit(std::uint32_t high, std::uint32_t low) {
   const std::uint64_t bits = std::uint64_t{high} << 32 | low;
   return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
@@ -35,8 +35,8 @@ double unit(std::uint32_t high, std::uint32_t low) {
 
 }  // namespace
 
-// Libraries and compilers differ in the last bit of a logarithm. After rounding to the clock's
-// ticks only some 1 in 10^8 draws differ.
+// Libraries and compilers differ in the last bit of a logarithm. After rounding to ticks only about
+// 1 in 10^8 draws differs.
 double Machine::Device::variation(const Philox::Block& bits) const {
   if (law == Law::constant) return 1;
   const double logarithm = -std::log(unit(bits[0], bits[1]));

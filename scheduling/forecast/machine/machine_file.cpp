@@ -19,13 +19,13 @@
 namespace omni {
 namespace {
 
-// ---- the text ----
+// The following functions parse the JSON text.
 
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kDeepest = 8, kMostChildren = 4096, kMostReason = 100;
 
-// Counts the lines that the JSON library has read.
+// ReadSoFar counts the lines that the JSON library has read.
 struct ReadSoFar {
   int line = 1;
   char last = 0;
@@ -50,8 +50,8 @@ struct LineCounter {
   ReadSoFar* so_far;
 };
 
-// Returns the reason in a message of the JSON library. Such a message is "[...] parse error at line
-// 3, column 7: syntax error while parsing object - unexpected ...".
+// Returns the reason from a message of the JSON library. Such a message is "[...] parse error at
+// line 3, column 7: syntax error while parsing object - unexpected ...".
 std::string reason_in(std::string_view text) {
   for (const std::string_view mark : {"] ", " - "})
     if (const auto start = text.find(mark); start != text.npos)
@@ -59,7 +59,7 @@ std::string reason_in(std::string_view text) {
   return one_line(text.substr(0, std::min(text.find("; last read"), kMostReason)));
 }
 
-// A LinedJson is a JSON document with the line of each value, which the library does not keep. A
+// A LinedJson is a JSON document with the line of each value, as the library keeps no lines. A
 // value with a key has the key's line.
 struct LinedJson {
   Json root{};
@@ -127,7 +127,7 @@ Status parse_json(std::string_view text, const std::string& where, LinedJson& js
   return {};
 }
 
-// ---- the machine in it ----
+// The following functions read the machine from the JSON document.
 
 using Words = std::span<const std::string_view>;
 
@@ -164,8 +164,8 @@ std::string one_of(std::string_view word, Words known) {
                       : fmt::format("did you mean \"{}\"?", near);
 }
 
-// Reads the whole machine. It keeps the first problem, and uses the default for a value that it
-// refuses.
+// MachineReader reads the whole machine. It keeps the first problem, and uses the default for a
+// value that it refuses.
 class MachineReader {
  public:
   MachineReader(const LinedJson& json, const std::string& where) : json_(json), where_(where) {}
@@ -238,7 +238,7 @@ class MachineReader {
     return fallback.value_or(1);
   }
 
-  // Returns the position of a word among the known ones.
+  // Returns the position of a word among the known words.
   std::size_t choice(const Json& node, std::string_view key, const std::string& word, Words known) {
     const auto place = std::ranges::find(known, word);
     if (place != known.end()) return place - known.begin();

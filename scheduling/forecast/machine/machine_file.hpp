@@ -10,7 +10,7 @@
 
 namespace omni {
 
-// Errors name `where` and the line.
+// Parses the text of a machine file. Errors name `where` and the line.
 Result<Machine> parse_machine(std::string_view text, const std::string& where);
 Result<Machine> read_machine_file(const std::filesystem::path& path);
 

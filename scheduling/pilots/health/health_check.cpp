@@ -65,8 +65,8 @@ std::optional<Finding> find_same_output(const Inspection& found, LossIs loss) {
   return finding;
 }
 
-// Returns norm of the change / norm of the parameters for one iteration, without the layer's own
-// multiplier of the learning rate.
+// Returns norm of the change / norm of the parameters for one iteration. The layer's own multiplier
+// of the learning rate is not included.
 double relative_step(const InspectedLayer& layer, const Learning& learning) {
   if (layer.gradient == 0 || learning.rate == 0) return 0;
   if (layer.parameters == 0) return std::numeric_limits<double>::infinity();
@@ -79,7 +79,8 @@ double relative_step(const InspectedLayer& layer, const Learning& learning) {
 }
 
 // Relative steps below kSwallowed are lost in rounding. In all iterations together, a layer should
-// change by kTooLittle; if the loss is already below chance, by kTooLittleToHelp.
+// change by the share kTooLittle of its norm. If the loss is already below chance, kTooLittleToHelp
+// suffices.
 constexpr double kSwallowed = 1e-9, kTooLittle = 0.01, kTooLittleToHelp = 1e-4;
 
 std::optional<Finding> find_no_gradient(const Inspection& found, const Learning& learning,
@@ -126,10 +127,12 @@ std::optional<Finding> find_no_gradient(const Inspection& found, const Learning&
   return finding;
 }
 
-// A net that learns nothing is stuck after kEpochs at least; the user is warned after kEpochsEarly.
+// A net that learns nothing counts as stuck after kEpochs at least. The user is warned after
+// kEpochsEarly.
 constexpr std::uint64_t kEpochs = 2, kEpochsEarly = 6;
 
-// On a GPU the first inspections come later, as one takes as long as many iterations.
+// On a GPU the first inspections come this many times later, as one takes as long as many
+// iterations.
 constexpr std::uint64_t kLaterOnGpus = 4;
 
 std::optional<Finding> find_one_class(std::span<const double> shares) {
@@ -204,7 +207,7 @@ Status HealthCheck::begin(Trainer& training, std::span<const double> saved) {
   return saved.empty() ? Status() : take(saved);
 }
 
-// Iterations of the burn-in do not count for the early warning, as little is learned in them.
+// Iterations of the burn-in do not count for the early warning, as the rate is still low in them.
 HealthCheck::Stuck HealthCheck::stuck() const {
   if (level_->at_chance() >= stuck_) return surely;
   const auto rising = static_cast<std::uint64_t>(solver_.burn_in);

@@ -35,7 +35,7 @@ struct Finding {
   Error error() const { return {ErrorKind::diverged, where, what, remedy}; }
 };
 
-// A Learning says how far the solver moves the parameters for a gradient.
+// Learning has the settings that determine how far the solver moves the parameters for a gradient.
 struct Learning {
   double rate = 0, momentum = 0;
   bool adam = false;
@@ -43,14 +43,14 @@ struct Learning {
   std::uint64_t iterations = 10000;  // in which a layer should change
 };
 
-// LossIs tells the height of the loss.
+// LossIs classifies the loss by its height.
 enum class LossIs {
   at_chance,  // at the level of chance, or risen to where little is left of what was learned
   lower,      // below chance
   low         // so low that small gradients are normal
 };
 
-// Returns the first cause found why the net does not learn, if there is one.
+// Returns the first reason found why the net does not learn, if there is one.
 std::optional<Finding> diagnose(const Inspection& inspection, const Learning& learning,
                                 LossIs loss);
 
@@ -62,9 +62,9 @@ struct HealthOptions {
   bool strict = false;         // a training that does not learn ends with an error
   std::uint64_t first = 200;   // iteration of the first inspection for a loss at chance
   std::uint64_t usual = 1024;  // iteration of the first routine inspection
-  // A net is stuck after this many losses at chance, and at least two epochs.
+  // A net is stuck after `stuck` losses at chance, and at least two epochs.
   std::uint64_t stuck = 1000;
-  // The user is warned after `early` losses at chance, early_samples samples, and at least six
+  // The user is warned after `early` losses at chance and `early_samples` samples, and at least six
   // epochs.
   std::uint64_t early = 100, early_samples = 3200;
 };
@@ -72,8 +72,9 @@ struct HealthOptions {
 // Returns the share of each class among the samples.
 std::vector<double> class_shares(const Dataset& data, int classes);
 
-// Returns the loss at chance. Data of one class have a loss at chance of 0, so log(classes) stands
-// for it. Losses for which it is not known have an infinite one.
+// Returns the loss at chance: the lowest loss of a net with the same output for every sample. If
+// all data have one class it is 0, so log(classes) stands for it. It is infinite for kinds of loss
+// for which it is not known.
 double loss_at_chance(const Net& net, const Dataset& data);
 
 class HealthCheck : public Pilot {
@@ -94,7 +95,7 @@ class HealthCheck : public Pilot {
   Status take(std::span<const double> saved);
   Status inspect_now();
   Learning learning() const;
-  // With only one class the loss at chance is 0, and every net comes near it.
+  // With only one class the loss at chance is 0, so a net near it is not reported.
   bool is_at_chance() const { return !one_class_ && level_->at_chance() > 0; }
   LossIs loss() const;
   // Stuck tells for how long the loss has been at chance.
@@ -105,7 +106,8 @@ class HealthCheck : public Pilot {
   };
   Stuck stuck() const;
   bool is_risen() const { return level_->risen() >= kRisen; }
-  // True: the learning rate is 0, and not only in the last updates, as with policy=poly.
+  // Returns true if the learning rate is 0 for long, and not only in the last updates, as with
+  // policy=poly.
   bool is_idle() const { return idle_ >= kIdle * batch_; }
   Finding idle() const;
   Finding at_chance() const;
@@ -124,8 +126,8 @@ class HealthCheck : public Pilot {
   std::uint64_t epoch_ = 1;  // mini-batches
   std::optional<LossLevel> level_;
   std::uint64_t stuck_ = 0, early_ = 0;  // losses at chance: net is stuck; user is warned
-  // These are the iterations of the next inspection for a loss at chance, and of the next routine
-  // inspection.
+  // `next_` is the iteration of the next inspection for a loss at chance. `next_usual_` is that of
+  // the next routine inspection.
   std::uint64_t next_ = 0, next_usual_ = 0;
   Stuck seen_stuck_ = not_long;  // at the last inspection
   std::optional<Finding> one_class_, current_, failure_;

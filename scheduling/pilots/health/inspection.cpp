@@ -14,12 +14,12 @@ namespace omni {
 namespace {
 
 constexpr std::size_t kLookedAt = 32;  // samples of a mini-batch whose outputs are compared
-// After this many samples a problem counts as sure; no more passes are made, however small they
-// are.
+// A problem that this many samples show counts as sure. No more passes are made then, however small
+// a pass is.
 constexpr std::uint64_t kSurely = 256;
 
-// Saves a net's running statistics and restores them at the end of its life. Forward passes that
-// are not part of the training change them.
+// KeptStatistics saves a net's running statistics and restores them in its destructor. Forward
+// passes that are not part of the training change them.
 class KeptStatistics {
  public:
   explicit KeptStatistics(Net& net) {
@@ -144,8 +144,8 @@ class Inspector {
       if (param->trainable && param->rate != 0) sum += length * length;
     }
     const auto samples = static_cast<double>(net_.slices().images());
-    // If the layer is updated in backward, its gradient is not stored. It is a sum over samples of
-    // products of the output's gradient and the input, so its length is bounded by theirs.
+    // A gradient of a layer that is updated in backward is not stored. It is a sum over samples of
+    // products of the output's gradient and the input. So its norm is bounded by theirs.
     if (is_updated_in_backward(layer))
       sum += squares(layer.output().diff) * (inputs_[layer.index()] + samples);
     InspectedLayer& found = found_.layers[layer.index()];

@@ -17,12 +17,12 @@ struct InspectedLayer {
   double difference = 0;  // the largest distance from `first`; infinite: an output is not finite
   bool learns = false;    // the layer has parameters that are trained
   double parameters = 0;  // norm of the trained parameters
-  // This is the norm of the parameters' mean gradient over a mini-batch; the largest of all
-  // mini-batches counts. For parameters that are updated in backward this is an upper bound.
+  // `gradient` is the norm of the parameters' mean gradient over a mini-batch, the largest of all
+  // mini-batches. For parameters that are updated in backward it is an upper bound.
   double gradient = 0;
   double values = 0;  // number of trained parameters
 
-  // True: outputs do not differ by more than rounding errors.
+  // Returns true if the outputs of different samples do not differ by more than rounding errors.
   bool is_same() const { return difference <= 1e-6 * largest; }
 };
 
@@ -32,13 +32,13 @@ struct Inspection {
   std::vector<InspectedLayer> layers;
 
   bool all_alike() const { return layers.back().is_same(); }
-  // True: a layer has the same output for all samples, or no gradient.
+  // Returns true if a layer has the same output for all samples, or no gradient.
   bool finds_something() const;
 };
 
-// No task may be under way. Parameters, optimizer state and statistics are unchanged afterwards,
-// bit by bit. The mini-batches begin with `first_sample`; several are used only if the first one
-// shows a problem. A mini-batch that the feed does not hold uses a free slot.
+// Inspects the net; no task may be under way. Parameters, optimizer state and statistics are
+// unchanged afterwards, bit by bit. The mini-batches begin with `first_sample`; several are used
+// only if the first one shows a problem. A mini-batch that the feed does not hold uses a free slot.
 Result<Inspection> inspect(Net& net, DataFeed& feed, std::uint64_t seed,
                            std::uint64_t first_sample);
 

@@ -52,7 +52,8 @@ void LossLevel::compare_with_chance(const LossMean& mean) {
 }
 
 void LossLevel::note(double loss) {
-  // The loss is high if it rose by these shares of what was learned and of the lowest loss.
+  // The loss is high if it exceeds the lowest by the share kForgotten of what was learned, and by
+  // the share kGrown of the lowest.
   constexpr double kForgotten = 0.8, kGrown = 0.25;
   part_.add(loss);
   if (part_.count >= static_cast<double>(chance_block_))

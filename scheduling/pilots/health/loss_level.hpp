@@ -1,5 +1,6 @@
-// LossLevel judges the losses of mini-batches. It finds whether a net does better than one with the
-// same output for every sample. It also finds whether the loss has risen far above the lowest.
+// LossLevel judges the losses of mini-batches. It finds whether a net does better than a net with
+// the same output for every sample. It also finds whether the loss has risen far above its lowest
+// level.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +19,14 @@ namespace omni {
 // is not known for this kind of loss.
 std::optional<double> chance_loss(const Net& net, std::span<const double> shares);
 
-// False: the mean of the losses is below `chance` by three standard errors and half a per cent.
+// Returns false if the mean of the losses is below `chance` by three standard errors and half a per
+// cent.
 bool at_chance(std::span<const double> losses, double chance);
 
 class LossLevel {
  public:
-  // Losses are judged in blocks of kBlock. To compare them with chance, blocks have the length of
-  // an epoch, but between kLeastBlock and kBlock losses.
+  // Losses are judged in blocks of kBlock losses. To compare them with chance, a block has the
+  // losses of an epoch, but at least kLeastBlock and at most kBlock.
   static constexpr std::size_t kBlock = 64, kLeastBlock = 16;
   static constexpr std::size_t kOlder = 8;  // numbers that an older program saved
 
@@ -36,14 +38,15 @@ class LossLevel {
   // the loss of chance is not known.
   std::uint64_t at_chance() const { return chance_ ? static_cast<std::uint64_t>(since_.count) : 0; }
   double mean_at_chance() const { return since_.mean; }  // mean of these losses
-  // Returns the number of losses since the net forgot most of what it had learned; 0: it has not.
+  // Returns the number of losses since the net forgot most of what it had learned; 0 means that it
+  // has not.
   std::uint64_t risen() const { return risen_; }
   double recent() const { return recent_; }  // the median of the last block
   double lowest() const { return lowest_; }  // the lowest median of a block
   std::optional<double> chance() const { return chance_; }
 
   std::vector<double> numbers() const;
-  // Restores what numbers() returned. False: the numbers are impossible.
+  // Restores what numbers() returned. Returns false if the numbers are impossible.
   bool take(std::span<const double> numbers);
 
  private:

@@ -19,7 +19,8 @@ constexpr double kCoarse = 10, kFine = 3.1622776601683795;  // factors between s
 constexpr int kFarthest = 3;  // steps that are tried while nothing learns
 constexpr double kPassed =
     2;  // beyond this many times the step of the lowest loss, a step is risky
-// Shares 1 / this of the failing step: those between the first two are usual, the last is likely.
+// A step between 1 / kLeast and 1 / kMost of the failing step has a usual size. The likely best
+// step is 1 / kLikely of the failing one.
 constexpr double kMost = 3, kLeast = 1000, kLikely = 100;
 constexpr int kMostCuts = 6;   // how often the step is lowered while every trial diverges
 constexpr int kDoublings = 2;  // how often the length of an undecided trial is doubled
@@ -30,7 +31,7 @@ constexpr double kOtherMomentum = 0.05;  // a smaller difference of momentum is 
 // Groups whose iterations are faster by this factor are tried before other steps, and win ties.
 constexpr double kMuchFaster = 1.5;
 
-// with_momentum() keeps the step and changes the momentum; scaled() changes the step.
+// with_momentum() changes the momentum and keeps the step. scaled() multiplies the step.
 Setting with_momentum(Setting setting, double momentum) {
   setting.learning_rate = step_of(setting) * (1 - momentum);
   setting.momentum = momentum;
@@ -42,7 +43,8 @@ Setting scaled(Setting setting, double factor) {
   return setting;
 }
 
-// A momentum covers 1 / (1 - momentum) iterations. A trial must be several times as long.
+// A momentum averages gradients over 1 / (1 - momentum) iterations. A trial must be several times
+// as long, so this returns the largest momentum for a trial of this length.
 double longest_momentum(std::uint64_t iterations) {
   return std::max(0.0, 1 - kMemories / static_cast<double>(iterations));
 }
@@ -53,7 +55,8 @@ class Race {
       : given_(given), plan_(plan), runner_(runner), champion_(given), way_out_(given) {}
 
   Result<Found> run() {
-    // A trial is too short to judge a high momentum: it uses the same step with less momentum.
+    // A trial of this length cannot judge a higher momentum than most_. It uses the same step with
+    // less momentum.
     most_ = std::min(kUsual, longest_momentum(plan_.length));
     if (plan_.cold && given_.momentum > longest_momentum(plan_.length))
       champion_ = with_momentum(given_, most_);
@@ -70,8 +73,8 @@ class Race {
   }
 
  private:
-  // Finds the range of steps. The sweep begins at 1 / kBelow of the given step, and much lower if
-  // the training diverges within kFewest iterations.
+  // Finds the range of steps that the net bears. The sweep begins at 1 / kBelow of the given step.
+  // It begins much lower if the training diverges within kFewest iterations.
   Status sweep() {
     constexpr double kPerDecade = 10, kBelow = 10, kFarBelow = 1e5;
     constexpr std::size_t kFewest = 12;
@@ -88,7 +91,7 @@ class Race {
     return {};
   }
 
-  // Runs the champion's own trial.
+  // Runs the first trial of the champion itself.
   Status open() {
     for (int cut = 0; cut <= kMostCuts; ++cut) {
       OMNI_TRY(const TrialResult first, runner_.challenge(champion_, plan_.length));
@@ -118,8 +121,8 @@ class Race {
     return plan_.cold && swept_step() < step_of(tenth) ? with_step(champion_, swept_step()) : tenth;
   }
 
-  // Returns the step that the sweep suggests: half of the one with the lowest loss, as the loss
-  // follows the step with a delay.
+  // Returns the step that the sweep suggests. It is half of the step with the lowest loss, as the
+  // loss follows the step with a delay.
   double swept_step() const { return range_.best ? *range_.best / 2 : *range_.fails / kLikely; }
 
   const TrialResult& result() const { return champions_.rbegin()->second; }
@@ -140,9 +143,11 @@ class Race {
                                         step_of(setting) > slack * failed.second;
                                }) ||
            !runner_.can_afford(plan_.length) ||
-           // Beyond this step the loss of the sweep was rising again.
+           // In a cold search this is a step above the best one of the sweep, where the loss was
+           // rising again.
            (plan_.cold && range_.best && step_of(setting) > *range_.best) ||
-           // Larger steps are stable only with fewer groups or more momentum.
+           // Here a smaller step diverged, and the setting has neither fewer groups nor more
+           // momentum than that one.
            std::ranges::any_of(diverged_,
                                [&](const Setting& failed) {
                                  return failed.groups <= setting.groups &&
@@ -156,7 +161,7 @@ class Race {
            });
   }
 
-  // Compares the setting with the champion. True: the setting is the champion now.
+  // Compares the setting with the champion. Returns true if the setting becomes the champion.
   Result<bool> duel(const Setting& setting) {
     last_ = TrialEnd::diverged;  // is kept if the setting is not tried
     if (pointless(setting)) return false;
@@ -180,9 +185,9 @@ class Race {
         break;
     }
     const bool tie = comparison.verdict == Verdict::tie || comparison.verdict == Verdict::unsure;
-    // In a tie the given setting wins, otherwise the larger step, if it is only larger by kFine.
-    // Steps near the failing one are often too large in the long run, which a trial does not show.
-    // Later the champion's step has shown that it is not.
+    // In a tie a larger step wins over the given setting if it is larger only by about kFine. Steps
+    // near the failing one often are too large in the long run, which a trial does not show. So in
+    // a cold search a smaller step then wins a tie.
     const bool tells = tie && learns() && setting.groups == champion_.groups;
     const bool prefers = tells && comparison.gain > 0 && larger && !prefers_larger_ &&
                          !(champion_ == given_) && step_of(setting) < edge &&
@@ -226,7 +231,8 @@ class Race {
     return fmt::format("loss {} {} ({})", numbers, than, rule);
   }
 
-  // Scales the champion's step by `factor` for as long as the scaled step wins. True: it won once.
+  // Multiplies the champion's step by `factor` as long as the new step wins. Returns true if it won
+  // once.
   Result<bool> climb(double factor) {
     bool any = false;
     while (true) {
@@ -236,12 +242,13 @@ class Race {
     }
   }
 
-  // Compares the given step with the one that the sweep suggests.
+  // Compares the champion's step with the step that the sweep suggests.
   Status find_magnitude() {
     if (!range_.best) return leave_chance(*range_.fails);
     const double factor = swept_step() / step_of(champion_);
     if (factor > 0.5 && factor < 2) return {};
-    // Without momentum a step may diverge that the sweep bore.
+    // A step that did not diverge in the sweep may diverge with less momentum, so the momentum is
+    // raised.
     Setting swept =
         champion_.momentum < kSweepMomentum ? with_momentum(champion_, most_) : champion_;
     swept = with_step(swept, swept_step());
@@ -254,11 +261,12 @@ class Race {
   }
 
   // Nothing was learned in the sweep, so trials of this length only show which steps are too large.
-  // A step of a usual size is kept. Otherwise the training goes on with the suggested step, or with
-  // the largest below it that does no harm.
+  // If the given step has a usual size, it is kept. Otherwise the training goes on with the
+  // suggested step, or with the largest smaller one that does no harm.
   Status leave_chance(double fails) {
     const double step = step_of(champion_);
-    // With small steps the loss stays above chance, as it is at first.
+    // With small steps the loss stays above chance, as it is at first, so that does not count as
+    // harm.
     const bool harms = end() < TrialEnd::above_chance ||
                        (end() == TrialEnd::above_chance && step > fails / kLeast);
     if (!harms && step < fails / kMost && step > fails / kLeast) return {};
@@ -275,7 +283,8 @@ class Race {
 
   Status refine() {
     if (!learns()) return {};
-    // Later in a training the best step is rarely larger than before, so smaller ones come first.
+    // Later in a training the best step is rarely larger than the current one, so smaller steps are
+    // tried first.
     const double first = plan_.cold ? kFine : 1 / kFine;
     OMNI_TRY(const bool any, climb(first));
     if (!any) OMNI_CHECK(climb(1 / first));
@@ -289,7 +298,7 @@ class Race {
       const Setting same_step = with_momentum(champion_, momentum);
       const bool more = momentum > champion_.momentum + kOtherMomentum;
       OMNI_TRY(bool won, duel(same_step));
-      // With more momentum larger steps are stable.
+      // With more momentum larger steps are stable, so they are tried next.
       if (!won && more) {
         OMNI_TRY(won, duel(scaled(same_step, kFine)));
       }

@@ -1,7 +1,8 @@
-// search() finds the learning rate, the momentum and the number of compute groups by trials (after
-// the optimizer of Omnivore, Hadjis et al.). One setting is the champion, at first the given one.
-// Challengers train from the same parameters on the same images; a challenger that is clearly
-// better becomes the champion. A TrialRunner trains; the search does not know how.
+// search() finds the learning rate, the momentum and the number of compute groups by trials, after
+// the optimizer of Omnivore (Hadjis et al.). One setting is the champion, at first the given one.
+// Challengers are other settings, which train from the same parameters on the same images. A
+// challenger that is clearly better becomes the champion. A TrialRunner does the training, of which
+// the search knows nothing.
 #pragma once
 
 #include <cmath>
@@ -23,8 +24,8 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 std::string describe(const Setting& setting);
-// Returns how far a gradient moves the parameters in all, in gradients. It is the same for all
-// numbers of groups, as compensation keeps it (groups/momentum.hpp).
+// Returns how far a gradient moves the parameters in all, as a multiple of the gradient. It is the
+// same for all numbers of groups, as compensation keeps it (groups/momentum.hpp).
 double step_of(const Setting& setting);
 // Returns the setting with this step and the same momentum.
 Setting with_step(Setting setting, double step);
@@ -32,7 +33,7 @@ Setting with_step(Setting setting, double step);
 // Sweeps have this momentum. It is low, so that the loss follows the step at once.
 inline constexpr double kSweepMomentum = 0.5;
 
-// A trial ends in one of these ways; the worst comes first.
+// TrialEnd tells how a trial ended; the worst end comes first.
 enum class TrialEnd {
   diverged,
   dead,          // the outputs are the same for all images
@@ -60,11 +61,11 @@ struct Trial {
   std::string reason{};  // why it was chosen, or why not
 };
 
-// A difference counts when it exceeds this share of the loss.
+// A difference of losses counts when it exceeds this share of the loss.
 inline constexpr double kWorth = 0.02;
 
-// Compares a challenger's losses with the champion's, mini-batch by mini-batch, by the mean
-// difference and its standard error. Losses that are both near chance are a tie.
+// A Comparison compares a challenger's losses with the champion's on the same mini-batches. It uses
+// the mean difference and its standard error. If both losses are near chance, it is a tie.
 struct Comparison {
   enum class Verdict { worse, tie, unsure, better };
   Verdict verdict = Verdict::tie;
@@ -79,7 +80,8 @@ class TrialRunner {
  public:
   virtual ~TrialRunner() = default;
   // Trains from the start of the search with momentum kSweepMomentum and a step that grows by
-  // `factor` with every iteration. It ends when the training diverges, or after `most` iterations.
+  // `factor` with every iteration. The sweep ends when the training diverges, or after `most`
+  // iterations.
   virtual Result<StepSweep> sweep(double first_step, double factor, std::size_t most) = 0;
   virtual void swept(const StepSweep& /*sweep*/, const StepRange& /*range*/) {}
   // Trains a challenger from the start of the search for `iterations` iterations. If the last
@@ -97,8 +99,8 @@ class TrialRunner {
   virtual void decided(const std::string& reason) = 0;
 };
 
-// A step larger than 1 / kEdge of the failing one is near it. In a trial such steps often seem
-// better than they are in the long run.
+// A step is near the failing one if it is larger than 1 / kEdge of it. In a trial such steps often
+// seem better than they are in the long run.
 inline constexpr double kEdge = 8;
 
 struct SearchPlan {
@@ -107,8 +109,8 @@ struct SearchPlan {
   double chance = INFINITY;        // loss at chance; infinite: not known
   std::map<int, double> failed{};  // by groups: this and larger steps have failed before
   double failing_step = INFINITY;  // at which the sweep diverged
-  // A smaller step must be better by this share of the loss: early in a training its advantage
-  // often does not last.
+  // A smaller step must be better by this share of the loss. Early in a training the advantage of a
+  // smaller step often does not last.
   double worth_smaller = kWorth;
   std::vector<int> more_groups{};  // numbers of groups that are worth a trial, the largest first
 };
@@ -118,7 +120,8 @@ struct Found {
   TrialEnd end = TrialEnd::learns;  // of the champion
   bool learns = true;               // the champion's loss is clearly below chance
   std::vector<Setting> diverged{};  // of all trials
-  // A cold search sets this: the step at which the sweep diverged, or its last one.
+  // A cold search sets `fails` to the step at which the sweep diverged, or to the last step of the
+  // sweep.
   std::optional<double> fails{};
 };
 

@@ -1,5 +1,5 @@
-// step_range() finds which steps a net bears, from the losses of a sweep: a training whose step
-// grows with every iteration until the training diverges.
+// step_range() finds which steps a net bears, from the losses of a sweep. In a sweep the step grows
+// with every iteration until the training diverges.
 #pragma once
 
 #include <optional>
@@ -21,11 +21,12 @@ struct StepRange {
   std::optional<double> fails{};  // the training diverged at this step; none: at no step
 };
 
-// True: the mean loss exceeds chance by one per cent and by four standard errors. Then the step is
-// too large.
+// Returns true if the mean loss exceeds chance by one per cent and by four standard errors, so the
+// step is too large.
 bool surely_above_chance(const LossMean& loss, double chance);
 
-// `chance` is the loss of a net that has learned nothing about samples; infinite: not known.
+// `chance` is the loss of a net that has learned nothing about samples; infinite means that it is
+// not known.
 StepRange step_range(const StepSweep& sweep, double chance);
 
 }  // namespace omni

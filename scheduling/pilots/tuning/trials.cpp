@@ -23,8 +23,8 @@ constexpr double kLearned = 0.98;   // a loss below this share of chance: someth
 constexpr std::uint64_t kProbesBehind = 256;  // distance of probes from the start, in trial lengths
 
 // Returns seconds per iteration. The iterations are cut into at least two parts. The first part
-// fills the pipeline. The fastest of the others counts, as other programs may have slowed some of
-// them.
+// fills the pipeline and does not count. The fastest later part counts, as other programs may have
+// slowed some of them.
 double fastest(std::span<const double> ends, std::size_t part) {
   double least = INFINITY;
   for (std::size_t end = 2 * part; end <= ends.size(); end += part)
@@ -32,7 +32,7 @@ double fastest(std::span<const double> ends, std::size_t part) {
   return least;
 }
 
-// Returns the iterations of a part, in which every group has at least one turn.
+// Returns the number of iterations of a part. Every group has at least one turn in a part.
 std::size_t part_for(int groups) { return std::max(8, groups); }
 
 nlohmann::ordered_json line_of(const Trial& trial, std::uint64_t iteration) {
@@ -200,7 +200,7 @@ Result<TrialResult> Trials::challenge(const Setting& setting, std::uint64_t iter
   return advance(challenger_, iterations);
 }
 
-// If promote() was called before, the last trial is the champion's.
+// If promote() was called before, the last trial belongs to the champion.
 void Trials::decided(const std::string& reason) {
   Trial& trial = trials_.back();
   trial.reason = reason;
@@ -211,7 +211,8 @@ void Trials::decided(const std::string& reason) {
 Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
   Stopwatch time;
   const Setting& setting = run.setting;
-  // With another number of groups, a trial has as many iterations as take the same time.
+  // A trial with another number of groups takes as long as one with the number at the start, so its
+  // iterations are scaled.
   if (setting.groups != start_groups_)
     iterations = static_cast<std::uint64_t>(static_cast<double>(iterations) *
                                             seconds_of(start_groups_) / seconds_of(setting.groups));
@@ -251,7 +252,7 @@ Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
     losses.resize(before);  // those up to run.at
     run.iterations = 0;
   }
-  // The budget counts iterations with the number of groups at the start of the search.
+  // The budget counts iterations as if they had the number of groups at the start of the search.
   lose(at_start(spent, setting.groups), time.seconds());
   if (!piece.ended && piece.ended.error().kind != ErrorKind::diverged) return piece.ended.error();
   Trial& trial = trials_[run.trial];
@@ -261,7 +262,8 @@ Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
   return result;
 }
 
-// Trains a cooldown, then evaluates on mini-batches that no trial trains on.
+// Trains the cooldown, in which the rate falls to 0. Then evaluates on mini-batches that no trial
+// trains on.
 Result<TrialResult> Trials::evaluate(const TrialRun& run, TrainingState state,
                                      std::uint64_t iterations, std::uint64_t& spent) {
   const std::uint64_t cooldown = cooldown_of(iterations);
@@ -288,7 +290,8 @@ Result<TrialResult> Trials::evaluate(const TrialRun& run, TrainingState state,
   return result;
 }
 
-// Computes the loss on mini-batches far behind the start of the search.
+// Computes the loss on `count` mini-batches far behind the start of the search, on which no trial
+// trains.
 Result<Probe> Trials::probe(std::uint64_t count) {
   const std::uint64_t behind = start_.state().iteration + kProbesBehind * budget_.length;
   return omni::probe(training_.groups().net(), training_.feed(), start_.state().seed,
@@ -330,12 +333,13 @@ Trials::Piece Trials::train_piece(const TrainingState& from, std::span<double> l
   return piece;
 }
 
-// Times increasing numbers of groups, as long as each is clearly faster than the one before.
+// Measures the time per iteration for increasing numbers of groups, as long as each is clearly
+// faster than the last.
 Status Trials::time_groups() {
   ComputeGroups& groups = training_.groups();
   OMNI_TRY(timed_, smallest_saturating(groups.most(),
                                        [this](int count) { return seconds_per_iteration(count); }));
-  // The number in use is always timed, as others are compared with it.
+  // The number of groups in use is always timed, as other numbers are compared with it.
   if (std::ranges::find(timed_.timings, start_groups_, &Saturation::Timing::groups) ==
       timed_.timings.end()) {
     OMNI_TRY(const double seconds, seconds_per_iteration(start_groups_));
@@ -355,7 +359,7 @@ Status Trials::time_groups() {
   return {};
 }
 
-// Returns the seconds per iteration; 1 for a number of groups that was not timed.
+// Returns the seconds per iteration; 1 if this number of groups was not timed.
 double Trials::seconds_of(int groups) const {
   const auto timed = std::ranges::find(timed_.timings, groups, &Saturation::Timing::groups);
   return timed != timed_.timings.end() ? timed->seconds : 1;

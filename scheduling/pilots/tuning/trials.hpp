@@ -1,5 +1,6 @@
-// Trials runs the trials of a search. Each trains from the same parameters on the same images, with
-// its own setting. Then the rate falls to 0, and the loss is measured on other mini-batches.
+// Trials runs the trials of a search. Each trial trains from the same parameters on the same
+// images, with its own setting. Then the rate falls to 0, and the loss is measured on other
+// mini-batches.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +17,12 @@
 
 namespace omni {
 
-// True: a challenger with this step is given up once its loss is surely higher. Its step is less
-// than half of the champion's, which is not near the failing one.
+// Returns true if a challenger with this step may end once its loss is surely higher than the
+// champion's. The challenger's step must be less than half of the champion's step, which must not
+// be near the failing one.
 bool may_be_behind(double step, double champion, double failing_step);
-// True: the losses are surely, and by more than 5 %, above the champion's on the same mini-batches,
-// and the champion's are clearly below chance.
+// Returns true if the losses are surely, and by more than 5 %, above the champion's on the same
+// mini-batches. The champion's losses must be clearly below chance.
 bool is_behind(std::span<const double> losses, std::span<const double> champion, double chance);
 
 // A TrialRun is a setting in a search, with the state of its training.
@@ -35,25 +37,26 @@ struct TrialRun {
 
 class Trials : private TrialRunner {
  public:
-  // Gives the first length of a search's trials and the most iterations that all searches may
-  // discard.
+  // A Budget has the length of a search's first trials, and the most iterations that all searches
+  // may discard.
   struct Budget {
     std::uint64_t length = 0;   // iterations of a trial at first
     std::uint64_t allowed = 0;  // largest number of discarded iterations in all searches
   };
-  // `chance` is the loss of a net that has only learned the share of each class.
+  // `chance` is the loss of a net that has only learned how frequent each class is.
   Trials(Trainer& training, Asynchrony asynchrony, double chance)
       : training_(training), asynchrony_(asynchrony), chance_(chance) {}
 
-  // Returns the cost of one more trial, with cooldown and probes, in iterations.
+  // Returns the cost of one more trial in iterations, with its cooldown and probes.
   std::uint64_t cost(std::uint64_t iterations) const {
     return iterations + cooldown_of(iterations) + probes() / kProbesPerIteration;
   }
-  // True: the budget allows one more trial of `iterations` iterations.
+  // Returns true if the budget allows one more trial of `iterations` iterations.
   bool can_afford(std::uint64_t iterations, const Budget& budget) const {
     return lost + cost(iterations) <= budget.allowed;
   }
-  // Searches around the setting in use. Afterwards groups and parameters are those of some trial.
+  // Searches around the setting in use. Afterwards the groups and the parameters are those of one
+  // of the trials.
   Result<Found> search(const Setting& given, SearchPlan plan, const Budget& budget);
 
   const std::vector<Trial>& all() const { return trials_; }  // of the last search
@@ -62,16 +65,17 @@ class Trials : private TrialRunner {
   // the last search's start; 1: not known.
   double speedup() const;
   int count() const { return trial_count_; }  // trials so far, in this process
-  // This work of trials and measurements was discarded: iterations, of all processes, and seconds
-  // of this process.
+  // These are the iterations of trials and measurements, of all processes, whose results were
+  // discarded, and the seconds of this process for them.
   std::uint64_t lost = 0;
   double lost_seconds = 0;
 
-  // Between searches three states of the training are saved: two good ones, and the one before the
-  // last search. While nothing was learned, the last is that before the first search.
+  // Between searches three states of the training are saved. `older` and `newer` had a low loss,
+  // and `before_search` was the state before the last search. While nothing was learned, it is the
+  // state before the first search.
   enum Saved { older, newer, before_search };
   const TrainingSnapshot& saved(Saved which) const;
-  // Returns the three states, which are valid until the next of the following calls.
+  // Returns the three saved states, which are valid until the next call of a function below.
   std::vector<std::shared_ptr<const TrainingSnapshot>> kept() const;
   void take(
       std::span<const std::shared_ptr<const TrainingSnapshot>> kept);  // as kept() returned them
@@ -120,7 +124,7 @@ class Trials : private TrialRunner {
   Result<TrialResult> advance(TrialRun& run, std::uint64_t iterations);
   Result<TrialResult> evaluate(const TrialRun& run, TrainingState state, std::uint64_t iterations,
                                std::uint64_t& spent);
-  // Trains as many iterations as `losses` has room for, with the groups in use and without reports.
+  // Trains one iteration for each element of `losses`, with the groups in use and without reports.
   Piece train_piece(const TrainingState& from, std::span<double> losses,
                     const PieceOptions& options, const IsLost& is_lost = {});
   Result<Probe> probe(std::uint64_t count);
@@ -128,7 +132,8 @@ class Trials : private TrialRunner {
   Result<double> seconds_per_iteration(int groups);
   double seconds_of(int groups) const override;
   void lose(std::uint64_t iterations, double seconds);
-  // Returns the iterations with the number of groups at the start of the search that take as long.
+  // Converts iterations of this number of groups to iterations of the number at the start of the
+  // search that take as long.
   std::uint64_t at_start(std::uint64_t iterations, int groups) const {
     return static_cast<std::uint64_t>(static_cast<double>(iterations) * seconds_of(groups) /
                                       seconds_of(start_groups_));
@@ -141,7 +146,7 @@ class Trials : private TrialRunner {
   Budget budget_{};
   Saturation timed_;  // seconds by number of groups, of which one is that of the first search
   // During a search, these are its start and the two settings that are compared. Between searches,
-  // they are the older good state, and the newer one as the champion's.
+  // start_ is the older saved state, and the champion's state is the newer one.
   TrainingSnapshot start_;
   TrialRun champion_, challenger_;
   TrainingSnapshot before_search_;

@@ -16,15 +16,16 @@ namespace omni {
 namespace {
 
 // Trials may cost kMostCost of all iterations, kMostCold of them in the cold start. In short
-// trainings they may cost kLeastCost and kLeastCold iterations. For a training without an end the
-// number of iterations is estimated: kOutlook times those done, but at least kShortest.
+// trainings they may cost kLeastCost and kLeastCold iterations. If a training has no end, its
+// length is estimated as kOutlook times the iterations done, but at least kShortest.
 constexpr double kMostCost = 0.11, kMostCold = 0.08;
 constexpr std::uint64_t kLeastCost = 220, kLeastCold = 150, kShortest = 4000, kOutlook = 4;
 constexpr std::uint64_t kShortestTrial = 20;  // iterations, long enough to judge a momentum of 0.9
 constexpr std::uint64_t kFirstSearch = 8;     // the first search after the cold start: 1 / this
 constexpr double kEpochSeconds = 3600;        // the longest time between two searches
-// The rate is constant and falls to 0 at the end. Trials end in the same way: the advantage of a
-// large step only shows after a cooldown, so small steps would always win without one.
+// The rate is constant and falls to 0 at the end: the cooldown. Trials end with a cooldown as well,
+// because the advantage of a large step only shows after it. Without one, small steps would always
+// win.
 constexpr std::uint64_t kCooldown = 4;  // the cooldown takes 1 / this of the training
 constexpr int kMostReturns = 12;        // how often earlier parameters are restored at most
 constexpr double kSmaller = 2;          // a return divides the step by this, or by kMuchSmaller
@@ -101,7 +102,8 @@ Status Tuned::begin(Trainer& training, std::span<const double> saved) {
     say_layout();
   }
   if (!tuning_.warm) training.use_groups(1);
-  // A rest that is due at this iteration follows, if the numbers were saved by this version.
+  // If this version saved the numbers, the rest that is due at this iteration comes next. Otherwise
+  // the pilot goes on here.
   return saved.empty() || Tuning::is_older(saved) ? go_on() : Status();
 }
 
@@ -201,13 +203,14 @@ Status Tuned::search_now() {
                        .failing_step = tuning_.failing_step > 0 ? tuning_.failing_step : INFINITY,
                        .worth_smaller = !cold && iteration() < left() ? kWorthEarly : kWorth},
                       budget);
-  // After a search a new virtual clock begins.
+  // After a search a new virtual clock begins, so the seconds of the old one are added here.
   state.simulated_before += simulated;
   state.arrivals.reset();
   if (found) return adopt(*found, budget.length);
   const Error& error = found.error();
   if (error.kind == ErrorKind::interrupted) {
-    // A trial does not count iterations, but its cost must be saved: a checkpoint is due.
+    // A trial adds no iterations to the training, but a checkpoint must save its cost. So a
+    // checkpoint becomes due.
     state.saved_at.reset();
     next_rest_ = iteration();
     return stopped_after(iteration());
@@ -271,8 +274,9 @@ std::string Tuned::next_search_text() const {
              : fmt::format("the next search is in iteration {}", tuning_.next_search);
 }
 
-// While nothing learns, the next search comes earlier. Otherwise it comes when the training has
-// twice as many iterations. There is no search if its trials would exceed their share.
+// Returns the iteration of the next search. It comes earlier while nothing is learned. Otherwise it
+// comes when the training has twice as many iterations. There is no search if its trials would
+// exceed their budget.
 std::uint64_t Tuned::next_search(std::uint64_t searched) const {
   const std::uint64_t now = iteration();
   // Groups that are much faster are not waited for: before the first search that tries them, the
@@ -366,7 +370,7 @@ std::uint64_t Tuned::cooldown_start() const {
 
 std::uint64_t Tuned::length() const {
   if (tuning_.warm) return std::clamp<std::uint64_t>(horizon() / 100, kShortestTrial, 2000);
-  // Before the net learns, trials get longer with the number of iterations.
+  // Before the net learns, trials get longer as the number of iterations grows.
   return std::clamp<std::uint64_t>(std::max(horizon() / 200, iteration() / 16), kShortestTrial,
                                    400);
 }

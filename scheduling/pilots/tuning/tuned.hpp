@@ -1,7 +1,8 @@
 // Tuned finds the number of compute groups, the momentum and the learning rate of a training. It
 // begins with a synchronous cold start, then alternates searches and training, and ends with a
-// cooldown of the rate. The training goes on from the best trial. When the loss rises, or a layer's
-// outputs become the same for all samples, Tuned restores earlier parameters and lowers the step.
+// cooldown of the rate. The training continues from the best trial. When the loss rises, or a
+// layer's outputs become the same for all samples, Tuned restores earlier parameters and lowers the
+// step.
 #pragma once
 
 #include <memory>
@@ -17,8 +18,9 @@ namespace omni {
 
 class Tuned : public Pilot {
  public:
-  // The training's groups are the largest number that may be used. The pilot starts with those in
-  // use. Without saved numbers it starts with the solver's momentum and rate.
+  // The ComputeGroups of the training have the largest number of groups that may be used. The pilot
+  // starts with the groups in use. Without saved numbers it starts with the solver's momentum and
+  // rate.
   Tuned(Workers workers, Asynchrony asynchrony) : workers_(workers), asynchrony_(asynchrony) {}
 
   std::string_view name() const override { return "tuned"; }
@@ -43,20 +45,20 @@ class Tuned : public Pilot {
   const Tuning& tuning() const { return tuning_; }
   std::uint64_t lost() const { return trials_->lost; }  // iterations of trials that were not kept
 
-  // Trainings with fewer iterations have no trials.
+  // Trainings with fewer than kFewest iterations have no trials.
   static constexpr std::uint64_t kFewest = 400;
 
  private:
   static constexpr std::size_t kKept = 3;
 
-  // Reads numbers() and kept() of a checkpoint.
+  // Restores what numbers() and kept() gave to a checkpoint.
   Status take(std::span<const double> saved, const TrainingState& state);
   Status go_on();  // does the searches that are due, then sets next_rest_
   Status search_now();
   Status adopt(const Found& found, std::uint64_t searched);
   Result<bool> restore(const Error& why);  // false: after too many returns
-  // Returns why the net cannot learn any more with its present parameters; nothing: it can, as far
-  // as is known.
+  // Returns why the net cannot learn any more with its present parameters. Returns nothing if no
+  // reason is known.
   Result<std::optional<Error>> find_failure();
   void raise_step();  // where nothing is learned, and the step is known to be small
   std::uint64_t next_search(std::uint64_t searched) const;  // iteration
@@ -84,7 +86,7 @@ class Tuned : public Pilot {
   double seconds_before_ = 0;  // of the training in earlier processes
   double chance_ = 0;          // loss of a net that has only learned the share of each class
   std::optional<Trials> trials_{};
-  // watch_ follows the current losses; the others belong to the saved states.
+  // watch_ follows the current losses. Each of the other watches belongs to a saved state.
   std::optional<LossWatch> watch_{}, watch_older_{}, watch_newer_{}, watch_before_search_{};
   bool dead_at_start_ = false;  // a layer's outputs were the same for all samples from the start on
   int announced_groups_ = 0;    // the number in the last message of say_layout()

@@ -11,18 +11,20 @@
 namespace omni {
 namespace {
 
-// This is the first number in checkpoints; older ones begin with the momentum.
+// This is the first number that a checkpoint keeps. In older checkpoints the first number is the
+// momentum, which is below 1.
 constexpr double kLayout = 2;
 
-// The step is raised to 1 / kSmall of the failing one after kPart of the iterations without
-// learning.
+// After kPart of the iterations without learning, a step below 1 / kTiny of the failing one is
+// raised to 1 / kSmall of it.
 constexpr double kSmall = 100, kTiny = 1000;
 constexpr std::uint64_t kPart = 10;
 constexpr double kBack = 0.98;  // a loss above this share of chance is back there
 
 }  // namespace
 
-// With steps that are far too small the loss stays above chance, as it is at first.
+// With steps that are far too small the loss stays above chance, as it is at first. Such a loss is
+// no failure.
 std::optional<std::string> Tuning::failure(const LossMean& recent, double step,
                                            double chance) const {
   const bool above = !warm && failing_step > 0 && step > failing_step / kTiny &&

@@ -1,4 +1,4 @@
-// Tuning is the state of --auto that checkpoints keep.
+// Tuning is the state of --auto that a checkpoint keeps.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,12 @@
 
 namespace omni {
 
-// A return divides the step by this number if nothing was learned since the search.
+// When earlier parameters are restored and nothing was learned since the search, the step is
+// divided by this number.
 inline constexpr double kMuchSmaller = 3.1622776601683795;
 
-// Tuning has the settings found, which replace the solver's, and the iteration of the next search.
+// Tuning has the settings that were found, which replace the solver's, and the iteration of the
+// next search.
 struct Tuning {
   double momentum = 0, learning_rate = 0;
   bool searches = true;            // false: the training is too short
@@ -28,25 +30,26 @@ struct Tuning {
   double failing_step = 0;         // at which the sweep diverged, or its last one; 0: not known
   std::map<int, double> failed{};  // by groups: with this step or larger ones a training diverged
 
-  // Returns why the net cannot learn any more at this loss. Before it has learned anything, that is
-  // a loss above that of guessing, with a step that is not far below the failing one. Later it is a
-  // loss that is back near that of guessing. Returns nothing if the net can learn, as far as the
-  // loss tells.
+  // Returns why the net cannot learn any more at this loss. Before it has learned anything, the
+  // reason is a loss above that of guessing, with a step that is not far below the failing one.
+  // Later the reason is a loss that is near that of guessing again. Returns nothing if the loss
+  // shows no such reason.
   std::optional<std::string> failure(const LossMean& recent, double step, double chance) const;
-  // Returns the larger step with which a training goes on that has not learned anything yet,
-  // although its step is far below the failing one. Returns nothing if the step stays. `most` is
-  // the number of the training's iterations.
+  // Returns a larger step for a training that has learned nothing yet and whose step is far below
+  // the failing one. Returns nothing if the step stays. `most` is the number of the training's
+  // iterations.
   std::optional<double> raised(double step, int groups, std::uint64_t iteration,
                                std::uint64_t most) const;
 
-  // Records that a training with this step, or a larger one, and this number of groups diverged.
+  // Records that a training diverged with this step and this number of groups. Larger steps are
+  // then known to diverge as well.
   void note_failed(int groups, double step);
 
-  // Returns what a checkpoint keeps. `lost` is the number of trials' iterations that were
-  // discarded.
+  // Returns the numbers that a checkpoint keeps. `lost` is the number of trials' iterations that
+  // were discarded.
   std::vector<double> numbers(std::uint64_t lost) const;
   static bool is_older(std::span<const double> numbers);  // true: an older program wrote them
-  // Reads what numbers() or an older program wrote, and returns `lost`.
+  // Reads what numbers() of this or an older version returned, and returns `lost`.
   std::uint64_t take(SavedNumbers& read);
 };
 

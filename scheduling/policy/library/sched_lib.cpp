@@ -1,5 +1,5 @@
-// StarPU calls these functions in a library of scheduling policies. With them any StarPU program
-// can use our policy: STARPU_SCHED_LIB=.../libomni_sched.so STARPU_SCHED=omni.
+// StarPU finds these functions in a library of scheduling policies. So any StarPU program can use
+// the policy "omni": STARPU_SCHED_LIB=.../libomni_sched.so STARPU_SCHED=omni.
 #include <starpu_scheduler.h>
 
 #include <string_view>
