@@ -11,8 +11,6 @@
 namespace omni {
 namespace {
 
-constexpr double kErrors = 2.5;  // a difference counts when it exceeds so many standard errors
-
 using Verdict = Comparison::Verdict;
 
 constexpr double kCoarse = 10, kFine = 3.1622776601683795;  // factors between steps
@@ -220,10 +218,10 @@ class Race {
     const bool smaller = step_of(setting) < 0.99 * step_of(champion_);
     const std::string sure =
         fmt::format("more than {:.0f} % and {} standard errors",
-                    100 * (wins && smaller ? plan_.worth_smaller : kWorth), kErrors);
+                    100 * (wins && smaller ? plan_.worth_smaller : kWorth), kSureErrors);
     const std::string rule =
         comparison.verdict == Verdict::better || comparison.verdict == Verdict::worse ? sure
-        : comparison.gain > kErrors * comparison.error && !wins ? "not by enough: the older one"
+        : comparison.gain > kSureErrors * comparison.error && !wins ? "not by enough: the older one"
         : wins && is_much_faster(setting.groups)        ? "no sure difference: the faster groups"
         : wins && step_of(setting) < step_of(champion_) ? "no sure difference: the safer step"
         : wins                                          ? "no sure difference: the larger step"
@@ -352,56 +350,6 @@ double step_of(const Setting& setting) { return setting.learning_rate / (1 - set
 Setting with_step(Setting setting, double step) {
   setting.learning_rate = step * (1 - setting.momentum);
   return setting;
-}
-
-double TrialResult::loss() const { return mean_of(losses).mean; }
-
-double TrialResult::error() const { return mean_of(losses).error(); }
-
-std::string TrialResult::text() const {
-  const LossMean mean = mean_of(losses);
-  switch (end) {
-    case TrialEnd::diverged: return "diverged";
-    case TrialEnd::dead:
-      return fmt::format("loss {:.4g}, the same outputs for all images", mean.mean);
-    case TrialEnd::above_chance: return fmt::format("loss {:.4g}, above chance", mean.mean);
-    case TrialEnd::at_chance: return fmt::format("loss {:.4g}, at chance", mean.mean);
-    case TrialEnd::behind: return "given up, far behind";
-    case TrialEnd::learns: return fmt::format("loss {:.4g} +- {:.2g}", mean.mean, mean.error());
-  }
-  return "";
-}
-
-Comparison compare(const TrialResult& challenger, const TrialResult& champion, double chance,
-                   double share) {
-  using Verdict = Comparison::Verdict;
-  const auto fails = [](const TrialResult& trial) { return trial.end <= TrialEnd::above_chance; };
-  const auto near = [&](const TrialResult& trial) {
-    return trial.end == TrialEnd::at_chance || !(trial.loss() < kNearChance * chance);
-  };
-  if (challenger.end == TrialEnd::behind) return {Verdict::worse};
-  if (fails(challenger) || fails(champion)) {
-    if (challenger.end == champion.end) return {Verdict::tie};
-    return {challenger.end > champion.end ? Verdict::better : Verdict::worse};
-  }
-  if (near(challenger) && near(champion)) return {Verdict::tie};
-  std::vector<double> gains(std::min(challenger.losses.size(), champion.losses.size()));
-  for (std::size_t i = 0; i < gains.size(); ++i)
-    gains[i] = champion.losses[i] - challenger.losses[i];
-  const LossMean gain = mean_of(gains);
-  const double worth = share * champion.loss(), error = gain.error(),
-               sure = std::max(worth, kErrors * error),
-               least = std::max(kWorth * champion.loss(), kErrors * error);
-  return {gain.mean > sure                         ? Verdict::better
-          : gain.mean > std::max(worth / 2, error) ? Verdict::unsure
-          : gain.mean > -least                     ? Verdict::tie
-                                                   : Verdict::worse,
-          gain.mean, error};
-}
-
-std::string Comparison::text() const {
-  if (gain == 0 && error == 0) return "";
-  return fmt::format("{:.3g} +- {:.2g} {}", std::abs(gain), error, gain >= 0 ? "lower" : "higher");
 }
 
 Result<Found> search(const Setting& given, const SearchPlan& plan, TrialRunner& runner) {
