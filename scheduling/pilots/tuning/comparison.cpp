@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "scheduling/pilots/loss_mean.hpp"
+#include "scheduling/pilots/loss_watch.hpp"
 
 namespace omni {
 
