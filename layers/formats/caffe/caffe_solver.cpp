@@ -1,4 +1,4 @@
-// This file reads Caffe's solver, whose iterations count from 0.
+// This file reads the files of Caffe's solvers, which count iterations from 0.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
@@ -31,7 +31,7 @@ constexpr std::array kPolicies{
     PolicyName{"sigmoid", RatePolicy::sigmoid}};
 constexpr int kAnyWhole = std::numeric_limits<int>::max();
 
-// The fields of a solver hold these options of the training.
+// These fields of a solver are options of the training, each with the option's name.
 constexpr std::array<std::array<std::string_view, 2>, 8> kFieldsOfOptions{
     {{"policy", "lr_policy"},
      {"max_batches", "max_iter"},
@@ -42,7 +42,7 @@ constexpr std::array<std::array<std::string_view, 2>, 8> kFieldsOfOptions{
      {"steps", "stepvalue"},
      {"subdivisions", "iter_size"}}};
 
-// Returns a hint: the nearest of the words, or else all of them.
+// Returns a hint: the nearest of the words, or all of them if none is near.
 std::string one_of(std::string_view word, std::span<const std::string_view> words) {
   const std::string_view near = nearest(word, words);
   return near.empty() ? fmt::format("known: {}", fmt::join(words, " "))
@@ -72,7 +72,7 @@ void read_solver_type(CaffeFields& fields, SolverOptions& solver) {
                   one_of(type, kSolverTypes));
 }
 
-// Returns the type of a solver that has a momentum and must not; "": it may have it.
+// If the solver has a momentum but its type does not allow one, returns the type; otherwise "".
 std::string without_momentum(const SolverOptions& solver) {
   if (solver.momentum == 0) return "";
   if (solver.rule == StepRule::adagrad) return "AdaGrad";
@@ -229,7 +229,8 @@ Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableN
                  fmt::format("batch {} is not divisible into {} mini-batches", net.options.batch,
                              net.options.subdivisions),
                  "choose a divisor of the batch, as in --subdivisions 1"};
-  // Caffe's delta is of the mean gradient; ours of the sum over the images.
+  // Caffe adds delta for the mean gradient. Here the gradient is the sum over the images of the
+  // mini-batch.
   if (fields != nullptr && has_epsilon(solver))
     solver.epsilon *= static_cast<float>(net.options.batch);
   return check_policy(net);
