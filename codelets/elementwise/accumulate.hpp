@@ -1,5 +1,5 @@
-// Accumulating computes dst += src, of one source or several. It adds up gradients from several
-// consumers, and partial sums, which are then cleared.
+// Accumulating computes dst += src, for one source or several. It adds up gradients from several
+// consumers of a blob, and partial sums. Partial sums are cleared afterwards.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ extern Codelet<AccumulateArgs> accumulate_sum;  // {dst accumulate, sources R, o
 
 inline constexpr int kMostSources = 15;  // of one task
 void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag);
-// Adds sources in pairs, then their sums in pairs, and so on. The bits are the same if another rank
-// has added up half of them before.
+// Adds up the sources in pairs, then their sums in pairs, and so on. The bits are the same if
+// another rank has added up half of them before.
 void submit_collect_in_pairs(std::span<Tensor* const> sources, Tensor& dst, TaskTag tag);
 
 }  // namespace omni
