@@ -30,7 +30,7 @@ class CudaWorker {
   int multiprocessors() const { return multiprocessors_; }
   int device() const { return device_; }
   const char* device_name() const { return device_name_.data(); }
-  // Returns a number of bytes.
+  // Returns the most workspace, in bytes, that a library's algorithm may use.
   std::size_t most_workspace() const { return omni::most_workspace(device_bytes_); }
   // Libraries prepare these objects for this worker. The objects are destroyed before the handles.
   Locals& prepared() { return *prepared_; }
@@ -39,7 +39,7 @@ class CudaWorker {
   // since they run one after another in one stream. A kernel that needs several pieces asks once
   // and divides the buffer. Throws OutOfGpuMemory.
   void* workspace(std::size_t bytes) { return workspace_.at_least(bytes, stream_); }
-  // Returns a second buffer of that kind, for copies of bf16 tensors as floats.
+  // Returns a buffer like workspace(), but for copies of bf16 tensors as floats.
   void* copies(std::size_t bytes) { return copies_.at_least(bytes, stream_); }
 
   // Returns a counter for every block that the device can run at once. Kernels find zeros, and

@@ -153,7 +153,7 @@ std::vector<DamagedImage> DamagedImages::take_new() {
   return taken;
 }
 
-// The text has a line per image: index, place and problem, with tabs between them.
+// Returns a text with a line per image: index, place and problem, with tabs between them.
 std::string DamagedImages::take_text() {
   const std::lock_guard lock(mutex_);
   std::string text;

@@ -31,7 +31,7 @@ class DamagedImages {
   // `share` of the images may be damaged. `what` names the images in errors ("training images").
   DamagedImages(std::size_t images, double share, std::string what);
 
-  // Counts an image unless it is known. Fails if more than the share are damaged.
+  // Counts an image, unless it was counted before. Fails if more than the share are damaged.
   Status add(std::size_t index, const Error& error);
   bool has(std::size_t index) const;
   std::size_t count() const { return count_; }
@@ -47,7 +47,7 @@ class DamagedImages {
   Status add_text(std::string_view text);
 
  private:
-  // The caller of these two holds mutex_.
+  // Callers of insert() and check() must hold mutex_.
   bool insert(std::size_t index, const Error& error);  // false: the image is known
   Status check() const;
 

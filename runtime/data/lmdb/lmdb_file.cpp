@@ -17,14 +17,14 @@
 namespace omni {
 namespace {
 
-// ---- accesses to mapped pages that are not there ----
+// The following functions handle accesses to mapped pages that do not exist.
 
 thread_local sigjmp_buf* way_out = nullptr;  // null: this thread reads no mapped file
 struct sigaction before_bus, before_segv;
 
 void leave(int signal, siginfo_t* info, void* context) {
   if (way_out != nullptr) siglongjmp(*std::exchange(way_out, nullptr), 1);
-  // Not ours: as if this function were not there.
+  // If this thread reads no mapped file, the earlier handler gets the signal.
   const struct sigaction& before = signal == SIGBUS ? before_bus : before_segv;
   if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(signal, info, context);
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
