@@ -79,7 +79,7 @@ std::string written(const SweepRange& range, double number) {
   return fmt::format("{}", std::clamp(rounded, range.low, range.high));
 }
 
-// `share` goes from 0, the low end, to 1.
+// Returns the value at `share` of a range, from 0 (the low end) to 1.
 double at_share(const SweepRange& range, double share) {
   return range.logarithmic ? range.low * std::pow(range.high / range.low, share)
                            : range.low + (range.high - range.low) * share;
