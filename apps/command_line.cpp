@@ -202,7 +202,7 @@ constexpr const char* kNoMemory = "out of memory";
   _exit(exit_code(kind));
 }
 
-// A thread that throws may hold the lock of the log, and there may be no memory. The first such
+// A thread that throws may hold the log's lock, and memory may be exhausted. So only the first such
 // thread prints its message.
 [[noreturn]] void leave_with_exception() {
   static std::atomic_flag leaving;

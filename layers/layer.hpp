@@ -1,6 +1,6 @@
-// A Layer is made with its shapes inferred and its tensors declared. Then it only submits tasks,
-// forward and backward, for one slice of the mini-batch at a time. It never computes itself. This
-// header also has a layer's named parameters.
+// When a Layer has been made, its shapes are inferred and its tensors declared. It then submits
+// tasks, forward and backward, for one slice of the mini-batch at a time, and never computes
+// itself. This header also has a layer's named parameters.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +18,15 @@
 
 namespace omni {
 
-// A Param is a named parameter (or running statistic) of a layer: its tensors and its initial
+// A Param is a named parameter (or running statistic) of a layer, with its tensors and its initial
 // values.
 struct Param {
   ParamRole role = ParamRole::weights;
   std::string name;      // "03.convolutional.weights"
   std::string owner{};   // the layer that has it in files that name layers; "": it has no name
   bool in_files = true;  // false: such files lack it, as it never changes
-  // Channels last, behind height and width; a layer's outputs, or places and outputs, are first.
+  // Channels are the last dimension, behind height and width. The first dimension is a layer's
+  // outputs, or its places and outputs.
   std::vector<std::int64_t> shape;
   Filler filler;
   bool trainable = true;   // false: running statistics
@@ -33,34 +34,35 @@ struct Param {
   float rate = 1;          // multiplies the learning rate
   bool load = true;        // false: keeps its initial value when weights are loaded
   bool divisible = false;  // ranks may divide it: choose_connected_blocks
-  // Each rank computes this many parts whole, and makes their steps; the last rank has the rest. 0:
-  // every rank computes all parts.
+  // Each rank computes this many whole parts and their steps; the last rank has the remaining
+  // parts. If it is 0, every rank computes all parts.
   int parts_per_rank = 0;
   bool by_slice = false;             // its gradient is the sum over one task per slice
   bool can_overwrite_diff = false;   // its gradient task can also write instead of adding
   bool in_products = false;          // its layer reads Tensor::for_products()
   bool updated_in_backward = false;  // set by LayerBuilder::param
-  // True: the gradient task writes, so the update need not clear the gradient. LayerBuilder::param
-  // sets it.
+  // True: the gradient's task overwrites `diff`, so the update need not clear it.
+  // LayerBuilder::param sets this.
   bool overwrites_diff = false;
 
   Tensor* value = nullptr;    // what the layers read: the master or the replica
   Tensor* master = nullptr;   // changed by updates, stored in files
   Tensor* replica = nullptr;  // a compute group's copy of the master; null: it has none
   Tensor* diff = nullptr;  // the gradient, in training only; null: a backward task makes the step
-  // These partial sums of the gradient let slices wait less for each other. The update first adds
-  // them to `diff`. There are none where few workers compete for the sum.
+  // partial_diffs are partial sums of the gradient, so that slices wait less for each other. The
+  // update first adds them to `diff`. There are none where few workers compete for the sum.
   std::vector<Tensor*> partial_diffs{};
   int slices_per_sum = 0;  // consecutive slices; 0: slices go to the sums in turn
-  // True: every rank computes the gradient of the whole mini-batch, and makes the same step.
+  // True: every rank computes the gradient of the whole mini-batch and makes the same step.
   bool whole_on_each_rank = false;
   Tensor* velocity = nullptr;     // training only; with Adam: the mean gradient
   Tensor* mean_square = nullptr;  // with Adam: of the gradient
-  // Strategies with meetings use these (codelets/elementwise/meeting.hpp).
+  // Strategies use these tensors for meetings, in which models are averaged
+  // (codelets/elementwise/meeting.hpp).
   Tensor* change = nullptr;           // sum of the groups' contributions since the last meeting
   Tensor* centre_velocity = nullptr;  // of the master, which moves at meetings
 
-  // Returns the rank that computes a part, if not every rank does.
+  // Returns the rank that computes a part of the parameter, unless every rank does.
   int rank_of(std::size_t part) const {
     return parts_per_rank == 0 ? 0 : static_cast<int>(part) / parts_per_rank;
   }
@@ -69,7 +71,7 @@ struct Param {
     return parts_per_rank == 0 ? parts
                                : std::clamp(parts - rank * parts_per_rank, 0, parts_per_rank);
   }
-  // Returns the sum to which the slice adds its gradient.
+  // Returns the partial or whole sum to which the slice adds its gradient.
   const Tensor& gradient(int slice) const {
     const auto number = static_cast<std::size_t>(slice);
     const std::size_t which = slices_per_sum > 0 ? number / static_cast<std::size_t>(slices_per_sum)
@@ -80,16 +82,16 @@ struct Param {
 
 struct ExchangeArgs;
 
-// A Blob has the activations of one layer over a mini-batch, by slice. A slice can run ahead
-// through the net without waiting for the others.
+// A Blob has the activations of one layer for a mini-batch, in one tensor per slice. So a slice can
+// run ahead through the net without waiting for other slices.
 struct Blob {
   Extent extent;
   std::vector<Tensor*> value, diff;  // by slice; diff is empty where no gradient is wanted
 };
 
-// An Input is a layer's view of a blob that it reads. The layer writes its share of the gradient to
-// `diff`. These are the blob's own tensors or, if the blob has several consumers, private ones that
-// the net adds up.
+// An Input is a blob that a layer reads. The layer writes its share of the blob's gradient to
+// `diff`. If only one layer reads the blob, these are the blob's own tensors. Otherwise they may be
+// private tensors, which the net adds up.
 struct Input {
   Blob* blob = nullptr;
   std::vector<Tensor*> diff;
@@ -98,7 +100,7 @@ struct Input {
   const Extent& extent() const { return blob->extent; }
   const Tensor& value(int slice) const { return *blob->value[slice]; }
   bool wants_gradient() const { return !diff.empty(); }
-  // True for the consumer that writes the blob's own gradient first.
+  // Returns true if this layer writes the blob's own gradient before any other layer adds to it.
   bool writes_gradient() const { return wants_gradient() && diff == blob->diff && !adds; }
   const Tensor& gradient(int slice) const { return *diff[slice]; }
 };
@@ -106,15 +108,15 @@ struct Input {
 // An UpdateOf returns the arguments of the update of a parameter.
 using UpdateOf = std::function<ExchangeArgs(const Param&)>;
 
-// A Step tells all layers what they need to know about the mini-batch being submitted.
+// A Step has what all layers need to know about the mini-batch that is being submitted.
 struct Step {
   bool training = false;
   std::uint64_t seed = 0;
   std::uint64_t first_sample =
       0;  // global number of the mini-batch's first image; keys the randomness
   BatchSlot* slot = nullptr;
-  // In backward, this gives the update of parameters that are updated there; null: they stay as
-  // they are.
+  // In backward, update_of returns the update of each parameter that is updated in backward. If it
+  // is null, these parameters do not change.
   const UpdateOf* update_of = nullptr;
 };
 
@@ -127,48 +129,52 @@ class Layer {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  // Slices come in ascending order, in forward and in backward.
+  // forward() and backward() submit the tasks of a slice. They are called for all slices in
+  // ascending order.
   virtual void forward(const Step& step, int slice) = 0;
   virtual void backward(const Step& step, int slice) = 0;
 
-  // True: the layer's result for any slice needs all slices first (batch statistics). The layer
+  // Returns true if the layer's result for any slice needs all slices (batch statistics). The layer
   // then submits that part when it is called with the last slice. The net does not run single
   // slices past such a layer.
   virtual bool joins_slices() const { return false; }
-  // True: a task computes some neurons for all slices, instead of all neurons for a slice.
+  // Returns true if a task computes some neurons for all slices, instead of all neurons for one
+  // slice.
   virtual bool computes_in_blocks() const { return false; }
   virtual bool is_loss() const { return false; }
   virtual float label_smoothing() const { return 0; }  // of a loss
 
-  // Returns whether backward obeys Input::adds. Then several consumers of a blob need no private
-  // tensors.
+  // Returns whether backward obeys Input::adds. If all layers that read a blob do, they need no
+  // private tensors.
   virtual bool adds_gradients() const { return false; }
 
   // The gradient of a relu is a pass over the largest tensors, unless the backward pass of the next
-  // layer includes it. The net fuses the two if the next layer can do so, the layer with the relu
-  // agrees, and no other layer reads its output.
+  // layer includes it. The net fuses the two under three conditions. The next layer can do it, the
+  // layer with the relu agrees, and no other layer reads the relu's output.
   virtual bool can_take_relu_gradient() const { return false; }
   virtual void take_relu_gradient() {}
   virtual bool leave_relu_gradient() { return false; }  // false: this layer has no relu
 
   // The sum of a residual block is fused into the normalisation before it, if no other layer reads
   // the normalisation's output. absorb_sum() makes activation(output + addend) the output of that
-  // layer, and both layers share the output's tensors. False: the sum is not fused. If
-  // Input::writes_gradient() holds for the addend, the layer before also computes the addend's
-  // gradient from that of the sum.
+  // layer, and both layers share the output's tensors. These functions return false if the sum is
+  // not fused. If Input::writes_gradient() is true for the addend, the normalisation also computes
+  // the addend's gradient from that of the sum.
   virtual bool fuse_sum_into(Layer& /*before*/) { return false; }
   virtual bool absorb_sum(const Input& /*addend*/, Activation) { return false; }
   void share_output(Layer& before, TensorPool& tensors);
-  // Dropout works in place on the output of the layer before and on its gradient. It does so if no
-  // other layer reads them and that layer allows it. Returns whether it does.
+  // A dropout layer works in place on the output of the layer before it and on its gradient. It
+  // does so if no other layer reads them and that layer allows it. work_in_place() returns whether
+  // it does.
   virtual bool work_in_place(const Layer& /*before*/) { return false; }
   virtual bool allows_dropout_in_place() const { return false; }
-  // Drops the inputs' private gradient tensors where this layer can add to the shared ones.
+  // Drops the private gradient tensors of the inputs if this layer can add to the blobs' own
+  // gradients.
   void add_gradients_in_place(TensorPool& tensors);
 
   virtual double forward_flops_per_image() const { return 0; }
-  // Texts for the table of layers: detail() is "64 3x3/1"; in_one_task() names what a task does
-  // beside the layer's product or sum, as "bias relu".
+  // These texts are for the table of layers. detail() is, for example, "64 3x3/1". in_one_task()
+  // names what a task computes besides the layer's product or sum, as "bias relu".
   virtual std::string detail() const { return ""; }
   virtual std::string in_one_task() const { return ""; }
 
@@ -179,14 +185,14 @@ class Layer {
   std::size_t tensor_bytes() const { return tensor_bytes_; }  // of everything it declared
   Blob& output() { return output_; }
   const Blob& output() const { return output_; }
-  // Returns the blob that readers of this layer read: its output, or the blob of which it is an
-  // alias.
+  // Returns the blob that later layers read as this layer's output. It is its own output, or the
+  // blob of which the output is an alias.
   Blob& read_by_others() { return is_alias() ? *aliased_ : output_; }
   const std::vector<Param*>& params() const { return params_; }
 
  protected:
-  // Makes our output an alias of the blob. Since we read the blob, no layer changes its tensors in
-  // place (see share_output).
+  // Makes the output of this layer an alias of the blob. Since this layer reads the blob, no other
+  // layer changes its tensors in place (see share_output).
   void alias_output(Blob& blob) {
     aliased_ = &blob;
     output_ = blob;
@@ -196,7 +202,7 @@ class Layer {
   const Slices& slices() const { return *slices_; }
   int images(int slice) const { return slices_->sizes[slice]; }
   double values_per_image() const { return static_cast<double>(output_.extent.count()); }
-  // Returns the number of output values of a slice.
+  // Returns the number of output values of a slice, over all its images.
   std::int64_t values(int slice) const {
     return static_cast<std::int64_t>(output_.extent.count()) * images(slice);
   }
@@ -207,15 +213,15 @@ class Layer {
   const Tensor& diff(int slice) const { return *output_.diff[slice]; }
   const Input& input(std::size_t which = 0) const { return *inputs_[which]; }
 
-  // In forward, tasks of deeper layers come first. In backward, gradients of the data, for which
-  // others wait, come before gradients of weights.
+  // In forward, tasks of later layers come first. In backward, gradients of the data, for which
+  // other tasks wait, come before gradients of weights.
   TaskTag forward_tag(int slice) const { return {index_, index_, slice}; }
   TaskTag data_gradient_tag(int slice) const { return {kBackward - index_, index_, slice}; }
   TaskTag weight_gradient_tag(int slice) const { return {-index_, index_, slice}; }
 
-  // These submit the tasks of layers with one input and one output. The forward task computes the
-  // output from the input. The backward task computes the gradient of the input from that of the
-  // output, if somebody needs it.
+  // These functions submit the tasks of layers with one input and one output. The forward task
+  // computes the output from the input. The backward task computes the gradient of the input from
+  // that of the output, if it is needed.
   template <class Args>
   void submit_forward(Codelet<Args>& codelet, const Args& args, int slice) const {
     codelet.submit(args, {read(input().value(slice)), write(value(slice))}, forward_tag(slice));

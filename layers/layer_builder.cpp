@@ -90,8 +90,9 @@ Input& LayerBuilder::input(std::size_t which) {
   Blob& blob = *input.blob;
   if (parts_.training && !blob.diff.empty()) {
     input.diff = blob.diff;
-    // Backward runs from the last layer to the first, so the newest consumer writes the blob's
-    // gradient. Every earlier consumer gets a private tensor, which the net adds afterwards.
+    // Backward runs from the last layer to the first. So among the layers that read a blob, the
+    // last one writes the blob's own gradient. Each other one gets a private tensor, which the net
+    // adds afterwards.
     Input*& newest = parts_.newest_consumer[&blob];
     if (newest != nullptr) {
       const std::size_t before = parts_.tensors.bytes();
@@ -158,7 +159,8 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
     count =
         checked_multiply(count, static_cast<std::uint64_t>(size), &product) ? product : UINT64_MAX;
   }
-  // The nets of all compute groups are built alike, so parameters correspond by number.
+  // The nets of all compute groups are built alike, so a parameter has the same number in each of
+  // them.
   const Param* master =
       parts_.master_params != nullptr ? &(*parts_.master_params)[parts_.params.size()] : nullptr;
   Param& param = parts_.params.emplace_back(std::move(description));
@@ -167,7 +169,7 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
     param.replica = &tensor(param.name + ".replica", count);
   param.master = master != nullptr ? master->master : &tensor(param.name, count);
   param.value = param.replica != nullptr ? param.replica : param.master;
-  // The state of an update belongs to the first group's net, as the master does.
+  // The optimizer state belongs to the first group's net, as the master copy does.
   const auto shared = [&](Tensor* Param::*tensor, const char* name) {
     return master != nullptr ? master->*tensor : &this->tensor(param.name + name, count);
   };
@@ -180,7 +182,7 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
                               (parts_.complete_gradients || param.parts_per_rank > 0);
   param.overwrites_diff = param.can_overwrite_diff && learns && parts_.overwrite_diffs;
   if (learns && !param.updated_in_backward) {
-    // Groups take turns in the merged phase, so one gradient suffices for all of them.
+    // Groups take turns in the merged phase, so all of them use the same gradient tensor.
     if (master != nullptr && param.replica == nullptr && !parts_.own_gradients) {
       param.diff = master->diff;
       param.partial_diffs = master->partial_diffs;

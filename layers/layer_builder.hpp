@@ -1,5 +1,5 @@
-// This header has the types of layers. LayerBuilder is what a layer's constructor asks for tensors
-// and parameters.
+// This header has the types of layers, and LayerBuilder, from which a layer's constructor gets its
+// tensors and parameters.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@
 
 namespace omni {
 
-// StarPU counts a vector's elements in 32 bits.
+// A vector may have at most this many elements, as StarPU counts them in 32 bits.
 inline constexpr std::uint64_t kMaxElements = std::numeric_limits<std::uint32_t>::max();
 
-// A net has at most this many tensors, since each takes some memory before it is allocated.
-// ResNet-50 in kMaxSlices slices declares some 85,000.
+// A net has at most this many tensors, since each takes memory even before it is allocated.
+// ResNet-50 in kMaxSlices slices declares about 85,000.
 inline constexpr std::size_t kMaxTensors = 1 << 19;
 
-// Neurons of a connected layer, in blocks that are tasks.
+// ConnectedBlocks divides the neurons of a connected layer into blocks; each task computes one
+// block.
 struct ConnectedBlocks {
   int width = 1;     // neurons of each; the last one has the rest
   int per_rank = 0;  // that each rank computes, for the images of all; 0: every rank computes all
@@ -36,7 +37,7 @@ struct GradientSums {
   int slices_each = 0;  // consecutive slices per sum; 0: slice i adds to sum i mod count
 };
 
-// The layers of one net share its NetParts, while the net is built and afterwards.
+// NetParts are what the layers of one net share, while the net is built and afterwards.
 struct NetParts {
   bool training = false;
   bool adam = false;
@@ -60,11 +61,11 @@ struct NetParts {
   std::vector<std::unique_ptr<Layer>> layers;
 };
 
-// LayerBuilder gives a layer's constructor the description, inputs, tensors and parameters. It does
-// the bookkeeping for all layers: names, routes of gradients, owners of tensors.
+// LayerBuilder gives a layer's constructor the description, inputs, tensors and parameters. It
+// manages names, gradient tensors and owners of tensors for all layers.
 class LayerBuilder {
  public:
-  // `inputs` are the layers that make the inputs; -1: the images.
+  // `inputs` are the numbers of the layers whose outputs are the inputs; -1 stands for the images.
   LayerBuilder(NetParts& parts, const LayerDescription& described, std::vector<int> inputs);
 
   template <class Options>
@@ -88,14 +89,14 @@ class LayerBuilder {
   DataType values() const { return parts_.values; }
   const LayerDescription& described() const { return described_; }
 
-  // Returns, for each input, the layer that makes it; -1: the images.
+  // Returns, for each input, the number of the layer whose output it is; -1 stands for the images.
   const std::vector<int>& inputs() const { return inputs_; }
-  // Returns an input, and registers the layer as its consumer.
+  // Returns an input, and registers the layer as one of its readers.
   Input& input(std::size_t which = 0);
-  // Makes the output an alias of an input that the layer only passes on. Readers of both share its
+  // Makes the output an alias of an input that the layer only passes on. Both have the same
   // gradient.
   Blob& alias() { return *add_input(0).blob; }
-  // Returns the extent of an input that the layer may not read later.
+  // Returns the extent of an input. Unlike input(), it does not register the layer as a reader.
   const Extent& extent(std::size_t which = 0) const { return blob_of(which).extent; }
 
   Blob blob(const std::string& name, Extent extent) { return blob(name, extent, values()); }
@@ -110,7 +111,8 @@ class LayerBuilder {
   std::vector<Tensor*> per_slice(const std::string& name, std::size_t per_image,
                                  DataType type = DataType::f32);
   // Declares a parameter. `can_update_in_backward` means that a task of the layer can compute the
-  // gradient and update at once. It must do so if Param::updated_in_backward is true in the result.
+  // gradient and apply the update at once. If Param::updated_in_backward is true in the result, the
+  // task must do so.
   Param& param(Param description, bool can_update_in_backward = false);
 
   // The net calls finish() after the layer's constructor.
@@ -130,11 +132,11 @@ class LayerBuilder {
   std::vector<Input*> used_;
 };
 
-// ---- every layer type registers itself in its own file ----
+// Every layer type registers itself in its own file, with the types below.
 
-// With several groups, the parameters of a layer have a copy per group, or one for all groups if no
-// later layer has copies. `either`: they are like those of the layers beside it (few or no
-// parameters).
+// With several groups, the parameters of a layer have copies per group, or one copy for all groups.
+// One copy is possible only if no later layer has copies per group. `either` is for layers with few
+// or no parameters: they follow the layers beside them.
 enum class InGroups { either, copies, one };
 
 struct LayerType {
@@ -143,7 +145,8 @@ struct LayerType {
   InGroups in_groups = InGroups::either;
 };
 
-// A layer's file has a static object of this type, which registers the layer before main().
+// Each layer's file has a static object of type LayerRegistration, which registers the layer before
+// main().
 struct LayerRegistration {
   explicit LayerRegistration(LayerType type);
 };
@@ -153,7 +156,8 @@ std::unique_ptr<Layer> make_layer(LayerBuilder& builder) {
   return std::make_unique<T>(builder);
 }
 
-// Returns the arguments of one slice's task, made from those of the mini-batch.
+// Returns the arguments of one slice's task, made from `args` and the number of images of the
+// slice.
 template <class Args>
 Args with_images(Args args, int images) {
   args.n = images;

@@ -14,9 +14,8 @@ namespace {
 
 using Stays = std::vector<PlannedBuffer::Lifetime>;
 
-// Returns the number of tasks between a lifetime of `a` and one of `b` where they are closest. They
-// count from the last task of the earlier lifetime to the first of the later. 0 or less means that
-// they overlap.
+// Returns the least number of tasks between a lifetime of `a` and one of `b`. It counts from the
+// last task of the earlier lifetime to the first of the later. 0 or less means that they overlap.
 std::ptrdiff_t distance(const Stays& a, const Stays& b) {
   auto least = std::numeric_limits<std::ptrdiff_t>::max();
   for (auto one = a.begin(), other = b.begin(); one != a.end() && other != b.end();) {
@@ -44,8 +43,8 @@ struct Arena {
 
 }  // namespace
 
-// The largest buffer is placed first, so every memory is large enough for buffers that come later.
-// Of equally large ones the earliest is first, which needs the fewest memories.
+// The largest buffer is placed first, so every memory is large enough for later buffers. Among
+// equally large ones the earliest comes first, which needs the fewest memories.
 std::vector<std::size_t> plan_memory(std::span<const PlannedBuffer> buffers,
                                      std::size_t most_times) {
   std::vector<std::size_t> order(buffers.size());
@@ -62,8 +61,8 @@ std::vector<std::size_t> plan_memory(std::span<const PlannedBuffer> buffers,
   for (const std::size_t each : order) {
     const PlannedBuffer& buffer = buffers[each];
     std::vector<Arena>& there = houses[buffer.slice];
-    // The buffer takes the memory that no other buffer uses for the longest time before and after.
-    // So tasks hardly wait for that memory.
+    // Among the free memories, the buffer takes the one that no other buffer uses for the longest
+    // time before and after. So tasks hardly wait for it.
     auto free = there.end();
     std::ptrdiff_t furthest = 0;
     for (auto house = there.begin(); house != there.end(); ++house) {
@@ -88,10 +87,10 @@ namespace {
 
 constexpr int kAllSlices = -1;
 
-// A tensor that moves between devices should not take much longer because it lies in a larger
-// memory.
+// A tensor may lie in a memory of at most this many times its size. A transfer between devices
+// moves the whole memory, so it takes longer.
 constexpr std::size_t kMostTimes = 2;
-// Nobody waits for gradients of weights, so they come late: this many tasks of the slice, those of
+// No task waits for gradients of weights, so they come late. kLate tasks of the slice, those of
 // some layers, go ahead of them. With fewer, the next layers' gradients would wait on machines of
 // many cores. With more, the plan takes more memory. (perf/RESULTS.md has both.)
 constexpr std::size_t kLate = 8;
@@ -105,7 +104,7 @@ struct Use {
 };
 using Uses = std::unordered_map<const Tensor*, Use>;
 
-// Finds for each tensor the slice whose tasks alone use it.
+// Finds for each tensor the slice whose tasks alone use it, if there is one.
 Uses find_slices(std::span<const CapturedTask> tasks) {
   Uses uses;
   for (const CapturedTask& task : tasks)

@@ -13,7 +13,8 @@
 
 namespace omni {
 
-// A PlannedBuffer has lifetimes: from the first task that uses it to the last, maybe several times.
+// A PlannedBuffer has one or more lifetimes. A lifetime is from the first task that uses the buffer
+// to the last.
 struct PlannedBuffer {
   struct Lifetime {
     std::size_t first, last;  // tasks, numbered in the order of submission
@@ -23,15 +24,15 @@ struct PlannedBuffer {
   std::vector<Lifetime> lifetimes;  // ascending
 };
 
-// Returns for each buffer the number of the buffer whose memory it uses; its own number means a
-// memory of its own. That memory has 1 to `most_times` times its size, since transfers between
-// devices move the whole memory.
+// Returns for each buffer the number of the buffer whose memory it uses. Its own number means a
+// memory of its own. A memory is at most `most_times` as large as each buffer in it, since
+// transfers between devices move the whole memory.
 std::vector<std::size_t> plan_memory(std::span<const PlannedBuffer> buffers,
                                      std::size_t most_times);
 
-// Finds transient tensors by the tasks' accesses, and lets them share memory. `tasks` are those of
-// all passes, which may be repeated in any order. A tensor that a pass reads before it writes it
-// keeps memory of its own; so do `kept` tensors, which are read elsewhere.
+// Finds transient tensors from the tasks' accesses, and lets them share memory. `tasks` are those
+// of all passes, which may be repeated in any order. A tensor that a pass reads before it writes it
+// has memory of its own. So have `kept` tensors, which are also read outside of the passes.
 void place_tensors(TensorPool& tensors, std::span<const CapturedTask> tasks,
                    std::span<const Tensor* const> kept, bool share);
 

@@ -29,7 +29,8 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
   const int batch = options.images > 0 ? options.images : net_options.micro_batch();
   const int share = (batch + options.ranks - 1) / options.ranks;  // of a rank, at most
   const bool one_pass = net_options.subdivisions == 1 && options.images == 0;
-  // True: this net reads complete gradients of all its parameters, except those of replicas.
+  // `complete` means that this net reads complete gradients of all its parameters, except those of
+  // replicas.
   const bool complete = options.ranks == 1 || options.sharing.replicas;
   const auto assemble = [&](Slices slices) -> Result<std::unique_ptr<Net>> {
     if (net_options.input.count() > kMaxElements / static_cast<std::size_t>(slices.sizes.front()))
@@ -51,13 +52,14 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     // the worker that has the gradient, the weights and their velocity.
     net->parts_.overwrite_diffs = one_pass && complete && options.gpus == 1 && slices.count() == 1;
     net->parts_.values = options.values;
-    // Ranks and other groups write parameters, too, but do not know of a rounded copy.
+    // A rounded copy of the weights is only used if one net writes them. Other ranks and groups
+    // write parameters as well, but do not update the copy.
     net->parts_.round_weights = options.values == DataType::bf16 && options.gpus > 0 &&
                                 options.ranks == 1 && !options.sharing.replicas;
     net->parts_.gradient_sums =
         options.fixed_sums ? fixed_gradient_sums(slices)
                            : choose_gradient_sums(slices.count(), options.cores, options.gpus);
-    // A guest is cut like the nets of the ranks whose merged phase it computes.
+    // A guest, the net for a group on other ranks, gets the same slices as the nets of those ranks.
     const bool one_of_many = options.sharing.guest && !slices.owners.empty();
     const auto own = one_of_many ? std::ranges::count(slices.owners, 0) : slices.count();
     ConnectedShares shares{.images = slices.images_of_all() * net_options.subdivisions,
@@ -91,11 +93,13 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     return net;
   };
   int slice = options.slice;
-  // Bits depend on the slices, so they may not depend on the ranks.
+  // With fixed sums, results must have the same bits for any number of ranks. Bits depend on the
+  // slices, so these must not depend on the ranks.
   const int images = options.fixed_sums ? batch : share;
   if (slice == 0 && options.gpus > 0) slice = (images + options.gpus - 1) / options.gpus;
   if (slice == 0) {
-    // Shapes first, with one image: flops decide the slice.
+    // The net is first built with one image to get the shapes: the size of slices depends on the
+    // layers' flops.
     OMNI_TRY(const auto shapes, assemble(Slices::cut(1, 1)));
     slice = std::min(images, choose_slice(shapes->parts_, images, options.cores, images < batch));
   }
@@ -113,7 +117,8 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
   return net;
 }
 
-// `makers` has, by a blob's name, the layer that makes it.
+// Adds a layer to the net. `makers` has, by a blob's name, the number of the layer that makes the
+// blob.
 Status Net::add_layer(const LayerDescription& layer,
                       std::map<std::string, int, std::less<>>& makers) {
   OMNI_TRY(const LayerType* type, find_layer_type(layer));
@@ -142,9 +147,9 @@ Status Net::add_layer(const LayerDescription& layer,
   return {};
 }
 
-// The merged phase begins with the first fully connected layer behind all other layers with
-// weights. It has few flops and most of the parameters. So bringing the data of every group to one
-// copy is better than keeping a copy per group.
+// Finds where the merged phase begins: at the first fully connected layer behind all other layers
+// with weights. The layers from it on have few flops and most of the parameters. So it costs less
+// to bring every group's data to one copy than to keep a copy per group.
 void Net::find_phases(const NetDescription& described, const Sharing& sharing) {
   merged_from_ = described.layers.size();
   has_replicas_ = sharing.replicas;
@@ -173,9 +178,9 @@ void Net::cut_segments() {
     }
 }
 
-// A layer that stops_backward and all layers before it stay as they are, whoever reads them. So
-// does any branch that ends nowhere. These layers have no backward tasks and no update, not even
-// decay.
+// A layer with stops_backward and all layers before it do not change, whichever layer reads them.
+// Neither do layers whose output leads to no loss. Such layers have no backward tasks and no
+// update, not even decay.
 void Net::freeze_unreached_layers() {
   std::unordered_map<const Blob*, std::size_t> maker;
   for (std::size_t i = 0; i < layers().size(); ++i) maker[&layers()[i]->output()] = i;
@@ -197,8 +202,8 @@ void Net::freeze_unreached_layers() {
   }
 }
 
-// Fuses work of a layer into the layer after it, if no other layer reads its output. Also lets
-// layers add their gradients in place where several layers read one output.
+// Fuses work of a layer into the layer after it, if no other layer reads its output. Where several
+// layers read one output, lets them add their gradients in place.
 void Net::fuse_layers() {
   std::unordered_map<const Blob*, int> readers;
   for (const auto& layer : layers())
@@ -215,7 +220,8 @@ void Net::fuse_layers() {
   for (const auto& layer : layers()) layer->add_gradients_in_place(parts_.tensors);
 }
 
-// Captures the tasks of training, and of evaluation in between; or only those of evaluation.
+// Captures the tasks of training and of evaluations between iterations, or only those of
+// evaluation.
 std::vector<CapturedTask> Net::capture_tasks(task_capture::Working working, bool evaluates) {
   Tensor rest("captured run", 1);  // stands for labels and metrics
   const std::vector<Tensor*> each_slice(parts_.slices.sizes.size(), &rest);
@@ -253,8 +259,8 @@ Net::WorkingBytes Net::working_bytes() {
           .sum_on_gpu = most.sum_on_gpu * sizeof(float)};
 }
 
-// Tensors of a net that is only evaluated share no memory: the mini-batches that are under way in
-// it would wait for each other.
+// Tensors of a net that is only evaluated share no memory. Otherwise mini-batches that are under
+// way at the same time would wait for each other.
 void Net::place_tensors_in_memory() {
   std::vector<const Tensor*> kept;  // tensors that other code than the net's tasks reads, too
   const auto keep = [&](const Layer& layer) {
@@ -265,8 +271,8 @@ void Net::place_tensors_in_memory() {
     if (param.overwrites_diff) kept.push_back(param.diff);  // updates read it
   if (has(Phase::replicated)) keep(*layers()[merged_from_ - 1]);
   const std::vector<CapturedTask> tasks = capture_tasks(task_capture::Working::unknown);
-  // Received tensors keep memory of their own: otherwise another rank's message would wait until
-  // the memory is free.
+  // Received tensors have memory of their own. Otherwise another rank's message would have to wait
+  // until the memory is free.
   for (const CapturedTask& task : tasks)
     if (task.codelet == kTransferName && task.uses.front().mode == AccessMode::write)
       kept.push_back(task.uses.front().part.tensor);

@@ -1,4 +1,4 @@
-// A Net has layers over shared slices of one mini-batch, and their parameters. It submits forward,
+// A Net has layers, their parameters, and the slices of one mini-batch. It submits forward,
 // backward and update. It is built without StarPU, but allocate() needs a running Session.
 #pragma once
 
@@ -23,13 +23,13 @@ class Net;
 enum class FullyConnected { merged, replicated };
 struct Sharing {
   bool replicas = false;  // false: the only group, which reads the master copies
-  // True: each group trains its replica with an optimizer state of its own; groups meet at the
-  // master copies.
+  // True: each group trains its replica with its own optimizer state, and the models are averaged
+  // into the master copies at meetings.
   bool own_models = false;
   FullyConnected fully_connected = FullyConnected::merged;
   const Net* master = nullptr;  // null: this net holds the master copies
-  // True: the net stands for a group that computes elsewhere. Only its merged phase has memory, for
-  // the slices of all ranks.
+  // True: the net stands for a group on other ranks. Only its merged phase has memory, for the
+  // slices of all those ranks.
   bool guest = false;
 };
 
@@ -49,7 +49,7 @@ struct BuildOptions {
   DataType values = DataType::f32;  // of activations and their gradients: f32 or bf16
   Sharing sharing{};
   // True: layers may update parameters in the tasks that compute the gradients. This works for one
-  // mini-batch per update, and without GPUs. Param::diff is then null, see Step::update_of.
+  // mini-batch per update, and without GPUs. Param::diff is then null (see Step::update_of).
   bool update_in_backward = false;
   // True: Net::clip_gradients() is called. Then no layer updates parameters in these tasks.
   bool clips = false;
@@ -64,14 +64,14 @@ class Net {
   void initialise(std::uint64_t seed);
 
   // The merged phase starts with the first layer whose parameters all groups share. Without
-  // replicas it is empty. The replicated phase is all layers before it.
+  // replicas it is empty. The replicated phase consists of all layers before the merged phase.
   enum class Phase { replicated, merged };
   void forward(const Step& step, Phase phase);   // step.slot holds decoded images
   void backward(const Step& step, Phase phase);  // after forward, in training
   void forward(const Step& step);                // both phases
   void backward(const Step& step);
-  // These run both phases, layer by layer. `look` is called before the tasks of the next layer are
-  // submitted, which may reuse the memory of this layer's tensors.
+  // These functions submit both phases, layer by layer. `look` is called before the tasks of the
+  // next layer are submitted, as these may reuse the memory of this layer's tensors.
   using LookAt = std::function<void(const Layer&)>;
   void forward_by_layer(const Step& step, const LookAt& look);
   void backward_by_layer(const Step& step, const LookAt& look);
@@ -100,17 +100,19 @@ class Net {
   const std::vector<std::unique_ptr<Layer>>& layers() const { return parts_.layers; }
   std::vector<Param*> params();
   std::size_t tensor_bytes() const { return parts_.tensors.bytes(); }  // that allocate() takes
-  // Returns the bytes of each tensor. A GPU holds transient tensors of its own slices only. Main
-  // memory holds none of them if only GPUs compute.
+  // Returns the bytes of each tensor in each memory. A GPU holds only those transient tensors that
+  // belong to its slices. Main memory holds no transient tensors if only GPUs compute.
   std::vector<TensorSize> tensor_sizes() const { return parts_.tensors.sizes(); }
-  // WorkingBytes is the most scratch memory of a worker, beside tensors; on a GPU it includes the
-  // workspace of libraries. working_bytes() captures the tasks of an iteration, so it may only be
-  // called before training. It needs a Session, which decides which implementations may run.
+  // WorkingBytes is the most scratch memory that a worker needs besides tensors. On a GPU it
+  // includes the workspace of libraries. working_bytes() captures the tasks of an iteration, so it
+  // may only be called before training. It needs a Session, which decides which implementations may
+  // run.
   struct WorkingBytes {
     std::size_t of_core = 0, copies_on_gpu = 0, sum_on_gpu = 0;
   };
   WorkingBytes working_bytes();
-  // Returns the tasks that the net submits for a mini-batch, except updates; none of them runs.
+  // Returns the tasks that the net submits for a mini-batch, except updates. None of the tasks is
+  // run.
   std::vector<CapturedTask> capture_tasks(task_capture::Working working, bool evaluates = true);
   std::size_t declared_bytes() const;   // of all tensors, if none shared memory
   std::size_t parameter_count() const;  // trainable values
@@ -142,7 +144,7 @@ class Net {
   std::vector<Segment> segments_;
   Segment layers_of(Phase phase) const;
   bool has_replicas_ = false, guest_ = false;
-  // True: in forward, groups take turns to update running statistics; each turn is kept short.
+  // True: in forward, groups take turns to update running statistics, so each turn is kept short.
   bool forward_takes_turns_ = false;
   std::size_t merged_from_ = 0;  // layer; their number when no phase is merged
   std::vector<bool> learns_;     // by layer: the gradient of the loss reaches it

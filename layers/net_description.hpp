@@ -1,6 +1,6 @@
-// A NetDescription is a net as readers of files describe it and Net::build() takes it, in no file
-// format's words. This header also has the options of its training. A reader has checked the range
-// of every number.
+// A NetDescription is a net as readers of files describe it and Net::build() takes it. It is
+// independent of file formats. This header also has the options of its training. A reader of a file
+// has checked the range of every number.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,10 @@ namespace omni {
 enum class Activation : int;  // {}: linear
 enum class Distance : int;
 
-// ---- the parameters of a layer ----
+// The following types describe the parameters of a layer.
 
-// averaged: of how many mini-batches mean and variance are averages, older ones counting less.
+// ParamRole is the meaning of a parameter. `averaged` is the number of mini-batches over which mean
+// and variance are averaged; older ones count less.
 enum class ParamRole { weights, bias, scale, mean, variance, averaged };
 
 struct Filler {
@@ -41,9 +42,9 @@ struct ParamDescription {
   bool in_files = true;            // false: it keeps its initial value, and no file has it
 };
 
-// ---- what types of layers can be told ----
+// The following types are the options of the types of layers.
 
-// Batch normalisation, with scale and shift.
+// These are the options of batch normalisation, with scale and shift.
 struct BatchnormOptions {
   float momentum = 0.99f;  // share of the running averages that a mini-batch leaves as it is
   double epsilon = 1e-5;   // added to the variance
@@ -52,7 +53,7 @@ struct BatchnormOptions {
   Activation activation{};
 };
 
-// On each side `padding` pixels.
+// These are the options of filters. There are `padding` pixels on each side of the image.
 struct FilterOptions {
   int filters = 1, size = 1, stride_h = 1, stride_w = 1, padding = 0, dilation = 1, groups = 1;
   bool normalise = false;  // over the mini-batch, in place of a bias
@@ -122,8 +123,7 @@ struct LayerDescription {
   std::map<ParamRole, ParamDescription> params{};
   bool load = true;             // false: initial values are kept when weights are loaded
   bool stops_backward = false;  // this layer and all before it stay as they are
-  // A Place tells where the file has an option. `note` is what the format adds to a warning about
-  // it.
+  // A Place tells where an option is in the file. `note` is appended to a warning about the option.
   struct Place {
     std::string where, written, note{};
   };
@@ -136,11 +136,11 @@ struct LayerDescription {
   }
 };
 
-// ---- nets ----
+// The following types describe nets.
 
 inline constexpr int kMostImages = 1 << 20;  // in a batch
 
-// NetOptions are the size of the input, and the way in which a mini-batch is formed.
+// NetOptions are the size of the input and the way in which a mini-batch is formed.
 struct NetOptions {
   Extent input;
   int batch = 1, subdivisions = 1;
@@ -176,8 +176,8 @@ struct TrainableNet : NetDescription {
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
   std::string data;                   // as of --data, if the file names data that are there
   std::string text;                   // of the file, with settings; for equal ones the same
-  // A Place tells where an option of the training is written, and as which key of the file's
-  // format.
+  // A Place tells where an option of the training is in the file, and the key that the file's
+  // format has for it.
   struct Place {
     std::string where, written;
   };
@@ -194,7 +194,7 @@ struct TrainableNet : NetDescription {
   }
 };
 
-// Options that are set here replace those of the file.
+// NamedOptions are options of the command line. If one is set, it replaces the file's.
 struct NamedOptions {
   std::optional<int> batch{}, subdivisions{}, burn_in{}, max_batches{};
   std::optional<float> learning_rate{}, momentum{}, decay{};
@@ -212,7 +212,7 @@ struct NamedOptions {
   }
 };
 
-// ReadOptions tell how a file is read.
+// ReadOptions tell how a net file is read.
 struct ReadOptions {
   NamedOptions named{};
   std::vector<std::string> settings{};  // key=value, as if the file ended with them

@@ -1,4 +1,4 @@
-// A net walks its layers forward and backward, by slice or by layer.
+// These functions submit the tasks of a net's layers, forward and backward, by slice or by layer.
 #include <algorithm>
 #include <cassert>
 
@@ -62,8 +62,8 @@ void Net::backward_by_layer(const Step& step, const LookAt& look) {
 void Net::backward(const Step& step, Phase phase) {
   const ChainScope chain;
   use_slot(*step.slot);
-  // A layer that joins slices ends its segment: the layers of the segment run all slices before it
-  // submits its own part.
+  // A layer that joins slices ends its segment. All slices pass through the other layers of the
+  // segment before that layer submits its own part.
   const Segment range = layers_of(phase);
   std::size_t end = range.end;
   while (end > range.first) {

@@ -12,12 +12,13 @@
 namespace omni {
 namespace {
 
-// A task should take half a millisecond or more, which is long against StarPU's microseconds. If
-// that leaves cores without work, a twentieth of it must do.
+// A task should take half a millisecond or more, which is long compared with the microseconds that
+// StarPU needs. If cores would then have no work, a twentieth of that suffices.
 constexpr double kFlopsPerTask = 100e6, kLeastFlopsPerTask = 5e6;
 constexpr double kSmallTask = kFlopsPerTask / 8;  // flops; overlap gains less than submission costs
 constexpr double kWorthCutting = 50e6;            // flops of a mini-batch
-// With fewer images than this a connected layer spends its time reading weights, not using them.
+// With fewer images than this, a task of a connected layer spends more time reading weights than
+// computing.
 constexpr int kImagesPerTask = 16;
 constexpr int kMaxSlices = 256;  // each has tensors of its own
 // These limit the blocks of connected layers. A task may touch 16 tensors, one of them not a block.
@@ -31,9 +32,8 @@ int block_width(int outputs, int blocks) {
   return std::min(outputs, (even + kLanes - 1) / kLanes * kLanes);
 }
 
-// Returns the size of slices that all have about `slice` images. If there are more slices than
-// cores, every core gets the same number of them: otherwise cores would wait for those with one
-// more.
+// Returns a size near `slice` for all slices. If there are more slices than cores, every core gets
+// the same number of slices. Otherwise cores would wait for those with one slice more.
 int evened_out(int slice, int batch, int cores) {
   int slices = (batch + slice - 1) / slice;
   if (cores > 0 && slices > cores) slices -= slices % cores;
@@ -43,8 +43,8 @@ int evened_out(int slice, int batch, int cores) {
 }  // namespace
 
 int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
-  // These are flops of an image. all_flops are of all layers, flops of layers whose tasks compute a
-  // slice, and apart of those among them for which no other slice waits.
+  // These are flops of an image. `all_flops` is of all layers. `flops` is of layers whose tasks
+  // compute a slice, and `apart` of those among them for which no other slice waits.
   double all_flops = 0, flops = 0, apart = 0;
   for (const auto& layer : parts.layers) {
     const double own = layer->forward_flops_per_image();
@@ -60,7 +60,7 @@ int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
                double(batch));
   const int slice =
       static_cast<int>(std::bit_floor(static_cast<unsigned>(wanted))) * (shared ? 2 : 1);
-  // There are at most kMaxSlices slices, and at most as many as kMaxTensors leave room for.
+  // There are at most kMaxSlices slices, and the tensors of all slices may not exceed kMaxTensors.
   const std::size_t tensors = std::max<std::size_t>(parts.tensors.count(), 1);
   const int most = static_cast<int>(std::clamp<std::size_t>(kMaxTensors / tensors, 1, kMaxSlices));
   const int smallest =
@@ -140,8 +140,8 @@ ConnectedBlocks divide_neurons(const ConnectedShares& of) {
 }
 
 std::size_t piece_values(std::size_t values, std::size_t all, int ranks) {
-  // The owner of a piece sends it to every other rank: the more ranks there are, the smaller it may
-  // be.
+  // A piece may have fewer values if there are more ranks, as its owner sends it to every other
+  // rank. kLeast and kUnit are numbers of values.
   constexpr std::size_t kLeast = 65536, kUnit = 64;
   const auto sharers = static_cast<std::size_t>(std::clamp(ranks, 4, 16));
   const std::size_t wanted =

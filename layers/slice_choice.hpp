@@ -1,5 +1,5 @@
-// This header chooses default sizes: images per slice, sums per gradient, blocks of connected
-// layers.
+// This header chooses default sizes: images per slice, partial sums per gradient, and blocks of
+// connected layers.
 #pragma once
 
 #include "layers/layer_builder.hpp"
@@ -8,44 +8,47 @@ namespace omni {
 
 // Returns the number of images per slice. The average layer's task takes about half a millisecond,
 // every core gets a slice, and on few cores a larger mini-batch gets four. All slices but the last
-// have one size, since each size needs calibration.
+// have one size, since StarPU must measure each size.
 int choose_slice(const NetParts& parts, int batch, int cores, bool shared);
 
-// Returns the slices of the rank's share. `alike` means that they are cut as one rank alone would
-// cut the mini-batch.
+// Returns the slices of the rank's share of a mini-batch. `alike` means that they are cut as a
+// single rank would cut the whole mini-batch.
 Result<Slices> share_slices(int batch, int slice, int rank, int ranks, bool alike);
 
-// Chooses the sums per gradient. Tasks that add to one sum wait for each other. Two workers seldom
-// compete, and with few slices per GPU cores get no tasks, so one sum is enough there.
+// Chooses the number of partial sums per gradient. Tasks that add to one sum wait for each other.
+// Two workers seldom compete, and with few slices per GPU cores get no tasks. In both cases one sum
+// is enough.
 GradientSums choose_gradient_sums(int slices, int cores, int gpus);
-// Makes 1, 2 or 4 sums over the whole mini-batch. Each sum is over as many consecutive slices, and
-// the sums are split among ranks. Added up in pairs, they give the same bits on 1, 2 and 4 ranks.
+// Makes 1, 2 or 4 partial sums over the whole mini-batch. Each sums the same number of consecutive
+// slices, and the sums are divided among ranks. Added up in pairs, they give the same bits on 1, 2
+// and 4 ranks.
 GradientSums fixed_gradient_sums(const Slices& slices);
 
-// ConnectedShares tells who computes a connected layer: `ranks` with `cores` and `gpus` each share
-// the `images` of an update. Unlike slices, these numbers are the same on every rank.
+// ConnectedShares tells which devices compute a connected layer. `ranks` ranks, with `cores` and
+// `gpus` each, share the `images` of an update. Unlike slices, these numbers are the same on every
+// rank.
 struct ConnectedShares {
   int inputs = 1, outputs = 1, images = 1;
   int cores = 1, gpus = 0, ranks = 1;
 };
 // Chooses blocks of neurons, with one task per block for all images of the rank. With one slice per
-// GPU, a large layer has one block per GPU, to fill it. Otherwise it has a constant number of
-// blocks. The order of sums, and so the bits, depend on it, and ranks that sum gradients need the
-// same.
+// GPU, a large layer has one block per GPU, which uses the whole GPU. Otherwise the number of
+// blocks is constant. The order of sums, and so the bits, depend on it, and ranks that sum
+// gradients need the same blocks.
 ConnectedBlocks choose_connected_blocks(const ConnectedShares& of, int slices);
-// Chooses blocks where each rank, or each of the first ranks, may compute some of the neurons for
-// the images of all ranks. It does so if activations are less to send than gradients and values of
-// the weights.
+// Chooses blocks of neurons so that each rank, or each of the first ranks, may compute some neurons
+// for the images of all ranks. It does so if sending activations takes fewer bytes than sending
+// gradients and values of the weights.
 ConnectedBlocks divide_neurons(const ConnectedShares& of);
-// Returns the number of values in each piece in which ranks add up a gradient of `values` values.
-// `all` is the number of all parameters' values. A rank owns about two pieces, unless messages
-// would be too small to be worth their time.
+// Returns the number of values of each piece in which ranks add up a gradient of `values` values.
+// `all` is the number of values of all parameters. A rank owns about two pieces, unless messages
+// would be so small that their fixed cost dominates.
 std::size_t piece_values(std::size_t values, std::size_t all, int ranks);
 
 // Returns the length of a row if ranks form a grid. Ranks exchange statistics of batch
-// normalisation with their row, then with their column. With rows of one each rank exchanges them
-// with all others at once. By the forecast rows pay from 8 ranks over 1 Gbit/s, and from 13 over 10
-// Gbit/s.
+// normalisation with their row, then with their column. If the length is 1, each rank exchanges
+// them with all others at once. By the forecast, rows are faster from 8 ranks over 1 Gbit/s, and
+// from 13 over 10 Gbit/s.
 int ranks_in_a_row(int ranks);
 
 }  // namespace omni

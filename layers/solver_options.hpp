@@ -1,5 +1,5 @@
-// The numbers that a training's solver uses. What a policy of the learning rate means is in
-// scheduling/training/rate_policy.hpp.
+// SolverOptions are the numbers that a training's solver uses. The policies of the learning rate
+// are explained in scheduling/training/rate_policy.hpp.
 #pragma once
 
 #include <array>
@@ -34,8 +34,8 @@ struct SolverOptions {
   std::vector<float> scales;
   int max_batches = 0;  // 0: for ever
   float learning_rate_min = 1e-5f;
-  // The policy sgdr uses these: the batches of the first cycle (0: max_batches), and the factor by
-  // which the next cycle is longer.
+  // The policy sgdr uses these numbers. `cycle` is the number of batches of the first cycle (0:
+  // max_batches), and `cycle_factor` the factor by which each next cycle is longer.
   int cycle = 0, cycle_factor = 2;
 };
 

@@ -99,8 +99,8 @@ Status write_file_atomically(const std::filesystem::path& path, std::string_view
 // Renames a file or a folder; the new name survives a power cut.
 Status rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 
-// ---- folders of temporary files ----
-// A process holds a lock on its folder. A folder without a lock was left by a killed process.
+// The following functions manage folders of temporary files. A process holds a lock on its folder.
+// If a folder has no lock, a killed process left it.
 
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 

@@ -55,7 +55,7 @@ void tell_warnings_unless_in(const std::string& warnings);
 std::string last_error();
 void urgent(std::string_view text);  // any rank prints it
 
-// While a Name lives, the lines of this thread begin with the name and a colon.
+// While a Name exists, the lines of its thread begin with the name and a colon.
 class Name {
  public:
   explicit Name(const std::string& name);
@@ -67,7 +67,7 @@ class Name {
   std::string outer_;
 };
 
-// While a Capture lives, lines for stderr are collected instead of printed. Tests use it.
+// While a Capture exists, lines for stderr are collected instead of printed. Tests use it.
 class Capture {
  public:
   Capture();

@@ -1,5 +1,5 @@
 // Random numbers are counter-based (Philox4x32-10). A number depends only on key and counter. So it
-// does not matter which worker asks, in which order, or whether the run was interrupted before.
+// does not matter which worker asks, in which order, or whether the run was interrupted.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// These are the subcommands of omni-perf; those alike share a file. Each adds itself to the command
-// line; main runs the one that was asked for.
+// This header declares the subcommands of omni-perf; similar ones share a file. Each adds itself to
+// the command line, and main() runs the one that the user named.
 #pragma once
 
 #include <CLI/CLI.hpp>

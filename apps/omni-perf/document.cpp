@@ -75,7 +75,7 @@ std::string shortened(std::string_view text) {
   return one_line(text.substr(0, end)) + (end < text.size() ? "..." : "");
 }
 
-// `first` means that the table is the one that --csv writes by itself.
+// `first` means that the table is the one that --csv writes if the user names no table.
 std::string text_of(const Table& table, bool first) {
   std::string text = table.title.empty() ? "" : table.title + "\n";
   if (table.rows.empty()) return text + "  (none)\n";

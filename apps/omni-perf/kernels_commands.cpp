@@ -1,5 +1,5 @@
-// omni-perf kernels, roofline and models. They show the time and speed of kernels, and compare
-// codelets with the machine's limits and with the predictions.
+// This file has omni-perf kernels, roofline and models. They show the time and speed of kernels,
+// and compare codelets with the machine's limits and with the predictions.
 #include "apps/omni-perf/commands.hpp"
 #include "perf/analysis/kernels.hpp"
 #include "perf/analysis/models.hpp"

@@ -48,7 +48,7 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-// ---- what the subcommands share ----
+// The following functions are shared by the subcommands.
 
 void add_output(CLI::App& app, Output& output) {
   auto* json = app.add_flag("--json", output.json, "Write JSON; times in seconds, shares of 1");

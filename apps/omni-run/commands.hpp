@@ -1,4 +1,5 @@
-// These are the subcommands. Each returns its error, if any, which main() turns into an exit code.
+// This header declares the subcommands. Each returns its error, if any, which main() turns into an
+// exit code.
 #pragma once
 
 #include "apps/omni-run/command_arguments.hpp"

@@ -28,8 +28,8 @@ class CommonLine {
 
 class Progress {
  public:
-  // `common` is the line of all trainings in this process, among which this one has the name; null:
-  // there is no other.
+  // `common` is the line that all trainings in this process share, in which this one is called
+  // `name`. It is null if there is no other training.
   explicit Progress(bool quiet, CommonLine* common = nullptr, std::string name = "");
 
   void iteration(const StepReport& report);  // redraws the bar, a few times a second

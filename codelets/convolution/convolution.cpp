@@ -15,13 +15,13 @@ constexpr Gemm kProduct = onednn::gemm;
 constexpr Gemm kProduct = gemm;
 #endif
 
-// ---- oneDNN ----
+// The following kernels use oneDNN.
 
 #ifdef OMNI_ONEDNN
-// oneDNN's kernels first copy what a 1x1 filter with a stride reads. If there are fewer channels
-// than in a register, they write beyond the end of their scratchpad. (2.6.3 does so on AVX2 with
-// fewer than 8, on AVX-512 with fewer than 16.) This does not happen with every size, padding or
-// group, but the shapes refused without need are rare.
+// Returns whether oneDNN computes the shape without writing beyond its scratchpad. Its kernels
+// first copy what a 1x1 filter with a stride reads. If there are fewer channels than in a register,
+// they write too far. (2.6.3 does so on AVX2 with fewer than 8, on AVX-512 with fewer than 16.) Not
+// every such size, padding or group fails, but the shapes refused without need are rare.
 bool is_safe_in_onednn(const auto& args) {
   const ConvShape& s = args.shape;
   return s.kernel_h > 1 || s.kernel_w > 1 || (s.stride_h == 1 && s.stride_w == 1) ||
@@ -29,15 +29,15 @@ bool is_safe_in_onednn(const auto& args) {
 }
 #endif
 
-// ---- lowering ----
+// The following kernels lower the convolution to matrix products.
 
 template <Gemm product, class Args>
 void by_lowering(const Args& args, const Buffers& buffers, DeviceContext& context) {
   lowering::run({product}, args, buffers, context);
 }
 
-// If a group has fewer than four channels or filters, packing the matrices takes longer than
-// multiplying them.
+// Returns whether lowering is fast. If a group has fewer than four channels or filters, packing the
+// matrices takes longer than multiplying them.
 bool worth_lowering(const auto& args) {
   const ConvShape& s = args.shape;
   return s.groups == 1 || (s.group_c() >= 4 && s.group_filters() >= 4);
@@ -47,7 +47,7 @@ WorkingFloats lowering_floats(const auto& args, bool) {
   return {.scratch = lowering::scratch_floats({}, args.shape)};
 }
 
-// ---- Winograd ----
+// The following kernels use Winograd's method.
 
 template <int tile_in, class Args>
 bool suits_winograd(const Args& args) {
@@ -64,8 +64,8 @@ void by_winograd(const Args& args, const Buffers& buffers, DeviceContext& contex
   winograd::run({tile_in, kProduct}, args, buffers, context);
 }
 
-// Makes a kernel that overwrites the gradient of the weights, if args.adds is false, of one that
-// always adds to it.
+// If args.adds is false, clears the gradient of the weights, and then runs a kernel that always
+// adds to it.
 template <class Args, Kernel<Args> kernel>
 void overwriting(const Args& args, const Buffers& buffers, DeviceContext& context) {
   if constexpr (Args::kPass == Pass::backward_weights)
@@ -73,8 +73,8 @@ void overwriting(const Args& args, const Buffers& buffers, DeviceContext& contex
   kernel(args, buffers, context);
 }
 
-// Lists the implementations. `in_bf16` are the buffers that oneDNN takes in bf16; `last` are those
-// of the reference and of the GPU.
+// Lists the implementations. `in_bf16` are the buffers that oneDNN takes in bf16. `last` are the
+// implementations of the reference and of the GPU.
 template <class Args>
 std::vector<Implementation<Args>> conv_implementations(
     [[maybe_unused]] BufferSet in_bf16, const std::vector<Implementation<Args>>& last) {
@@ -95,9 +95,10 @@ std::vector<Implementation<Args>> conv_implementations(
   return all;
 }
 
-// ---- cost and footprint ----
+// The following functions return cost and footprint.
 
-// All three passes multiply the same pairs, and access tensors of the same sizes.
+// The cost is the same for all three passes: they multiply the same pairs, and access tensors of
+// the same sizes.
 Cost convolution_cost(const auto& args) {
   const ConvShape& s = args.shape;
   return {.flops = 2.0 * static_cast<double>(s.dst_count()) * s.taps(),

@@ -1,6 +1,6 @@
-// These codelets convolve a slice of images, channels last: forward with bias and activation, and
-// the gradients of weights, bias and data. Backward expects a diff_dst that has been multiplied by
-// the activation's gradient.
+// These codelets convolve a slice of images, channels last. They compute forward with bias and
+// activation, and the gradients of weights, bias and data. Backward expects a diff_dst that has
+// been multiplied by the activation's gradient.
 #pragma once
 
 #include <algorithm>
@@ -66,7 +66,7 @@ void for_each_product(const ConvShape& s, auto visit) {
             }
 }
 
-// `bias` is read only if has_bias.
+// Computes the reference of forward. `bias` is read only if has_bias.
 template <class T>
 void conv_forward(const ConvForwardArgs& args, const T* src, const T* weights, T* dst,
                   const T* bias) {
@@ -103,31 +103,31 @@ void conv_backward_data(const ConvDataArgs& args, const T* diff_dst, const T* we
 }  // namespace reference
 
 OMNI_CODELET(ConvForwardArgs, conv_forward);  // {src R, weights R, dst W, [bias R]}
-// {src R, diff_dst R, diff_weights += or W, [diff_bias +=]}
+// The buffers are {src R, diff_dst R, diff_weights += or W, [diff_bias +=]}.
 OMNI_CODELET(ConvWeightsArgs, conv_backward_weights);
 OMNI_CODELET(ConvDataArgs, conv_backward_data);  // {diff_dst R, weights R, diff_src W or +=}
 
 namespace gpu {
 
-// These kernels compute the passes that cuDNN refuses, lowered to matrix products of cuBLAS.
+// These kernels compute the passes that cuDNN refuses, by matrix products of cuBLAS.
 KernelFunction<ConvForwardArgs> conv_forward_lowered;
 KernelFunction<ConvWeightsArgs> conv_backward_weights_lowered;
 KernelFunction<ConvDataArgs> conv_backward_data_lowered;
 
 }  // namespace gpu
 
-// The oneDNN kernel computes one of the three passes; Args are those of the pass.
+// Computes one of the three passes by oneDNN. Args is the type of the pass's arguments.
 template <class Args>
 void conv_onednn(const Args& args, const Buffers& buffers, DeviceContext& context);
-// Returns the memory that a task takes. This makes the plan, since only oneDNN knows how much
-// memory the plan needs.
+// Returns how much memory a task takes. For that it makes the plan of the pass, since only oneDNN
+// knows how much memory the plan needs.
 template <class Args>
 WorkingFloats conv_onednn_floats(const Args& args, bool bf16_tensors);
 
-// `bias` is null if there is none.
+// Submits the forward pass. `bias` is null if there is none.
 void submit_conv_forward(ConvForwardArgs args, const Tensor& src, const Tensor& weights,
                          const Tensor* bias, const Tensor& dst, TaskTag tag = {});
-// `diff_bias` is null if there is none.
+// Submits the gradients of weights and bias. `diff_bias` is null if there is none.
 void submit_conv_backward_weights(ConvWeightsArgs args, const Tensor& src, const Tensor& diff_dst,
                                   const Tensor& diff_weights, const Tensor* diff_bias,
                                   TaskTag tag = {});

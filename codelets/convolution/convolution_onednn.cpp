@@ -1,6 +1,7 @@
-// oneDNN convolves directly here. It takes our activations, channels last. Weights are copied once
-// per task to the layout that oneDNN prefers for the shape, and gradients of weights are added back
-// from it. With --precision bf16 these copies round, and tensors that hold floats are copied, too.
+// This file convolves directly by oneDNN. oneDNN takes the activations as they are, channels last.
+// Weights are copied once per task to the layout that oneDNN prefers for the shape, and gradients
+// of weights are added back from it. With --precision bf16 these copies are rounded, and tensors
+// that hold floats are copied as well.
 #include "codelets/convolution/convolution.hpp"
 
 #include <cassert>
@@ -18,7 +19,7 @@ using Arguments = std::unordered_map<int, memory>;
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-// A Geometry has our tensors, and the form in which the primitives take them.
+// A Geometry has the tensors of the task, and the form in which oneDNN's primitives take them.
 struct Geometry {
   Geometry(const ConvShape& s, memory::data_type values)
       : src(channels_last({s.n, s.c, s.h, s.w}, values)),
@@ -108,7 +109,7 @@ template <>
 class Plan<ConvWeightsArgs> {
  public:
   // oneDNN sums the bias's gradient from the diff_dst that it gets. It may do so only if that is
-  // our diff_dst and no rounded copy.
+  // the tensor itself and not a rounded copy.
   Plan(const dnnl::engine& engine, const ConvWeightsArgs& args, memory::data_type values)
       : geometry_(args.shape, values),
         with_bias_(args.has_bias && geometry_.dst == geometry_.dst_factor &&
@@ -219,7 +220,7 @@ class Plan<ConvDataArgs> {
   std::size_t scratchpad_at_, product_at_;
 };
 
-// Tensors hold bf16 only if factors are in bf16, too.
+// Returns the plan of a pass. Tensors hold bf16 only if factors are in bf16 as well.
 template <class Args>
 const Plan<Args>& plan_for(const Args& args, DeviceContext& context, bool bf16_tensors) {
   assert(!bf16_tensors || in_bf16());

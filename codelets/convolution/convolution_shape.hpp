@@ -1,5 +1,5 @@
-// A ConvShape is the geometry of a convolution: activations n,h,w,c, weights
-// filters,kernel_h,kernel_w,c/groups.
+// A ConvShape is the geometry of a convolution. Activations have the dimensions n,h,w,c; weights
+// have filters,kernel_h,kernel_w,c/groups.
 #pragma once
 
 #include <compare>
@@ -7,7 +7,7 @@
 
 namespace omni {
 
-// A convolution has these passes. Tables have them in this order.
+// A Pass is one of the three passes of a convolution, in the order that tables use.
 enum class Pass { forward, backward_weights, backward_data };
 
 struct ConvShape {

@@ -25,8 +25,9 @@ Folding::Folding(const ConvShape& s, int lanes) : shape_(s) {
              .kernel_w = taps};
 }
 
-// Calls visit(offset in the folded image, offset in the image, number of values) for all pixels
-// that become channels. For the zeros beside them it calls visit(offset, -1, number of values).
+// Visits all values of the folded image. For pixels that become channels it calls visit(offset in
+// the folded image, offset in the image, number of values). For zeros it calls visit(offset, -1,
+// number of values).
 void Folding::for_each_run(auto visit) const {
   const int stride = shape_.stride_h, c = shape_.c;
   const int unused = folded_.c - stride * stride * c;
@@ -55,8 +56,8 @@ void Folding::for_each_run(auto visit) const {
       }
 }
 
-// Calls visit(offset in the folded kernels, offset in the kernels) with the first weight of every
-// tap.
+// Calls visit(offset in the folded kernels, offset in the kernels) once for every tap, with the
+// tap's first weight.
 void Folding::for_each_tap(auto visit) const {
   const int stride = shape_.stride_h, taps = folded_.kernel_h;
   for (int filter = 0; filter < shape_.filters; ++filter)
@@ -78,7 +79,7 @@ void Folding::fold_src(const float* src, float* folded) const {
 }
 
 void Folding::unfold_src(const float* folded, bool adds, float* src) const {
-  // Pixels that no step reaches have the gradient 0.
+  // Pixels that no step reaches have the gradient 0, so all gradients are cleared first.
   if (!adds) std::fill_n(src, shape_.src_count(), 0.0f);
   for_each_run([=](std::int64_t from, std::int64_t to, int count) {
     if (to < 0) return;

@@ -1,6 +1,7 @@
-// Folding turns a convolution with a stride, or with odd numbers of channels, into one with stride
-// 1 on whole vectors of channels. The s x s pixels of a step become the channels of one pixel: an
-// 11x11 kernel with stride 4 becomes a 3x3 kernel. Zeros fill up padding, channels and kernels.
+// Folding changes a convolution with a stride, or with odd numbers of channels, into one with
+// stride 1 and whole vectors of channels. The s x s pixels of a step become the channels of one
+// pixel: an 11x11 kernel with stride 4 becomes a 3x3 kernel. Zeros fill up padding, channels and
+// kernels.
 #pragma once
 
 #include "codelets/convolution/convolution_shape.hpp"
@@ -9,7 +10,7 @@ namespace omni {
 
 class Folding {
  public:
-  // Channels and filters become multiples of `lanes`. Requires supports(shape).
+  // Channels and filters are rounded up to multiples of `lanes`. supports(shape) must be true.
   Folding(const ConvShape& shape, int lanes);
   static bool supports(const ConvShape& shape);
 
@@ -19,7 +20,7 @@ class Folding {
   void unfold_src(const float* folded, bool adds, float* src) const;
   void fold_weights(const float* weights, float* folded) const;
   void add_unfolded_weights(const float* folded, float* weights) const;
-  // Only the number of filters of dst changes.
+  // Folds dst, of which only the number of filters changes.
   void fold_dst(const float* dst, float* folded) const;
   void unfold_dst(const float* folded, float* dst) const;
 

@@ -16,8 +16,8 @@ struct TapRange {
         last(std::clamp((extent - start + dilation - 1) / dilation, first, taps)) {}
 };
 
-// Goes through the lowered matrix of a band in order. Calls inside(offset in src, values) for
-// values that are contiguous in src, and outside(values) for padding.
+// Visits the lowered matrix of a band in order. Calls inside(offset in src, values) for values that
+// are contiguous in src, and outside(values) for padding.
 void for_each_run(const ConvShape& s, int group, RowBand band, auto inside, auto outside) {
   const int out_h = s.out_h(), out_w = s.out_w(), group_c = s.group_c();
   const bool dense = s.groups == 1 && s.dilation_w == 1;
@@ -75,15 +75,15 @@ void col2im(const ConvShape& shape, int group, RowBand band, const float* column
 namespace lowering {
 namespace {
 
-// Returns whether src is its own lowered matrix.
+// Returns whether src has the same values in the same order as its lowered matrix.
 bool lowers_to_itself(const ConvShape& shape) {
   return shape.kernel_h == 1 && shape.kernel_w == 1 && shape.stride_h == 1 && shape.stride_w == 1 &&
          shape.pad_h == 0 && shape.pad_w == 0;
 }
 
-// The matrices of a band should stay in the second-level cache, which holds kBandFloats of them.
-// But weights are packed anew for every band: with fewer than kBandPixels pixels that takes longer
-// than the cache saves.
+// The matrices of a band should stay in the second-level cache, which holds kBandFloats floats of
+// them. But weights are packed again for every band. With fewer than kBandPixels pixels that takes
+// longer than the cache saves.
 constexpr std::int64_t kBandFloats = 1 << 18, kBandPixels = 192;
 
 struct Band {

@@ -14,9 +14,9 @@
 namespace omni::winograd {
 namespace {
 
-// ---- a slice, cut into tiles ----
+// The following code cuts a slice into tiles.
 
-// A Grid is a convolution that also knows where its pixels are in memory.
+// A Grid is a convolution together with the places of its pixels in memory.
 struct Grid : Convolved {
   explicit Grid(const Convolved& what)
       : Convolved(what),
@@ -44,7 +44,7 @@ Convolved turned(const Convolved& what) {
           what.tile_in, what.tile};
 }
 
-// Calls visit(number of the tile in the block, its row, its column).
+// Calls visit(number of the tile in the block, its row, its column) for every tile.
 template <class Visit>
 void for_each_tile(const Grid& grid, Block block, Visit visit) {
   int tile = 0;
@@ -52,14 +52,14 @@ void for_each_tile(const Grid& grid, Block block, Visit visit) {
     for (int column = 0; column < grid.mosaic.columns; ++column, ++tile) visit(tile, row, column);
 }
 
-// Returns where a value is in plane number `plane`; `step` is the distance of two planes.
+// Returns the place of a value in plane number `plane`. `step` is the distance of two planes.
 template <class T>
 T* in_plane(T* first, std::size_t plane, std::int64_t step) {
   return first + static_cast<std::int64_t>(plane) * step;
 }
 
 // Transforms the inputs of a block's tiles. The pixels of a tile lie in many places, and waiting
-// for memory would take most of the time. So the next tile's pixels are fetched meanwhile.
+// for memory would take most of the time. So the next tile's pixels are prefetched.
 template <int in, class Space>
 void transform_inputs(const Grid& grid, const Space& space, Block block, const float* src) {
   const float* const zeros = space.zeros;
@@ -76,9 +76,9 @@ void transform_inputs(const Grid& grid, const Space& space, Block block, const f
   });
 }
 
-// Calls visit(planes, at, k) for every tile and every vector of a panel of `count` channels. k is
-// the first channel of the vector, and `planes` points to it in the first plane. `at` points to the
-// panel's first channel in each pixel of the image. After a tile's last vector, calls finish(at).
+// Calls visit(planes, at, k) for every tile and vector of a panel of `count` channels. k is the
+// first channel of the vector, `planes` points to it in the first plane. `at` points to the panel's
+// first channel in each pixel. After a tile's last vector, calls finish(at).
 template <class Tile, class Space, class T, class Visit, class Finish>
 void for_each_output(const Grid& grid, const Space& space, Block block, int count, T* panel,
                      T* outside, Visit visit, Finish finish) {
@@ -94,7 +94,7 @@ void for_each_output(const Grid& grid, const Space& space, Block block, int coun
   });
 }
 
-// ---- the products: in each plane result (m x n) = or += a (m x k) * b (k x n), without gaps ----
+// In each plane multiply() computes result (m x n) = or += a (m x k) * b (k x n), without gaps.
 
 struct ProductsArgs {
   int planes, m, n, k;
@@ -126,7 +126,7 @@ class ProductsPlan {
     b_ = {{args.planes, args.k, args.n}, kBf16, dnnl::memory::dims{args.b_plane, args.n, 1}};
     result_ = {
         {args.planes, args.m, args.n}, kFloat, dnnl::memory::dims{args.result_plane, args.n, 1}};
-    // oneDNN allocates its own working memory, if any: the context's scratch is full of planes.
+    // oneDNN allocates its own working memory, as the planes fill the context's scratch memory.
     dnnl::primitive_attr attributes;
     if (args.adds) onednn::append_sum(attributes);
     matmul_ = dnnl::matmul({{a_, b_, result_}, attributes, engine});
@@ -154,11 +154,11 @@ void multiply(const ProductsArgs&, Gemm, const Bf16*, const Bf16*, float*, Devic
 }
 #endif
 
-// ---- the three passes ----
+// The following functions compute the three passes.
 
 enum class Direction { forward, backward };
 
-// An Ending follows the products: their sums are added or stored, with a bias and an activation.
+// An Ending says whether sums of products are added or stored, with a bias and an activation.
 struct Ending {
   bool adds = false;  // to the values that dst has
   const float* bias = nullptr;
@@ -176,7 +176,7 @@ void transform_kernels(const Grid& grid, const Space& space, Direction direction
           values);
   };
   if (direction == Direction::backward) {
-    // The stored weights have a row per input channel; each kernel is turned by 180 degrees.
+    // The stored weights have a row per input channel; each kernel is rotated by 180 degrees.
     for (int row = 0; row < grid.in.c; ++row)
       for (int k = 0; k < count; k += kLanes) {
         const float* const from = weights + std::int64_t{row} * kSize * grid.out.c + first + k;
@@ -295,7 +295,7 @@ void add_kernel_gradients(const Grid& grid, const Method& method, const float* s
   });
 }
 
-// A group begins at these offsets in its tensors.
+// Offsets say where the tensors of a group of channels begin.
 struct Offsets {
   std::int64_t src, weights, dst;
 };
@@ -306,7 +306,7 @@ struct Tile {
   using Value = T;  // type of the factors
 };
 
-// 8x8 tiles amplify rounding errors too much for bf16.
+// Returns whether products are in bf16, for which 8x8 tiles amplify rounding errors too much.
 bool multiplies_in_bf16(int tile_in) {
   return tile_in == 6 && in_bf16() && bf16_in_vain() == nullptr;
 }

@@ -1,14 +1,14 @@
-// Winograd's F(n x n, r x r) convolves with 3x3 to 5x5 taps, where n + r = 7 or 9. An output tile
-// is n x n and reads 6x6 or 8x8 inputs. Kernels and inputs are transformed; then the products of
-// one position in all tiles are one matrix product.
+// Winograd's method F(n x n, r x r) convolves with kernels of 3x3 to 5x5 taps, where n + r = 7 or
+// 9. An output tile is n x n pixels and reads 6x6 or 8x8 inputs. Kernels and inputs are
+// transformed. Then the products of one position in all tiles are one matrix product.
 //
 // A pair of channels costs 36 or 64 products per tile. For 3x3 taps these replace 144 or 324
 // products, for 5x5 taps 100 or 400. Rounding errors are 5 and 20 times those of the direct sum.
-// Only 6x6 tiles are computed in bf16. Their results are off by some 1 %, those of direct sums of
-// rounded numbers by 0.2 %.
+// Only 6x6 tiles are computed in bf16. The errors of their results are about 1 %, those of direct
+// sums of rounded numbers 0.2 %.
 //
 // Forward computes dst = O [(K w K') * (I src I')] O', where * multiplies position by position and
-// ' is the transposed. Both gradients are the adjoints. Lavin and Gray 2016 have the matrices I, K,
+// ' is the transpose. Both gradients are the adjoints. Lavin and Gray 2016 have the matrices I, K,
 // O.
 #pragma once
 
@@ -20,13 +20,12 @@
 
 namespace omni::winograd {
 
-// Returns whether the method can compute this shape as it is. It can if the taps are as above,
-// there is no stride or dilation, channels fill whole vectors, and padding is smaller than the
-// kernel.
+// Returns whether the method can compute this shape without folding. It needs 3x3 to 5x5 taps, no
+// stride or dilation, channels that fill whole vectors, and padding smaller than the kernel.
 bool supports(const ConvShape& shape);
 
-// Returns whether the method can compute this shape, as it is or folded (winograd_folded.hpp). A
-// shape is folded only where that saves enough products to pay for the copies.
+// Returns whether the method is suitable for this shape, as it is or folded (winograd_folded.hpp).
+// A shape is folded only if that saves enough products to be worth the copies.
 bool suits(const ConvShape& shape, int tile_in);
 
 struct Method {
@@ -39,7 +38,7 @@ std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass);
 
 void run(const Method& method, const ConvForwardArgs& args, const Buffers& buffers,
          DeviceContext& context);
-// Adds to diff_weights, whatever args.adds is.
+// Computes the gradient of the weights. It always adds to diff_weights, even if args.adds is false.
 void run(const Method& method, const ConvWeightsArgs& args, const Buffers& buffers,
          DeviceContext& context);
 void run(const Method& method, const ConvDataArgs& args, const Buffers& buffers,

@@ -12,8 +12,8 @@
 namespace omni::winograd::folded {
 namespace {
 
-// Tensors are the folded tensors of a convolution, in the context's scratch. Behind them lies the
-// scratch of the convolution of folded tensors.
+// Tensors are the folded tensors of a convolution, in the context's scratch memory. The scratch
+// memory of the folded convolution lies behind them.
 class Tensors {
  public:
   Tensors(const Method& method, const ConvShape& shape, Pass pass, DeviceContext& context)

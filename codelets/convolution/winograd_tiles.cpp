@@ -12,7 +12,8 @@ constexpr std::int64_t kNowhere = std::int64_t{1} << 60;
 
 auto divide_up(auto a, decltype(a) b) { return (a + b - 1) / b; }
 
-// Returns the offsets of `count` positions from `first` on, in a line of images of `size`.
+// Returns the offsets in memory of `count` positions from `first` on, in a row of images that are
+// `size` wide.
 std::vector<std::int64_t> offsets(int first, int count, int images, int pitch, int size,
                                   std::int64_t image_step, std::int64_t step) {
   std::vector<std::int64_t> result(count, kNowhere);
@@ -23,14 +24,14 @@ std::vector<std::int64_t> offsets(int first, int count, int images, int pitch, i
   return result;
 }
 
-// The transformed kernels of a panel should stay in the cache. Only a panel with all output
-// channels serves several blocks, which is worth a larger panel if there are several. Otherwise
+// The transformed kernels of a panel should stay in the cache. A panel with all output channels
+// serves several blocks. If there are several blocks, that is worth a larger panel. Otherwise
 // blocks are large.
 constexpr std::int64_t kPanelValues = 1 << 20, kSharedPanelValues = 1 << 22, kBlockValues = 1 << 19,
                        kLargeBlockValues = 1 << 22,
                        kBlockTiles = 96;  // fewer make thin matrix products
 
-// Returns the size of equal parts of `count`, which is at most `most`, but at least 1.
+// Divides `count` into equal parts. Returns their size, which is at most `most` and at least 1.
 int part(std::int64_t count, std::int64_t most) {
   return static_cast<int>(divide_up(count, divide_up(count, std::max<std::int64_t>(most, 1))));
 }
@@ -72,7 +73,8 @@ PixelMap::PixelMap(const Convolved& what, const Mosaic& mosaic, const Image& ima
       end_(what.n * image.values()),
       rows_(offsets(-pad_h, mosaic.rows * what.tile + what.tile_in, mosaic.down, mosaic.pitch_h,
                     image.h, mosaic.across * image.values(), std::int64_t{image.w} * image.stride)),
-      // There is one column of tiles more than in the mosaic, for prefetching beside the last.
+      // There is one more column of tiles than in the mosaic, so that the pixels beside the last
+      // column can be prefetched.
       columns_(offsets(-pad_w, (mosaic.columns + 1) * what.tile + what.tile_in, mosaic.across,
                        mosaic.pitch_w, image.w, image.values(), image.stride)) {}
 
@@ -91,7 +93,7 @@ Blocking::Blocking(const Convolved& what, const Mosaic& mosaic, const ValueSizes
                   : kLargeBlockValues / (planes * channels);
   block_rows = part(rows, tiles / columns);
   const std::int64_t block_tiles = std::int64_t{block_rows} * columns;
-  // Strides are no power of two, because all planes would map to the same lines of a cache.
+  // No stride is a power of two, because all planes would then map to the same lines of a cache.
   in_plane = block_tiles * channels + kLanes;
   out_plane = block_tiles * panel + kLanes;
   kernel_plane = std::int64_t{panel} * channels + kLanes;

@@ -1,5 +1,5 @@
 // This header has the tiles of Winograd's convolution. A slice is cut into tiles, the tiles into
-// blocks, and the output channels into panels. The scratch memory for a block and a panel is made
+// blocks, and the output channels into panels. The scratch memory for a block and a panel consists
 // of planes, which have a row per tile or per filter.
 #pragma once
 
@@ -13,14 +13,14 @@
 
 namespace omni::winograd {
 
-// An Image has the channels of one group in an image.
+// An Image is the channels of one group in an image.
 struct Image {
   int h, w, c;
   int stride;  // values from pixel to pixel: the channels of all groups
   std::int64_t values() const { return std::int64_t{h} * w * stride; }
 };
 
-// A Convolved is a convolution from `in` to `out`. backward_data is one, too, from diff_dst to
+// A Convolved is a convolution from `in` to `out`. backward_data is also one, from diff_dst to
 // diff_src.
 struct Convolved {
   int n;
@@ -31,10 +31,10 @@ struct Convolved {
   int planes() const { return tile_in * tile_in; }  // one per position in a transformed tile
 };
 
-// A mosaic puts images side by side, with the padding between them. Where their size is no multiple
-// of a tile, fewer tiles are needed, because tiles reach over edges. 4 images with 13 x 13 outputs
-// take 7 x 7 tiles instead of 8 x 8. A tile shares rounding errors and NaN among its images, so a
-// mosaic has several images only if that saves enough.
+// A Mosaic puts images side by side, with padding between them. If their size is not a multiple of
+// a tile, it needs fewer tiles, because tiles cover the edges of two images. 4 images with 13 x 13
+// outputs take 7 x 7 tiles instead of 8 x 8. A tile spreads rounding errors and NaN to all its
+// images. So a mosaic has several images only if that saves enough.
 struct Mosaic {
   int across = 1, down = 1;      // number of images in each direction
   int pitch_h = 0, pitch_w = 0;  // distance of two images, in pixels
@@ -44,13 +44,13 @@ struct Mosaic {
 };
 Mosaic mosaic_of(const Convolved& what);
 
-// A PixelMap tells where in memory the pixel at a row and a column of a mosaic lies.
+// A PixelMap has the place in memory of the pixel at a row and a column of a mosaic.
 class PixelMap {
  public:
-  // `image` is what.in, whose first tiles begin in the padding, or what.out.
+  // `image` is what.in or what.out. The first tiles of what.in begin in the padding.
   PixelMap(const Convolved& what, const Mosaic& mosaic, const Image& image, int pad_h, int pad_w);
 
-  // Returns pointers to the pixels of a tile, which is `size` across. Pixels that are in no image
+  // Returns pointers to the pixels of a tile of `size` x `size` pixels. Pixels that are in no image
   // point to `outside`. `row` counts the rows of tiles of all mosaics in the slice.
   template <int size, class T>
   std::array<T*, size * size> tile_at(T* slice, int row, int column, T* outside) const {
@@ -72,7 +72,7 @@ class PixelMap {
   std::vector<std::int64_t> rows_, columns_;  // offsets; between images they are beyond the end
 };
 
-// A Block has consecutive rows of tiles.
+// A Block is a number of consecutive rows of tiles.
 struct Block {
   int first, rows;
 };
@@ -89,7 +89,7 @@ struct Blocking {
     for (int first = 0; first < rows; first += block_rows)
       visit(Block{first, std::min(block_rows, rows - first)});
   }
-  // Calls visit(first output channel, number of channels).
+  // Calls visit(first output channel, number of channels) for every panel.
   template <class Visit>
   void for_each_panel(Visit visit) const {
     for (int first = 0; first < filters; first += panel)
@@ -105,7 +105,7 @@ struct Blocking {
 
 template <class In, class Out, class Kernel>
 struct Workspace : Blocking {
-  // If `scratch` is null, the context's scratch memory is used.
+  // Places the planes in `scratch`, or in the context's scratch memory if `scratch` is null.
   Workspace(const Convolved& what, const Mosaic& mosaic, float* scratch, DeviceContext& context)
       : Blocking(what, mosaic, {sizeof(In), sizeof(Out), sizeof(Kernel)}) {
     if (scratch == nullptr) scratch = context.scratch(floats);

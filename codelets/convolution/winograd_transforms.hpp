@@ -1,5 +1,5 @@
-// These are the transforms of Winograd's convolution on one tile, of as many channels as a register
-// holds.
+// These functions compute the transforms of Winograd's convolution on one tile, for as many
+// channels as a register holds.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ void store(auto* to, Lanes values) {
   store_floats<kLanes>(to, values);
 }
 
-// Returns how many outputs across a tile with `in` inputs across has.
+// Returns how many outputs a tile with `in` inputs has per dimension.
 constexpr int outputs(int in, int taps) { return in + 1 - taps; }
 
 template <std::size_t rows, std::size_t columns>
@@ -40,8 +40,8 @@ constexpr Matrix<columns, rows> transposed(const Matrix<rows, columns>& matrix) 
   return result;
 }
 
-// The transforms evaluate polynomials at these points and at infinity. The points decide how large
-// rounding errors are: for tiles of 6, the points 1 and 2 would double them.
+// The transforms evaluate polynomials at these points and at infinity. The points determine the
+// size of rounding errors: for tiles of 6, the points 1 and 2 would double them.
 template <int in>
 struct Points;
 template <>
@@ -53,8 +53,8 @@ struct Points<8> {
   static constexpr std::array<double, 7> values{0, 0.5, -0.5, 1, -1, 2, -2};
 };
 
-// Returns the coefficients of the product of (x - point) over all points but number `without`; over
-// all points if that is in - 1.
+// Returns the coefficients of the product of (x - point) over all points except number `without`.
+// If `without` is in - 1, the product is over all points.
 template <int in>
 constexpr std::array<double, in> product_of_roots(std::size_t without) {
   std::array<double, in> coefficients{1};
@@ -77,7 +77,7 @@ constexpr Matrix<in, in> input_matrix() {
   return result;
 }
 
-// Returns a row of powers for each point; the row for infinity has only the highest.
+// Returns a row of powers for each point. The row for infinity has only the highest power.
 template <int in, std::size_t powers>
 constexpr Matrix<in, powers> values_at_points() {
   Matrix<in, powers> result{};
@@ -90,7 +90,8 @@ constexpr Matrix<in, powers> values_at_points() {
   return result;
 }
 
-// Returns these rows, each divided by the value at its point of the point's row in input_matrix().
+// Returns the rows of values_at_points(), each divided by the value at its point of the point's row
+// in input_matrix().
 template <int in, std::size_t taps>
 constexpr Matrix<in, taps> scaled_values_at_points() {
   constexpr auto& points = Points<in>::values;
@@ -117,7 +118,8 @@ inline constexpr auto kOutputTransposed = values_at_points<in, outputs(in, taps)
 template <int in, int taps>
 inline constexpr auto kOutput = transposed(kOutputTransposed<in, taps>);
 
-// Returns the sum of matrix[row][i] * x[i] over the i that `selects`. Leaves out products by zero.
+// Returns the sum of matrix[row][i] * x[i] over all i for which `selects` is true. Leaves out
+// products by zero.
 template <const auto& matrix, std::size_t row, auto selects>
 Lanes sum_of_products(const Lanes* x) {
   constexpr std::size_t columns = matrix[0].size();
@@ -142,8 +144,8 @@ Lanes sum_of_products(const Lanes* x) {
   return sum;
 }
 
-// Calls put(row, values) for all rows of matrix * x. A point and its negative are neighbours; their
-// even powers are equal and their odd powers opposite, so sums are shared.
+// Calls put(row, values) for all rows of matrix * x. A point and its negative are neighbours. Their
+// even powers are equal and their odd powers are opposite, so sums are shared.
 template <const auto& matrix, class Put>
 void multiply(const Lanes* x, Put put) {
   constexpr auto all = [](std::size_t) { return true; };
@@ -181,8 +183,8 @@ void multiply(const Lanes* x, Put put) {
   }
 }
 
-// Computes matrix * tile * matrix'. in(i) returns the tile's values, out(i, values) takes the
-// result's.
+// Computes matrix * tile * matrix'. in(i) returns the tile's values, and out(i, values) stores the
+// result's values.
 template <const auto& matrix, class In, class Out>
 void transform(In in, Out out) {
   constexpr std::size_t rows = matrix.size(), columns = matrix[0].size();

@@ -1,5 +1,5 @@
-// A ChoiceTable has a library's fastest algorithm for each shape. It is kept in a file beside
-// StarPU's performance models, so a shape is measured only once on a kind of GPU.
+// A ChoiceTable has a library's fastest algorithm for each shape. It is stored in a file beside
+// StarPU's performance models. So a shape is measured only once on a kind of GPU.
 #pragma once
 
 #include <cstddef>
@@ -27,16 +27,16 @@ class ChoiceTable {
     std::size_t numbers = 0;  // per algorithm; 0: algorithms have different numbers of them
   };
 
-  // Reads this device's table in `folder`. Warns if the file cannot be used; the next measured
+  // Reads this device's table from `folder`. Warns if the file cannot be used; the next measured
   // choice then replaces it.
   ChoiceTable(const std::filesystem::path& folder, std::string device, Library library);
 
-  // Returns the table in the model folder, for all workers of this process.
+  // Returns the table in the folder of performance models, which all workers of this process share.
   static ChoiceTable& shared(const std::string& device, const Library& library);
 
-  // Returns the algorithm known as the fastest for `key`, if it `works`. Otherwise returns and
-  // keeps what `measure` finds. Only one thread measures at a time; threads that wait get its
-  // result.
+  // Returns the algorithm that is stored as the fastest for `key`, if `works` accepts it. Otherwise
+  // returns and stores the result of `measure`. Only one thread measures at a time; threads that
+  // wait get its result.
   std::optional<Numbers> choose(const std::string& key,
                                 const std::function<bool(const Numbers&)>& works,
                                 const std::function<std::optional<Numbers>()>& measure);

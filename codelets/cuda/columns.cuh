@@ -1,7 +1,7 @@
 // This header adds up the columns of a matrix with channels along its rows, for bias gradients and
-// the statistics of batch normalisation. The totals take one launch: the last block of a group adds
-// up the totals of the group's blocks. The order does not depend on timing, so a result repeats bit
-// for bit.
+// the statistics of batch normalisation. One launch computes the totals: the last block of a group
+// adds up the totals of the group's blocks. The order does not depend on timing, so results have
+// the same bits in every run.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +36,8 @@ __device__ void for_rows(const RowsOfThread& rows, Load load, Use use) {
     for_rows<together / 2>(RowsOfThread{row, rows.last, rows.step}, load, use);
 }
 
-// This many values of the type make 8 bytes. Threads that load less keep too little memory busy,
-// and totals of more columns take too many registers.
+// Each thread loads this many values of the type, 8 bytes. Smaller loads use too little of the
+// memory bandwidth, and totals of more columns take too many registers.
 template <class T>
 inline constexpr int kLanesOfWord = static_cast<int>(8 / sizeof(T));
 
@@ -48,8 +48,8 @@ constexpr unsigned kGroup = 32;  // blocks in a group
 // their totals.
 //
 // A block has blockDim.x * kLanes columns. Its blockDim.y rows of threads, a power of two, take
-// turns with the matrix's rows. At the end use(column, total) is called. `arrived` holds zeros, and
-// is left so.
+// turns with the matrix's rows. At the end use(column, total) is called. `arrived` must hold zeros,
+// and holds zeros again afterwards.
 template <unsigned threads, class Collect, class Use>
 __global__ void column_totals_kernel(std::int64_t rows, int columns, std::int64_t rows_per_block,
                                      Collect collect, Use use, typename Collect::Total* partial,
@@ -116,8 +116,9 @@ void total_columns(CudaWorker& worker, std::int64_t rows, int columns, Collect c
   while (across < 32 && across < threads_of_row) across *= 2;
   const unsigned tiles = (threads_of_row + across - 1) / across;
   const dim3 block(across, kThreads / across);
-  // There are as many blocks as the device can run, so that enough loads are under way. But each
-  // has enough rows to be worth its partial total, and all but the last have the same number.
+  // There are as many blocks as the device can run at once, so that enough loads are under way. But
+  // each block has enough rows to be worth its partial total. All blocks but the last have the same
+  // number of rows.
   constexpr auto kKernel = column_totals_kernel<kThreads, Collect, Use>;
   const std::int64_t together = std::int64_t{2 * kRowsTogether} * block.y;
   const std::int64_t wanted = std::max<std::int64_t>(1, resident_blocks<kKernel>(worker) / tiles);
@@ -125,13 +126,14 @@ void total_columns(CudaWorker& worker, std::int64_t rows, int columns, Collect c
       together * std::max<std::int64_t>(1, (rows + together * wanted - 1) / (together * wanted));
   const std::int64_t blocks =
       std::max<std::int64_t>(1, (rows + rows_per_block - 1) / rows_per_block);
-  // The totals of groups, of groups of groups and so on are fewer than the blocks.
+  // The totals of groups of blocks, of groups of groups and so on are fewer than the blocks, so
+  // twice the blocks' memory suffices.
   auto* partial = static_cast<Total*>(worker.workspace(2 * blocks * columns * sizeof(Total)));
   launch(kKernel, dim3(tiles, static_cast<unsigned>(blocks)), block, 0, worker.stream(), rows,
          columns, rows_per_block, collect, use, partial, worker.counters());
 }
 
-// ---- sums, the usual totals ----
+// The following code computes sums, the usual totals.
 
 template <int figures>
 struct ColumnSums {
@@ -141,16 +143,15 @@ struct ColumnSums {
   }
 };
 
-// Stores the sums of batch normalisation's backward pass. They are made from the totals of the
-// gradient, and of its product with src - mean.
+// StoreDiff stores the sums of batch normalisation's backward pass. It computes them from the
+// totals of the gradient, and of its product with src - mean.
 struct StoreDiff {
   int c;
   const float* inv_std;
   float* sums;
-  // These are gradients of scale and shift, to which the kernel adds; null: another task adds to
-  // them.
+  // The kernel adds to these gradients of scale and shift. They are null if another task does so.
   float *diff_scale = nullptr, *diff_shift = nullptr;
-  // The buffers of these gradients, if the task has them, follow the `others`.
+  // If the task has buffers of these gradients, they follow the first `others` buffers.
   StoreDiff(int columns, const float* statistics, float* to, const Buffers& buffers,
             std::size_t others)
       : c(columns), inv_std(statistics), sums(to) {

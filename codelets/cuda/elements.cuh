@@ -1,5 +1,5 @@
-// The grid-stride loop calls use(i) for every i below a count. This header also has reductions over
-// a block. `use` is a functor with an OMNI_HD call operator: lambdas cannot be made inside
+// This header has a grid-stride loop, which calls use(i) for every i below a count, and reductions
+// over a block. `use` is a functor with an OMNI_HD call operator: lambdas cannot be made inside
 // with_activation().
 #pragma once
 
@@ -13,7 +13,7 @@ namespace omni {
 
 inline constexpr unsigned kThreads = 256;  // per block
 
-// Returns enough blocks for `count` threads, but not more than keep the device busy.
+// Returns enough blocks for `count` threads, but no more than the device can keep busy.
 inline dim3 blocks_for(const CudaWorker& worker, std::int64_t count) {
   constexpr int kBlocksPerMultiprocessor = 16;
   const std::int64_t wanted = (count + kThreads - 1) / kThreads;
@@ -48,7 +48,7 @@ void for_each_element(CudaWorker& worker, std::int64_t count, Use use) {
            count, use);
 }
 
-// ---- reductions over the threads of a block, always in the same order ----
+// The following functions reduce over the threads of a block, always in the same order.
 
 struct Plus {
   template <class T>
@@ -57,13 +57,13 @@ struct Plus {
   }
 };
 
-// NaN counts as greater than everything, so that it is noticed.
+// Greater returns the larger value. NaN counts as larger than any number, so that it is not lost.
 struct Greater {
   __device__ float operator()(float a, float b) const { return a > b || a != a ? a : b; }
 };
 
-// Reduces over a warp; all its threads get the result. Threads exchange values in pairs, and both
-// combine the same two values, so Combine must be commutative.
+// Reduces over a warp, and returns the result in all its threads. Threads exchange values in pairs,
+// and both combine the same two values, so Combine must be commutative.
 template <class T, class Combine>
 __device__ T reduce_warp(T value, Combine combine) {
   for (int gap = 16; gap > 0; gap /= 2)
@@ -71,8 +71,8 @@ __device__ T reduce_warp(T value, Combine combine) {
   return value;
 }
 
-// Reduces over a block; all its threads get the result. Blocks are up to kMostWarps whole warps
-// along x.
+// Reduces over a block, and returns the result in all its threads. A block has up to kMostWarps
+// whole warps along x.
 template <class T, class Combine>
 __device__ T reduce_block(T value, Combine combine) {
   constexpr unsigned kMostWarps = 32;

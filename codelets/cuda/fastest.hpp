@@ -1,5 +1,5 @@
-// This header chooses the fastest of several ways to compute something on a GPU, and has memory to
-// try them in.
+// This header chooses the fastest of several ways to compute something on a GPU, and allocates
+// memory for trials of them.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 
 namespace omni {
 
-// Measures by calling run(candidate) several times for each candidate. run() enqueues work in the
-// stream, or returns false if it cannot. Waits for the stream. Returns nullopt if no candidate
-// runs.
+// Returns the fastest candidate. It measures by calling run(candidate) several times for each
+// candidate. run() enqueues work in the stream, or returns false if it cannot. Waits for the
+// stream. Returns nullopt if no candidate runs.
 template <class Candidates, class Run>
 std::optional<typename Candidates::value_type> fastest(cudaStream_t stream,
                                                        const Candidates& candidates, Run run) {
   constexpr int kRounds = 3, kRuns = 4;
   const TimedEvent begin, end;
-  // Returns milliseconds; infinite: the candidate cannot run.
+  // Returns the candidate's time in milliseconds; infinite if the candidate cannot run.
   const auto shortest = [&](const auto& candidate, float best) {
     float least = std::numeric_limits<float>::infinity();
     bool runs = run(candidate);  // not timed: a library may load code first
@@ -50,9 +50,9 @@ std::optional<typename Candidates::value_type> fastest(cudaStream_t stream,
 
 class TrialMemory {
  public:
-  // Throws OutOfGpuMemory.
+  // Allocates `bytes` bytes in the worker's stream, or throws OutOfGpuMemory.
   TrialMemory(const CudaWorker& worker, std::size_t bytes) : stream_(worker.stream()) {
-    // CUDA does not allocate 0 bytes.
+    // At least 1 byte is allocated, as CUDA does not allocate 0 bytes.
     check(cudaMallocAsync(&data_, std::max<std::size_t>(bytes, 1), stream_), "trying an algorithm",
           bytes);
   }
@@ -69,9 +69,9 @@ class TrialMemory {
   void* data_ = nullptr;
 };
 
-// Returns whether a relu has kept NaN. The worker's stream has applied the relu to nothing but NaN,
-// and its results are in device memory. A relu by a maximum may give 0, and hide that a training
-// diverges.
+// Returns whether a relu has kept NaN. Before the call the worker's stream must have applied the
+// relu to nothing but NaN, with results in device memory. A relu by a maximum may give 0, and hide
+// that a training diverges.
 inline bool kept_nan(const CudaWorker& worker, const void* values, std::size_t bytes_of_one) {
   std::uint32_t bits = 0;
   check(cudaMemcpyAsync(&bits, values, bytes_of_one, cudaMemcpyDeviceToHost, worker.stream()),

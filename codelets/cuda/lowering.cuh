@@ -11,7 +11,7 @@
 
 namespace omni::gpu {
 
-// Patches are those at some locations of some images, image by image.
+// Patches are the patches at some locations of some images, image by image.
 struct Patches {
   int first_image = 0, images = 0;
   int first_location = 0, locations = 0;
@@ -21,7 +21,7 @@ struct Patches {
 
 constexpr int patch_floats(const ConvShape& shape) { return shape.groups * shape.taps(); }
 
-// Returns how many patches a lowered matrix may have. On large GPUs it takes a third of the
+// Returns how many patches a lowered matrix may have. On large GPUs it then takes a third of the
 // second-level cache.
 inline std::int64_t most_patches(const CudaWorker& worker, const ConvShape& shape) {
   constexpr std::int64_t kFloatsPerMultiprocessor = 1 << 15;
@@ -67,8 +67,8 @@ inline void im2col(CudaWorker& worker, const ConvShape& shape, const Patches& pa
                   Im2Col{shape, patches, shape.out_w(), src, columns});
 }
 
-// Computes col2im: every value of diff_src adds up its values in the patches, always in the same
-// order.
+// Col2Im adds up the values in the patches that belong to each value of diff_src, always in the
+// same order.
 struct Col2Im {
   ConvShape shape;
   Patches patches;
@@ -110,7 +110,7 @@ struct Col2Im {
   }
 };
 
-// Adds to the images of the patches, or overwrites them.
+// Adds the patches to their images, or overwrites the images with them.
 inline void col2im(CudaWorker& worker, const ConvShape& shape, const Patches& patches, bool adds,
                    const float* columns, float* diff_src) {
   const std::int64_t pixels = std::int64_t{shape.h} * shape.w;

@@ -12,7 +12,7 @@
 
 namespace omni {
 
-// Calls use(std::integral_constant<int, n>), where n is `lanes` if `most`, else 1.
+// Calls use(std::integral_constant<int, n>), where n is `lanes` if `most` is true, else 1.
 template <class T, int lanes = kMostLanes<T>, class Use>
 void with_lanes(bool most, Use use) {
   if (most)
@@ -21,7 +21,7 @@ void with_lanes(bool most, Use use) {
     use(std::integral_constant<int, 1>());
 }
 
-// Loads and stores the elements first, first + 1, ... (`lanes` of them) as floats.
+// Loads `lanes` elements from number `first` on as floats; the other function stores them.
 template <int lanes, class T>
 __device__ Lanes<lanes> load(const T* from, std::int64_t first) {
   const auto values = *reinterpret_cast<const Lanes<lanes, T>*>(from + first);
@@ -41,13 +41,13 @@ __device__ void store(T* to, std::int64_t first, const Lanes<lanes>& floats) {
 }
 
 // Calls use.at<lanes>(first) until a row of blocks has done all `count` elements. The row is the
-// grid, or a part of it that is told the number of each block.
+// whole grid, or a part of it; in a part each block is told its number.
 template <int lanes, class Use>
 struct ByLanes {
   Use use;
   std::int64_t count = 0, vectors = 0;
 
-  // `pointers` are those of the first elements.
+  // `pointers` point to the first elements that `use` loads or stores.
   template <class... T>
   ByLanes(std::int64_t elements, Use with, const T*... pointers)
       : use(with),
@@ -69,7 +69,8 @@ __global__ void lanes_kernel(ByLanes<lanes, Use> elements) {
   elements.run();
 }
 
-// T is the largest type that `use` loads or stores.
+// Calls `use` for all elements, several at a time. T is the largest type that `use` loads or
+// stores.
 template <class T, class Use, class... Each>
 void for_each_by_lanes(CudaWorker& worker, std::int64_t count, Use use, const Each*... pointers) {
   if (count <= 0) return;
@@ -108,11 +109,11 @@ void map_elements(CudaWorker& worker, std::int64_t count, F f, To* dst, const Fr
                             src, more...);
 }
 
-// ---- activations inside other kernels, and in bf16 ----
+// The following code applies activations inside other kernels, and in bf16.
 
-// AnyActivation is one functor for all activations that nets rarely use; it chooses at every value.
-// The usual ones have kernels of their own. 19 instances of every kernel would take minutes to
-// compile.
+// AnyActivation is one functor for all activations that nets rarely use; it selects the activation
+// for every value. The usual activations have kernels of their own. 19 instances of every kernel
+// would take minutes to compile.
 struct AnyActivation {
   Activation activation;
   __device__ float operator()(float x) const {
@@ -132,13 +133,15 @@ void with_usual_activation(Activation activation, auto use) {
   }
 }
 
-// Calls use(f, T()), where T is the type of the values in the buffers of Implementation::in_bf16.
+// Calls use(f, T()) with the activation's functor f. T is the type of the values in the buffers of
+// Implementation::in_bf16.
 void with_usual_activation(Activation activation, const Buffers& buffers, auto use) {
   with_usual_activation(activation,
                         [&](auto f) { with_values(buffers, [&](auto value) { use(f, value); }); });
 }
 
-// Calls use(f). For floats every activation has a kernel of its own, for bf16 only the usual ones.
+// Calls use(f) with the activation's functor f. For floats every activation has a kernel of its
+// own, for bf16 only the usual ones have.
 template <class T, class Use>
 void with_activation_of(Activation activation, Use use) {
   if constexpr (std::is_same_v<T, float>)

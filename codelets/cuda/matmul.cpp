@@ -1,5 +1,5 @@
-// Plans of matrix products on cuBLASLt have its descriptors, and the algorithm that measurements
-// chose.
+// A plan of a matrix product on cuBLASLt has the library's descriptors and the algorithm that
+// measurements chose.
 #include "codelets/cuda/matmul.hpp"
 
 #include <fmt/format.h>
@@ -42,7 +42,8 @@ std::size_t bytes_of(const Matmul::Matrix& matrix, int rows, int columns) {
 }
 const char* name_of(cudaDataType_t type) { return type == CUDA_R_32F ? "fp32" : "bf16"; }
 
-// An algorithm is opaque, but its numbers may be kept for the same version of the library.
+// cuBLASLt's description of an algorithm is opaque. Its numbers may be stored for the same version
+// of the library.
 constexpr std::size_t kNumbers = std::extent_v<decltype(cublasLtMatmulAlgo_t::data)>;
 
 cublasLtMatmulAlgo_t algorithm_of(const ChoiceTable::Numbers& numbers) {
@@ -65,8 +66,9 @@ bool repeats(const cublasLtMatmulAlgo_t& algorithm) {
           CUBLASLT_REDUCTION_SCHEME_INPLACE) == 0;
 }
 
-// Returns whether cuBLASLt cannot compute a product, for which it has several codes. Other codes
-// are failures. An internal error may be a failure, too, but then later calls will fail.
+// Returns whether the status means that cuBLASLt cannot compute a product; it has several such
+// codes. Other codes are failures. An internal error may also be a failure, but then later calls
+// will fail.
 bool refused(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
          status == CUBLAS_STATUS_ARCH_MISMATCH || status == CUBLAS_STATUS_INTERNAL_ERROR;
@@ -96,7 +98,8 @@ class MatmulPlan {
           "describing a matrix product to cuBLASLt");
   }
 
-  // cuBLAS takes a row-major matrix as its transpose, so it computes product^T = b^T * a^T.
+  // Describes the matrices to cuBLASLt. It takes a row-major matrix as its transpose, so it
+  // computes product^T = b^T * a^T.
   void describe(const MatmulOperands& operands) {
     const auto lay_out = [](cublasLtMatrixLayoutOpaque_t& layout, const Matmul::Matrix& matrix,
                             int rows, int columns) {
@@ -159,7 +162,8 @@ class MatmulPlan {
   }
 
   void choose(CudaWorker& worker, const MatmulOperands& operands) {
-    // A result that will be overwritten can be computed in its place for a trial.
+    // If the result will be overwritten anyway, trials write to it. Otherwise they write to
+    // `apart`.
     std::optional<TrialMemory> apart;
     if (matmul_.adds) apart.emplace(worker, bytes_of(matmul_.product, matmul_.m, matmul_.n));
     void* const trial = apart ? apart->data() : operands.product;
@@ -170,7 +174,8 @@ class MatmulPlan {
       return runs(algorithm) && (!matmul_.relu || keeps_nan(worker, operands, trial));
     };
     if (implementation_policy().deterministic) {
-      // Measurements may choose differently in each run, and then results are rounded differently.
+      // Measurements may choose another algorithm in each run, which rounds results differently. So
+      // a deterministic run takes the first that works.
       for (const cublasLtMatmulAlgo_t& each : candidates(worker))
         if ((usable_ = works(each))) return;
       return;
@@ -191,7 +196,7 @@ class MatmulPlan {
   }
 
   // Uses this algorithm from now on. Returns false if cuBLASLt does not know it, or cannot use it
-  // here.
+  // for this product.
   bool become(const CudaWorker& worker, const cublasLtMatmulAlgo_t& algorithm) {
     cublasLtMatmulHeuristicResult_t result{};
     if (cublasLtMatmulAlgoCheck(worker.blas_lt(), operation(), layout(b_), layout(a_),
@@ -233,7 +238,7 @@ class MatmulPlan {
                           &algorithm_, workspace, workspace_bytes_, worker.stream());
   }
 
-  // Returns what distinguishes measurements on one kind of device.
+  // Returns the text that identifies a measurement on one kind of device.
   std::string description() const {
     const auto text = [](const Matmul::Matrix& matrix, int alignment) {
       return fmt::format("{}{} {} at {}", name_of(matrix.type),
@@ -246,7 +251,7 @@ class MatmulPlan {
                        omni::name_of(implementation_policy().precision));
   }
 
-  // cuBLASLt's functions only read these, although they take pointers to non-const.
+  // cuBLASLt's functions only read these descriptors, although they take pointers to non-const.
   cublasLtMatmulDesc_t operation() const { return const_cast<cublasLtMatmulDesc_t>(&operation_); }
   static cublasLtMatrixLayout_t layout(const cublasLtMatrixLayoutOpaque_t& layout) {
     return const_cast<cublasLtMatrixLayout_t>(&layout);
@@ -280,8 +285,8 @@ bool gpu::matmul(CudaWorker& worker, const Matmul& matmul, const MatmulOperands&
     plan.run(worker, operands);
     return true;
   } catch (const std::bad_alloc&) {
-    // There is no memory to try algorithms. In a deterministic run that must not change how results
-    // are rounded.
+    // Memory does not suffice to try algorithms. In a deterministic run that must not change how
+    // results are rounded, so it is an error.
     if (implementation_policy().deterministic) throw;
     return false;
   }

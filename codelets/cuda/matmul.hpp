@@ -1,5 +1,5 @@
 // These functions multiply row-major matrices on cuBLASLt, which can add a bias and apply relu, and
-// on cuBLAS. When a worker first meets a shape, cuBLASLt's algorithm is chosen. Only then a product
+// on cuBLAS. cuBLASLt's algorithm is chosen when a worker first meets a shape. Only then a product
 // waits for the GPU.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace omni::gpu {
 
-// All matrices are row-major.
+// A Matmul is the shape of a product. All matrices are row-major.
 struct Matmul {
   struct Matrix {
     int stride = 0;  // values between the starts of two stored rows
@@ -40,27 +40,27 @@ struct MatmulOperands {
 };
 
 // Returns whether a product can add this bias: it must be aligned for the vectors that kernels
-// read. cuBLASLt's heuristics have been seen to offer such kernels for other biases, too, which
-// breaks the GPU.
+// read. cuBLASLt's heuristics have been seen to offer such kernels for other biases as well, which
+// stops the GPU with an error.
 inline bool can_end_in(const void* bias) {
   return bias != nullptr && reinterpret_cast<std::uintptr_t>(bias) % 16 == 0;
 }
 
-// Returns false if cuBLASLt refuses the product; then nothing is computed.
+// Computes the product. Returns false, and computes nothing, if cuBLASLt refuses it.
 bool matmul(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands);
-// Multiplies without bias and relu. cuBLAS computes what cuBLASLt refuses.
+// Multiplies without bias and relu. If cuBLASLt refuses the product, cuBLAS computes it.
 void multiply(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands);
 
-// ---- on cuBLAS, of floats in the precision of the implementation policy ----
+// The following functions multiply floats on cuBLAS, in the precision of the implementation policy.
 
-// A Batch is several products of one size. Each matrix begins `a`, `b` or `product` values behind
-// that of the product before.
+// A Batch is several products of one size. `a`, `b` and `product` are the distances, in values,
+// from a matrix of one product to that of the next.
 struct Batch {
   int count = 1;
   std::int64_t a = 0, b = 0, product = 0;
 };
 
-// Returns the precision in which cuBLAS multiplies.
+// Returns the precision in which cuBLAS multiplies factors of this type.
 inline cublasComputeType_t compute_type(cudaDataType_t factors,
                                         Precision precision = implementation_policy().precision) {
   if (factors != CUDA_R_32F || precision == Precision::fp32) return CUBLAS_COMPUTE_32F;
@@ -83,7 +83,7 @@ inline void gemm(CudaWorker& worker, const Matmul& matmul, const MatmulOperands&
         "matrix products");
 }
 
-// product (m x n) = a (m x k) * b (k x n) + keep * product, where keep is 0 or 1
+// Computes product (m x n) = a (m x k) * b (k x n) + keep * product, where keep is 0 or 1.
 inline void gemm(CudaWorker& worker, int m, int n, int k, MatrixView a, MatrixView b, float keep,
                  float* product, int stride, const Batch& batch = {}) {
   gemm(worker, {m, n, k, {a.stride, a.transposed}, {b.stride, b.transposed}, {stride}, keep != 0},

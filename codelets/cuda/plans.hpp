@@ -1,5 +1,5 @@
 // A plan is what a library needs to run an operation on a shape. It is made when a worker first
-// meets the shape. It may depend on the alignment of the memory.
+// meets the shape. It may depend on the alignment of the operands in memory.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@ namespace omni {
 
 constexpr int kWidestLoad = 16;  // bytes
 
-// Returns the alignment in bytes, but at most that of a thread's widest load. Otherwise the place
-// of memory, which is chance, would decide on algorithms, and so on how results are rounded.
+// Returns the alignment in bytes, but at most that of a thread's widest load. Otherwise the address
+// of memory, which is random, would decide on algorithms, and so on how results are rounded.
 inline int alignment_of(const void* address) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
   return std::min(kWidestLoad, 1 << std::min(30, std::countr_zero(begin)));
 }
 
-// Returns the worker's plan for `key` and the implementation policy, which tests change. If there
-// is none, it is made of these arguments.
+// Returns the worker's plan for `key` and the implementation policy, which tests change. If the
+// worker has none, a plan is made from `arguments`.
 template <class Plan, class Key, class... Arguments>
 Plan& plan_for(CudaWorker& worker, const Key& key, Arguments&&... arguments) {
   const ImplementationPolicy& policy = implementation_policy();

@@ -1,5 +1,5 @@
 // These loops run on a GPU over a matrix with channels along its rows. They are for values that
-// share something with their column, such as a bias: a thread stays in its column, and reads that
+// need something of their column, such as a bias. A thread stays in its column, and reads that
 // once.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace omni {
 
-// Lanes are values that one instruction loads or stores together.
+// Lanes are the values that one instruction loads or stores.
 template <int lanes, class T = float>
 struct alignas(lanes * sizeof(T)) Lanes {
   T at[lanes];
@@ -21,8 +21,8 @@ struct alignas(lanes * sizeof(T)) Lanes {
 template <class T>
 inline constexpr int kMostLanes = 16 / sizeof(T);
 
-// Returns whether vectors of `lanes` values can move rows of `columns` values: `lanes` divides
-// `columns`, and the pointers are aligned to such vectors.
+// Returns whether vectors of `lanes` values can move rows of `columns` values. `lanes` must divide
+// `columns`, and the pointers must be aligned to such vectors.
 template <class... T>
 bool divides(int lanes, std::int64_t columns, const T*... pointers) {
   const auto vector = static_cast<std::uintptr_t>(lanes);
@@ -37,8 +37,8 @@ __global__ void columns_kernel(std::int64_t rows, int columns, Columns at) {
   const auto use = at(static_cast<int>(column));
   const std::int64_t stride = std::int64_t{gridDim.y} * blockDim.y;
   std::int64_t row = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y;
-  // Two loads are under way at a time. The compiler cannot know that no row writes what the next
-  // reads.
+  // Two rows are loaded before the first is finished. The compiler cannot do this, as it does not
+  // know that no row writes what the next one reads.
   if constexpr (requires { use.load(row); }) {
     for (; row + stride < rows; row += 2 * stride) {
       const auto first = use.load(row), second = use.load(row + stride);
@@ -51,9 +51,9 @@ __global__ void columns_kernel(std::int64_t rows, int columns, Columns at) {
   }
 }
 
-// at(column) returns a functor, which is called with every row. If the functor has load(row),
-// instead finish(row, loaded) is called. Neighbouring threads have neighbouring columns; if there
-// are few columns, threads of the next rows follow.
+// Calls a functor for every element of the matrix; at(column) returns it for a column. It is called
+// with every row. If it has load(row), finish(row, loaded) is called instead. Neighbouring threads
+// have neighbouring columns. If there are few columns, the next threads have the next rows.
 template <class Columns>
 void for_each_column(CudaWorker& worker, std::int64_t rows, int columns, Columns at) {
   if (rows <= 0 || columns <= 0) return;
@@ -69,10 +69,11 @@ void for_each_column(CudaWorker& worker, std::int64_t rows, int columns, Columns
          worker.stream(), rows, columns, at);
 }
 
-// ---- loops over the positions of images, for kernels that read neighbours or another grid ----
+// The following loops visit the positions of images. They are for kernels that read neighbours or
+// another grid.
 
-// An image's values are countable (Extent), so 32 bits number them. Divisions of 64 bits would take
-// longer than the data.
+// The values of an image can be numbered in 32 bits (Extent). Divisions of 64 bits would take
+// longer than moving the data.
 template <class Use>
 __global__ void positions_kernel(int images, unsigned in_image, unsigned w, unsigned columns,
                                  Use use) {
@@ -87,8 +88,8 @@ __global__ void positions_kernel(int images, unsigned in_image, unsigned w, unsi
     }
 }
 
-// Calls use(image, y, x, column) for all positions of the images. extent.c counts columns, each of
-// which is a channel or several.
+// Calls use(image, y, x, column) for all positions of the images. extent.c counts columns; a column
+// is one or several channels.
 template <class Use>
 void for_each_position(CudaWorker& worker, int images, const Extent& extent, Use use) {
   const auto in_image = static_cast<unsigned>(extent.count());

@@ -7,7 +7,7 @@
 namespace omni {
 namespace {
 
-// Returns the buffers after the first one.
+// Returns the buffers of the parts, which follow the first buffer.
 template <class T>
 std::vector<T*> parts_of(const Buffers& buffers, int count) {
   std::vector<T*> parts;

@@ -11,7 +11,7 @@
 namespace omni {
 namespace {
 
-// Parts are the buffers after the first one. A kernel gets them by value.
+// Parts are the buffers after the first one. Kernels get them as an argument by value.
 using Parts = std::array<float*, STARPU_NMAXBUFS - 1>;
 
 Parts parts_of(const Buffers& buffers, int count) {
@@ -21,7 +21,7 @@ Parts parts_of(const Buffers& buffers, int count) {
   return parts;
 }
 
-// A ColumnCopy copies some columns. dst and src have different distances between rows.
+// ColumnCopy copies some columns of a matrix. dst and src have different distances between rows.
 template <int lanes>
 struct ColumnCopy {
   const Lanes<lanes>* src;
@@ -32,8 +32,8 @@ struct ColumnCopy {
   }
 };
 
-// CopyColumns finds the place of a column of the matrix in its part. All sizes count vectors of
-// `lanes` values.
+// CopyColumns finds where a column of the matrix is in its part. All sizes count vectors of `lanes`
+// values.
 template <int lanes, bool joins>
 struct CopyColumns {
   ColumnPartsArgs args;

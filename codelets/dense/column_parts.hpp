@@ -1,7 +1,7 @@
-// Copies between slices of images and blocks of neurons. In a large connected layer a task has a
-// block of neurons and all images of a mini-batch, so weights are read once. In the layers around
-// it a task has a slice of images and all neurons. Between them a matrix (images x columns) is kept
-// as parts: blocks of `width` columns, each in its own tensor.
+// These codelets copy between slices of images and blocks of neurons. In a large connected layer a
+// task has a block of neurons and all images of a mini-batch, so weights are read once. In the
+// layers before and after it a task has a slice of images and all neurons. Between them a matrix
+// (images x columns) is stored as parts: blocks of `width` columns, each in its own tensor.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 
 namespace omni {
 
-// The rows [first_row, first_row + rows) of all parts make one dense matrix of rows x columns.
+// ColumnPartsArgs describes parts of a matrix. The rows [first_row, first_row + rows) of all parts
+// make one dense matrix of rows x columns.
 struct ColumnPartsArgs {
   int rows = 0, first_row = 0;
   int columns = 0;
@@ -25,7 +26,7 @@ struct ColumnPartsArgs {
   constexpr int width_of(int part) const { return std::min(width, columns - first_column(part)); }
 };
 
-// Every part has all columns; the matrix is the sum of the parts.
+// SumPartsArgs describes parts whose sum is the matrix: every part has all columns.
 struct SumPartsArgs {
   int rows = 0, first_row = 0;
   int columns = 0;
@@ -56,7 +57,7 @@ void split_columns(const ColumnPartsArgs& args, const T* src, std::span<T* const
   });
 }
 
-// Adds block by block, so the sums of a block stay in the first-level cache.
+// Adds up the parts block by block, so that the sums of a block stay in the first-level cache.
 template <class T>
 void sum_parts(const SumPartsArgs& args, std::span<const T* const> parts, T* dst) {
   constexpr std::int64_t kBlock = 2048;

@@ -9,7 +9,7 @@
 namespace omni {
 namespace {
 
-// ---- one matrix product each, by OpenBLAS or oneDNN ----
+// The following kernels compute each pass by one matrix product of OpenBLAS or oneDNN.
 
 template <Gemm product>
 void forward_gemm(const ConnectedForwardArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -36,7 +36,7 @@ void backward_data_gemm(const ConnectedDataArgs& args, const Buffers& buffers, D
           buffers.get(2), inputs);
 }
 
-// ---- oneDNN ----
+// The following kernels use oneDNN.
 
 #ifdef OMNI_ONEDNN
 WorkingFloats matmul_floats(const auto& args, bool) {
@@ -45,14 +45,15 @@ WorkingFloats matmul_floats(const auto& args, bool) {
 
 void forward_onednn(const ConnectedForwardArgs& args, const Buffers& buffers,
                     DeviceContext& context) {
-  // For few images oneDNN's matmul is slower than its gemm, which has no bf16 (perf/RESULTS.md).
+  // With few images oneDNN's matmul is slower than its gemm. But gemm cannot multiply in bf16
+  // (perf/RESULTS.md).
   if (args.shape.n < 8 && !in_bf16()) return forward_gemm<onednn::gemm>(args, buffers, context);
   onednn::connected_forward(args.shape, buffers.get(0), buffers.get(1), buffers.get(2), context);
   add_bias_and_activate(args.shape.n, args.shape.outputs, args.has_bias ? buffers.get(3) : nullptr,
                         args.activation, buffers.get(2));
 }
 
-// For gradients, too, oneDNN's gemm is the faster one.
+// Computes the gradient of the weights. In fp32 oneDNN's gemm is faster for it than its matmul.
 void backward_weights_onednn(const ConnectedWeightsArgs& args, const Buffers& buffers,
                              DeviceContext& context) {
   if (!in_bf16()) return backward_weights_gemm<onednn::gemm>(args, buffers, context);
@@ -71,9 +72,10 @@ void backward_data_onednn(const ConnectedDataArgs& args, const Buffers& buffers,
 }
 #endif
 
-// ---- cost and footprint ----
+// The following functions return cost and footprint.
 
-// All three passes multiply the same pairs, and access tensors of the same sizes.
+// The cost is the same for all three passes: they multiply the same pairs, and access tensors of
+// the same sizes.
 Cost connected_cost(const auto& args) {
   const ConnectedShape& s = args.shape;
   return {.flops = 2.0 * static_cast<double>(s.weights_count()) * s.n,

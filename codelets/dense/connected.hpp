@@ -11,7 +11,8 @@
 
 namespace omni {
 
-// src is n x inputs (an image's h, w, c flattened), weights outputs x inputs, and dst n x outputs.
+// src is n x inputs (an image's h, w, c flattened), weights are outputs x inputs, and dst is n x
+// outputs.
 struct ConnectedShape {
   int n = 1, inputs = 1, outputs = 1;
 
@@ -38,12 +39,12 @@ struct ConnectedDataArgs {
 
 namespace reference {
 
-// The layer is a convolution of images of one pixel.
+// Returns the layer as a convolution of images of one pixel.
 inline ConvShape as_convolution(const ConnectedShape& s) {
   return {.n = s.n, .c = s.inputs, .filters = s.outputs};
 }
 
-// `bias` is read only if has_bias.
+// Computes the reference of forward. `bias` is read only if has_bias.
 template <class T>
 void connected_forward(const ConnectedForwardArgs& args, const T* src, const T* weights, T* dst,
                        const T* bias) {
@@ -67,12 +68,12 @@ void connected_backward_data(const ConnectedDataArgs& args, const T* diff_dst, c
 }  // namespace reference
 
 OMNI_CODELET(ConnectedForwardArgs, connected_forward);  // {src R, weights R, dst W, [bias R]}
-// {src R, diff_dst R, diff_weights += or W, [diff_bias +=]}
+// The buffers are {src R, diff_dst R, diff_weights += or W, [diff_bias +=]}.
 OMNI_CODELET(ConnectedWeightsArgs, connected_backward_weights);
 OMNI_CODELET(ConnectedDataArgs, connected_backward_data);  // {diff_dst R, weights R, diff_src W}
 
-// Weights and biases may be those of a block of neurons; shape.outputs is the number of these
-// neurons.
+// Submits the forward pass. Weights and biases may be those of a block of neurons; shape.outputs is
+// the number of these neurons.
 void submit_connected_forward(ConnectedForwardArgs args, const Tensor& src, TensorPart weights,
                               std::optional<TensorPart> bias, const Tensor& dst, TaskTag tag = {});
 void submit_connected_backward_weights(ConnectedWeightsArgs args, const Tensor& src,

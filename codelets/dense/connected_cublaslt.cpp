@@ -1,5 +1,6 @@
 // This file computes the connected layer on a GPU. Each pass is a matrix product of cuBLASLt, which
-// for floats also adds the bias and applies relu. cuBLAS computes what cuBLASLt refuses.
+// for floats also adds the bias and applies relu. If cuBLASLt refuses a product, cuBLAS computes
+// it.
 //
 // Another kernel computes the bias's gradient. cuBLASLt can sum columns while it multiplies. But it
 // overwrites the gradient instead of adding to it, and does not say in which order it sums.
@@ -28,7 +29,7 @@ void forward(const ConnectedForwardArgs& args, const Buffers& buffers) {
   T* const dst = buffers.get<T>(2);
   const gpu::MatmulOperands operands{buffers.get<T>(0), buffers.get<T>(1), dst, bias};
   gpu::Matmul product = product_of<T>(n, outputs, args.shape.inputs, false, true);
-  // cuBLASLt adds only a bias in bf16 to values in bf16.
+  // cuBLASLt can add a bias to values in bf16 only if the bias is in bf16, but it is in floats.
   product.bias = std::is_same_v<T, float> && gpu::can_end_in(bias);
   product.relu = args.activation == Activation::relu && (bias == nullptr || product.bias);
   if (product.relu && gpu::matmul(worker, product, operands)) return;

@@ -9,12 +9,12 @@ namespace {
 using dnnl::memory;
 
 memory::desc matrix(int rows, int columns, Strides strides, memory::data_type type) {
-  // For a single row, oneDNN's kernels expect the distance of rows without gaps.
+  // For a single row, oneDNN's kernels expect a row distance without gaps.
   if (rows == 1 && strides.column == 1) strides.row = columns;
   return {{rows, columns}, type, memory::dims{strides.row, strides.column}};
 }
 
-// Describes the matrix that is multiplied. A copy has no gaps, and keeps the order of values.
+// Describes the matrix that is multiplied. A copy of it has no gaps, and keeps the order of values.
 memory::desc factor(int rows, int columns, Strides strides) {
   const Factors multiplied = factors();
   if (!multiplied.copied()) return matrix(rows, columns, strides, multiplied.type);
@@ -23,11 +23,11 @@ memory::desc factor(int rows, int columns, Strides strides) {
 }
 
 // With --precision bf16 weights are copied before they are multiplied. This many are copied at a
-// time (4 MiB, or 8 if they are only rounded), because more would leave the caches.
+// time (4 MiB, or 8 if they are only rounded), because more would not stay in the caches.
 constexpr std::int64_t kMostCopied = 1 << 21;
 
-// Parts are equal parts of `count`. The last part may overlap the one before, which computes the
-// same values.
+// Parts divides `count` into equal parts. The last part may overlap the one before it; both compute
+// the same values.
 struct Parts {
   int count, size, number;
   int first(int part) const { return std::min(part * size, count - size); }
@@ -117,8 +117,8 @@ std::size_t connected_floats(const ConnectedShape& s) {
   return static_cast<std::size_t>(turned + (factors().rounded ? copied : copied / 2));
 }
 
-// Computes the transposed product weights * src', because matmul copies its second factor, and
-// weights are the larger.
+// Computes the transposed product weights * src'. oneDNN's matmul copies its second factor, and src
+// is smaller than the weights.
 void connected_forward(const ConnectedShape& s, const float* src, const float* weights, float* dst,
                        DeviceContext& context) {
   const Parts parts = parts_of(s.outputs, s.inputs);

@@ -11,14 +11,15 @@
 
 namespace omni::onednn {
 
-// Strides are distances between neighbouring values, in floats. One of the two is 1.
+// Strides are distances between neighbouring values of a row or a column, in floats. One of the two
+// is 1.
 struct Strides {
   int row, column;
   auto operator<=>(const Strides&) const = default;
 };
 
-// The arguments are those of product (m x n) = a (m x k) * b (k x n). With `adds`, which needs a
-// product.column of 1, the values are added to the product.
+// ProductArgs are the arguments of product (m x n) = a (m x k) * b (k x n). With `adds`, the values
+// are added to the product; product.column must then be 1.
 struct ProductArgs {
   int m, n, k;
   Strides a, b, product;
@@ -29,8 +30,8 @@ struct ProductArgs {
 
 class ProductPlan;
 
-// Computes products that share their second factor, which is converted to oneDNN's type once. While
-// the object lives it uses the context's scratch memory.
+// A Multiplier computes products with the same second factor, which is converted to oneDNN's type
+// once. While the object exists it uses the context's scratch memory.
 class Multiplier {
  public:
   Multiplier(const ProductArgs& args, const float* b, DeviceContext& context);
@@ -43,15 +44,15 @@ class Multiplier {
   dnnl::memory b_;
 };
 
-// Returns how many floats of scratch memory a pass takes at most, besides oneDNN's own memory.
+// Returns how many floats of scratch memory a pass needs at most, besides oneDNN's own memory.
 std::size_t connected_floats(const ConnectedShape& shape);
 
 void connected_forward(const ConnectedShape& shape, const float* src, const float* weights,
                        float* dst, DeviceContext& context);
 void connected_backward_data(const ConnectedShape& shape, const float* diff_dst,
                              const float* weights, float* diff_src, DeviceContext& context);
-// Makes a multiplier for `rows` neurons: multiplier(their first diff_dst, diff_weights) adds to
-// their gradient.
+// Makes a multiplier for `rows` neurons. A call multiplier(their first diff_dst, diff_weights) adds
+// to the gradient of their weights.
 Multiplier connected_weights_gradient(const ConnectedShape& shape, int rows, const float* src,
                                       DeviceContext& context);
 

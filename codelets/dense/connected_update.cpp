@@ -11,12 +11,11 @@
 namespace omni {
 namespace {
 
-// This many floats of the weights' gradient (4 MiB) are computed at a time. With fewer rows a
-// product takes longer than its arithmetic; more floats would leave the caches before they are
-// used.
+// This many floats of the weights' gradient (4 MiB) are computed at a time. A product with fewer
+// rows takes longer than its arithmetic. More floats would leave the caches before they are used.
 constexpr std::int64_t kMostGradient = 1 << 20;
 
-// A Gradient has the memory of a gradient, which is 0 between tasks, because updates clear it. A
+// A Gradient has the memory of a gradient. It is 0 between tasks, because updates clear it. A
 // product that adds to it is faster than one that clears it first.
 class Gradient {
  public:
@@ -34,8 +33,8 @@ class Gradient {
   std::vector<Line> lines_;
 };
 
-// These are numbers of buffers: master and velocity of weights and bias follow each other, then
-// come Adam's mean squares.
+// These are numbers of buffers. The master copy of the weights and their velocity come first, then
+// those of the bias, then Adam's mean squares.
 constexpr std::size_t kWeights = 2, kBias = 4, kMeanSquares = 6;
 
 Updated<float> updated(const ConnectedUpdateArgs& args, const Buffers& buffers, std::size_t first) {
@@ -56,7 +55,7 @@ void update_bias(const ConnectedUpdateArgs& args, const Buffers& buffers, float*
   });
 }
 
-// ---- some rows of the gradient at a time, by OpenBLAS or oneDNN ----
+// The following functions compute some rows of the gradient at a time, by OpenBLAS or oneDNN.
 
 int rows_at_once(const ConnectedShape& shape) {
   return static_cast<int>(std::clamp<std::int64_t>(kMostGradient / shape.inputs, 1, shape.outputs));
@@ -71,7 +70,7 @@ WorkingFloats working(const ConnectedUpdateArgs& args, bool) {
   return {.kept_beside = gradient_floats(args)};
 }
 
-// Updates some rows at a time. product(first row, rows, gradient) adds to a gradient of zeros.
+// Updates some rows at a time. product(first row, rows, gradient) adds to a gradient that is zero.
 void update_by_rows(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext& context,
                     auto product) {
   const int inputs = args.shape.inputs, outputs = args.shape.outputs;
@@ -126,7 +125,7 @@ void update_onednn(const ConnectedUpdateArgs& args, const Buffers& buffers,
 }
 #endif
 
-// ---- reference, cost and footprint ----
+// The following functions are the reference, the cost and the footprint.
 
 void update_reference(const ConnectedUpdateArgs& args, const Buffers& buffers, DeviceContext&) {
   reference::connected_backward_update(args, buffers.get(0), buffers.get(1),
@@ -134,7 +133,7 @@ void update_reference(const ConnectedUpdateArgs& args, const Buffers& buffers, D
                                        updated(args, buffers, kBias));
 }
 
-// The cost is that of the gradient and of the update.
+// Returns the cost of the gradient and of the update together.
 Cost cost(const ConnectedUpdateArgs& args) {
   const auto count = static_cast<double>(args.shape.weights_count());
   const bool adam = args.weights.adam;

@@ -1,7 +1,7 @@
 // One CPU task computes the gradient of a connected layer's weights and biases, and updates them.
 // It is used where every mini-batch is an update, so no other task needs the gradient. The task
-// works in pieces of some MiB, which stay in caches. A gradient in memory would be written, read
-// and cleared, which is as much traffic as the update's own.
+// works on pieces of some MiB, which stay in caches. A gradient in memory would be written, read
+// and cleared, which is as much traffic as that of the update itself.
 #pragma once
 
 #include <vector>
@@ -13,14 +13,14 @@
 
 namespace omni {
 
-// `weights` and `bias` are the arguments of the two updates. Both have the same rule and no
-// replica. The shape gives the numbers of values.
+// `weights` and `bias` are the arguments of the two updates. Both must have the same rule and no
+// replica. Their numbers of values follow from the shape.
 struct ConnectedUpdateArgs {
   ConnectedShape shape;
   ExchangeArgs weights, bias;
 };
 
-// Updated has the values of weights or biases, and their optimizer state.
+// Updated points to the values of weights or biases, and to their optimizer state.
 template <class T>
 struct Updated {
   T *master, *velocity;

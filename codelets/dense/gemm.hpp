@@ -1,5 +1,5 @@
 // These functions multiply row-major matrices of floats on cores, and round factors to bf16. Every
-// caller runs in a DeviceContext, which lets BLAS use only the calling thread.
+// caller runs in a DeviceContext, in which BLAS uses only the calling thread.
 #pragma once
 
 #include <cblas.h>
@@ -17,7 +17,7 @@ struct MatrixView {
   bool transposed = false;
 };
 
-// Computes product (m x n) = a (m x k) * b (k x n) + keep * product.
+// A Gemm computes product (m x n) = a (m x k) * b (k x n) + keep * product.
 using Gemm = void (*)(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
                       int product_stride);
 
@@ -28,7 +28,7 @@ inline void gemm(int m, int n, int k, MatrixView a, MatrixView b, float keep, fl
               a.stride, b.data, b.stride, keep, product, product_stride);
 }
 
-// ---- what --precision bf16 means for factors ----
+// The following functions round factors, as --precision bf16 asks for.
 
 inline float round_to_bf16(float value) { return Bf16(value); }
 
@@ -39,7 +39,7 @@ inline void round_to_bf16(std::span<float> values) {
 // Returns whether factors are to be rounded to bf16.
 inline bool in_bf16() { return implementation_policy().precision == Precision::bf16; }
 
-// Says why --precision bf16 makes nothing faster on the cores of this machine; null: it does.
+// Returns why --precision bf16 makes nothing faster on the cores of this machine; null if it does.
 #ifdef OMNI_ONEDNN
 const char* bf16_in_vain();
 #else

@@ -1,11 +1,11 @@
-// Makes the libraries of CPU kernels load and generate their code before memory is planned. Then
-// the memory of that code is measured as a part of the process.
+// This header makes the libraries of CPU kernels load and generate their code before memory is
+// planned. The memory of that code is then measured as a part of the process.
 #pragma once
 
 namespace omni {
 
 // Computes a small convolution, forward and backward, by all fast implementations, which include
-// matrix products. Takes some milliseconds. The libraries' memory stays in the process.
+// matrix products. It takes some milliseconds. The libraries keep their memory.
 void load_library_code();
 
 }  // namespace omni

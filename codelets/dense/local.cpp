@@ -11,8 +11,8 @@
 namespace omni {
 namespace {
 
-// ---- one matrix product per location, over the images of the slice: every weight is read once
-// ----
+// The following code computes one matrix product per location, over the images of the slice. So
+// every weight is read once.
 
 // A PatchRow has the patches of one row of the output: for every image, out_w rows of taps.
 class PatchRow {
@@ -32,7 +32,7 @@ class PatchRow {
   void scatter_add(int y, float* diff_src) {
     for_each_image([&](RowBand band, float* rows) { col2im(shape_, 0, band, rows, diff_src); }, y);
   }
-  // Returns the patches of location x. They have a row per image, `stride` apart.
+  // Returns the patches of location x. There is one row per image, and rows are `stride` apart.
   float* at(int x) const { return patches_ + std::int64_t{x} * shape_.taps(); }
   int stride() const { return static_cast<int>(per_image_); }
 
@@ -56,8 +56,9 @@ void for_each_location(const ConvShape& s, int y, auto* weights, auto use) {
 }
 
 #ifdef OMNI_ONEDNN
-// With more rows oneDNN first copies the weights, which here takes longer than the product. So it
-// gets kRows rows at a time; the weights of the location are in the cache for the next rows.
+// With more than kRows rows oneDNN first copies the weights, which takes longer than the product.
+// So it gets kRows rows at a time. The weights of the location are still in the cache for the next
+// rows.
 constexpr int kRows = 8;
 
 void onednn_rows(int m, int n, int k, MatrixView a, MatrixView b, float keep, float* product,
@@ -119,7 +120,7 @@ void backward_data_gemm(const LocalBackwardArgs& args, const Buffers& buffers,
   }
 }
 
-// Returns whether BLAS, which counts in 31 bits, can count the distance of two rows.
+// Returns whether the distance of two rows fits BLAS's integers of 31 bits.
 bool patches_countable(const auto& args) {
   const ConvShape& s = args.shape.conv;
   return std::int64_t{s.out_w()} * s.taps() <= std::numeric_limits<int>::max();
@@ -129,9 +130,10 @@ WorkingFloats patch_floats(const auto& args, bool) {
   return {.scratch = PatchRow::floats(args.shape.conv)};
 }
 
-// ---- cost and footprint ----
+// The following functions return cost and footprint.
 
-// All three passes multiply the same pairs, and access tensors of the same sizes.
+// The cost is the same for all three passes: they multiply the same pairs, and access tensors of
+// the same sizes.
 Cost local_cost(const auto& args) {
   const ConvShape& s = args.shape.conv;
   return {.flops = 2.0 * static_cast<double>(s.dst_count()) * s.taps(),

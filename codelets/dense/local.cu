@@ -1,5 +1,5 @@
 // This file computes the locally connected layer on a GPU. Each location has one matrix product
-// over the images of the slice; a batch of cuBLAS has many locations.
+// over the images of the slice. A batched call of cuBLAS computes many locations.
 #include "codelets/dense/local.hpp"
 
 #include "codelets/cuda/lowering.cuh"
@@ -9,8 +9,8 @@
 namespace omni {
 namespace {
 
-// A LocationBatch has the locations of one batch, and the matrices of their products, which have a
-// row per image.
+// A LocationBatch has the locations of one batched call, and the matrices of their products, which
+// have a row per image.
 struct LocationBatch {
   gpu::Patches patches;
   float* columns;

@@ -1,6 +1,6 @@
 // A locally connected layer works on a slice of images, channels last. It is a convolution with
-// other weights at every location of the output, a bias for every output value, and an activation.
-// Backward expects a diff_dst that has been multiplied by the activation's gradient.
+// different weights at every location of the output, a bias for every output value, and an
+// activation. Backward expects a diff_dst that has been multiplied by the activation's gradient.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct LocalBackwardArgs {
 
 namespace reference {
 
-// Calls visit() as for a convolution, but with the index of the location's weight.
+// Calls visit() as the function for convolutions does, but with the index of the location's weight.
 void for_each_product(const LocalShape& s, auto visit) {
   for_each_product(s.conv, [&](std::int64_t src, std::int64_t weight, std::int64_t dst) {
     const std::int64_t location = dst % s.outputs() / s.conv.filters;

@@ -6,7 +6,7 @@
 namespace omni::onednn {
 
 bool uses(dnnl::cpu_isa instructions) {
-  // The number of an instruction set has the bits of all sets that it contains.
+  // An instruction set's number has the bits of all instruction sets that it contains.
   const auto here = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto wanted = static_cast<unsigned>(instructions);
   return (here & wanted) == wanted;

@@ -1,6 +1,6 @@
-// All oneDNN implementations share this header: an engine and a stream per worker, plans, the
-// division of scratch memory, and the type of factors. A plan has the primitives for one set of
-// arguments, and is made once per worker.
+// This header is shared by all oneDNN implementations. It has an engine and a stream per worker,
+// plans, the division of scratch memory, and the type of factors. A plan has the primitives for one
+// set of arguments, and is made once per worker.
 #pragma once
 
 #ifdef OMNI_ONEDNN
@@ -22,8 +22,8 @@ struct Engine {
   dnnl::stream stream{engine};
 };
 
-// Returns the worker's plan for these arguments and for `further` ones of its constructor. The
-// first call makes it. oneDNN itself shares the generated code between workers.
+// Returns the worker's plan for these arguments; its constructor also gets `further`. The first
+// call makes the plan. oneDNN itself shares the generated code between workers.
 template <class Plan, class Args, class... Further>
 const Plan& plan_for(const Args& args, DeviceContext& context, Further... further) {
   using Key = std::tuple<Precision, Args, Further...>;
@@ -37,10 +37,10 @@ const Plan& plan_for(const Args& args, DeviceContext& context, Further... furthe
 // Returns whether oneDNN generates code with these instructions on this machine.
 bool uses(dnnl::cpu_isa instructions);
 
-// Factors tell how the factors of a product are prepared for ImplementationPolicy::precision. Where
-// oneDNN has code for bf16 (AVX-512), factors are converted to bf16. Elsewhere they are rounded as
-// bf16, but stay f32. That is slower than fp32, but products of normal numbers are the same on both
-// machines.
+// Factors tell how the factors of a product are converted for ImplementationPolicy::precision. If
+// oneDNN has code for bf16 (AVX-512), factors are converted to bf16. Otherwise they are rounded to
+// bf16, but stored as f32. That is slower than fp32, but products of normal numbers are the same on
+// both kinds of machine.
 struct Factors {
   dnnl::memory::data_type type = dnnl::memory::data_type::f32;
   bool rounded = false;
@@ -54,7 +54,7 @@ BufferSet takes_bf16(BufferSet buffers);
 // A ScratchLayout divides the context's scratch memory into the pieces that a plan needs.
 class ScratchLayout {
  public:
-  // Returns the offset of the piece in floats.
+  // Adds a piece, and returns its offset in floats.
   std::size_t add(const dnnl::memory::desc& piece) {
     const std::size_t offset = floats_;
     floats_ += (piece.get_size() + 63) / 64 * 16;  // every piece starts on a cache line
@@ -66,22 +66,23 @@ class ScratchLayout {
   std::size_t floats_ = 0;
 };
 
-// Makes a primitive add to the old values of its result.
+// Makes a primitive add its result to the old values of the buffer.
 void append_sum(dnnl::primitive_attr& attributes);
 
-// A reorder copies a tensor into another layout or type, or adds it to the old values there.
+// A reorder copies a tensor into another layout or type. With `add` it adds the tensor to the old
+// values instead.
 enum class ReorderMode { overwrite, add };
 dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
                            const dnnl::memory::desc& to, ReorderMode mode);
 
-// A Factor is a factor of a primitive. It is converted to the layout and type that the primitive
+// A Factor is an operand of a primitive. It is converted to the layout and type that the primitive
 // takes.
 class Factor {
  public:
   Factor() = default;
   Factor(const dnnl::engine& engine, const dnnl::memory::desc& ours,
          const dnnl::memory::desc& theirs, ScratchLayout& layout);
-  // Returns the buffer itself if nothing must be converted, else a copy in the scratch memory.
+  // Returns the buffer itself if it needs no conversion, else a converted copy in `scratch`.
   dnnl::memory bring(const dnnl::engine& engine, const dnnl::stream& stream, const void* data,
                      float* scratch) const;
 
@@ -92,15 +93,15 @@ class Factor {
   dnnl::reorder reorder_;
 };
 
-// Makes attributes of a primitive whose working memory is a piece of our scratch memory.
+// Makes attributes of a primitive whose working memory is a piece of the context's scratch memory.
 dnnl::primitive_attr with_user_scratchpad();
 
-// Makes a view of a buffer. oneDNN has no const memory, so this is also for buffers that are only
-// read.
+// Makes a view of a buffer. As oneDNN has no const memory, buffers that are only read are also
+// passed through it.
 dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::engine& engine, const void* data);
 
 // Appends the activation to a primitive. Returns false if oneDNN does not have it. oneDNN's relu is
-// not used: it turns NaN into 0, which would hide that a training has diverged.
+// not used: it changes NaN to 0, which would hide that a training has diverged.
 bool append_activation(Activation activation, dnnl::primitive_attr& attributes);
 
 // gemm() is oneDNN's matrix product, which is faster than OpenBLAS's for few rows.

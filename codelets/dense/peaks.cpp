@@ -20,22 +20,22 @@ namespace {
 constexpr int kSize = 1024;  // 12 MiB of matrices: large, and still quick
 
 // Returns the size of each of two arrays per thread. It is more than a core's share of any cache
-// (64 MB), but all take at most 1 GB.
+// (64 MB), but all arrays together take at most 1 GB.
 std::size_t copy_floats(int threads) {
   return std::min<std::size_t>(16'000'000, 128'000'000 / threads);
 }
 
 constexpr int kRepeats = 10;
 
-// Returns the rate in units per second at which `threads` threads work at the same time, each on
-// the core of a worker. (Otherwise two threads may share a core.) The best of a few rounds counts,
-// since other programs can only slow rounds down.
+// Returns the rate, in units per second, of `threads` threads at the same time, each on the core of
+// a worker. (Otherwise two threads may share a core.) The best of a few rounds counts, since other
+// programs can only slow rounds down.
 double best_rate(const Session& session, int threads, double units, auto make_work) {
   std::barrier start(threads);
   std::mutex mutex;
   std::vector<double> slowest(kRepeats, 0);  // seconds of the last thread of each round
   run_together(threads, [&](int worker) {
-    // Leaves the barrier also if it throws, so that the others do not wait for it.
+    // The thread leaves the barrier even if it throws, so that other threads do not wait for it.
     const std::unique_ptr<std::barrier<>, void (*)(std::barrier<>*)> leaves(
         &start, [](std::barrier<>* left) { left->arrive_and_drop(); });
     session.bind_to_cpu_worker(worker);

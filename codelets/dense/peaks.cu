@@ -11,12 +11,12 @@
 namespace omni {
 namespace {
 
-// The side is large enough to fill the GPU, and takes little time.
+// A product of matrices with this side is large enough to use the whole GPU, and takes little time.
 constexpr int kSide = 4096, kRepeats = 5;
 constexpr double kWarmUp = 200, kRepeat = 4, kLongest = 1000;  // ms
 
-// Returns random numbers in [0.5, 1), whether they are read as floats or as bf16. A GPU that
-// multiplies equal numbers takes less power, and may run at a higher clock.
+// Returns random bits that are numbers in [0.5, 1) whether they are read as floats or as bf16. A
+// GPU that multiplies equal numbers takes less power, and may run at a higher clock.
 std::vector<std::uint32_t> random_numbers() {
   std::vector<std::uint32_t> numbers;
   numbers.reserve(std::size_t{kSide} * kSide);
@@ -34,7 +34,8 @@ struct DeviceMatrix {
     check(cudaMalloc(reinterpret_cast<void**>(&data), bytes), "measuring the peak", bytes);
     check(cudaMemcpy(data, numbers.data(), bytes, cudaMemcpyHostToDevice), "filling a matrix");
   }
-  // If another matrix could not be allocated, the copy to this one may be under way.
+  // The copy to this matrix may still be under way if allocating another matrix has failed. So the
+  // destructor waits.
   ~DeviceMatrix() {
     cudaDeviceSynchronize();
     cudaFree(data);
@@ -50,8 +51,8 @@ struct Blas {
 double gemm_rate(int device, Precision precision) {
   check(cudaSetDevice(device), "choosing a GPU");
   const Blas blas;
-  // If cuBLAS rounds floats itself, it may take tf32 instead of bf16. So the peak of bf16 is
-  // measured with bf16.
+  // If cuBLAS rounds floats itself, it may use tf32 instead of bf16. So the peak of bf16 is
+  // measured with factors in bf16.
   const bool in_bf16 = precision == Precision::bf16;
   const cudaDataType type = in_bf16 ? CUDA_R_16BF : CUDA_R_32F;
   const cublasComputeType_t compute = gpu::compute_type(type, precision);
@@ -69,7 +70,7 @@ double gemm_rate(int device, Precision precision) {
     after.record(nullptr);
     return static_cast<double>(after.milliseconds_since(before));
   };
-  // A GPU that was idle is slow at first.
+  // A GPU that was idle is slow at first, so products run until it is fast.
   double one = 0, spent = 0;
   for (double warm = 0; warm < kWarmUp; warm += std::max(0.01, one)) one = milliseconds(1);
   const int products = std::clamp(static_cast<int>(kRepeat / one), 1, 100);

@@ -1,5 +1,5 @@
-// These functions measure the peak rates of this machine's cores and GPUs. They are the roofs of
-// rooflines.
+// These functions measure the peak rates of this machine's cores and GPUs. Rooflines use them as
+// upper bounds.
 #pragma once
 
 #include <vector>
@@ -15,14 +15,14 @@ struct CpuPeaks {
 };
 
 // Measures the session's first CPU workers on their cores, in the precision of the implementation
-// policy. The workers must be idle. Takes about a second.
+// policy. The workers must be idle. It takes about a second.
 CpuPeaks measure_cpu_peaks(const Session& session, int workers);
 
-// Measures CpuPeaks::gemm_together alone, which takes 12 MiB per worker instead of hundreds.
+// Measures only CpuPeaks::gemm_together, which takes 12 MiB per worker instead of hundreds.
 double measure_cpu_gemm(const Session& session, int workers);
 
 // Returns the flop/s of a large matrix product, measured on one GPU after the other and added up.
-// Only in a build with CUDA.
+// It exists only in a build with CUDA.
 double measure_gpu_gemm(const std::vector<int>& devices, Precision precision);
 
 }  // namespace omni

@@ -10,7 +10,7 @@ namespace {
 
 std::size_t sources(const AccumulateArgs& args) { return args.sources; }
 
-// Adds in blocks whose sums stay in the first-level cache.
+// Adds in blocks, so that the sums of a block stay in the first-level cache.
 constexpr auto accumulate_vector = []<class T>(T, const AccumulateArgs& args,
                                                const Buffers& buffers, DeviceContext&) {
   constexpr std::int64_t kBlock = 1024;

@@ -1,5 +1,5 @@
-// Accumulating computes dst += src, of one source or several. It adds up gradients from several
-// consumers, and partial sums, which are then cleared.
+// Accumulating computes dst += src, for one source or several. It adds up gradients from several
+// consumers of a blob, and partial sums. Partial sums are cleared afterwards.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ void backward_vector(const ActivationArgs& args, const Buffers& buffers, DeviceC
   });
 }
 
-// An exponential counts as 15 operations; other functions are a few.
+// Returns the operations per value. An exponential counts as 15; other functions count as a few.
 double operations(Activation activation) {
   switch (activation) {
     case Activation::logistic:

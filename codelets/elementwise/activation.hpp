@@ -1,4 +1,4 @@
-// These codelets are activations as operations of their own. Backward needs the output, or the
+// These codelets compute activations as operations of their own. Backward needs the output, or the
 // input if gradient_needs_input(). `linear` is never submitted. Convolution, connected layers and
 // batch normalisation apply their activations in place by activate().
 #pragma once
@@ -23,8 +23,7 @@ void activation_forward(const ActivationArgs& args, const T* src, T* dst) {
     dst[i] = with_activation(args.activation, [&](auto f) { return f(src[i]); });
 }
 
-// Computes diff *= f' in place, so diff_dst becomes diff_src. `values` are what f' is a function
-// of.
+// Computes diff *= f' in place, so diff_dst becomes diff_src. f' is a function of `values`.
 template <class T>
 void activation_backward(const ActivationArgs& args, const T* values, T* diff) {
   for (std::int64_t i = 0; i < args.count; ++i)

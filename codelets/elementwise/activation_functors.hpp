@@ -1,6 +1,7 @@
 // These functors are Darknet's activations, for the loops of cores and for CUDA kernels. f(x) is
-// the value, f.gradient(v) the derivative. If the function is monotone, v is its *output*, so
-// layers need not keep their input. swish to gelu are not monotone: there v is the input.
+// the value, and f.gradient(v) is the derivative. If the function is monotone, v is its *output*,
+// so layers need not keep their input. The functions from swish to gelu are not monotone, so for
+// them v is the input.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@
 
 namespace omni {
 
-// Darknet's names and their functors.
+// OMNI_ACTIVATIONS lists Darknet's names and their functors.
 // clang-format off
 #define OMNI_ACTIVATIONS(each) \
   each(linear, Linear) each(relu, Relu) each(leaky, Leaky) each(logistic, Logistic) \
@@ -28,14 +29,14 @@ namespace omni {
 enum class Activation : int { OMNI_ACTIVATIONS(OMNI_NUMBER) };
 #undef OMNI_NUMBER
 
-// The names are in the order of the enum. Footprints hold the enum's numbers, so new activations
-// come last.
+// The names are in the order of the enum. New activations come last, because footprints of StarPU's
+// performance models hold the enum's numbers.
 #define OMNI_NAME(name, functor) #name,
 inline constexpr std::array<std::string_view, 19> kActivationNames{OMNI_ACTIVATIONS(OMNI_NAME)};
 #undef OMNI_NAME
 
-// True: the gradient is a function of the value before the activation. False: it is one of the
-// value after the activation.
+// Returns true if the gradient is a function of the value before the activation. Returns false if
+// it is a function of the value after the activation.
 constexpr bool gradient_needs_input(Activation activation) {
   return activation >= Activation::swish && activation <= Activation::gelu;
 }
@@ -46,8 +47,8 @@ constexpr std::string_view activation_name(Activation activation) {
 
 namespace activations {
 
-// e^x - 1, exact to a few ulp also near 0. The float version has no branch and no call, so loops
-// around it vectorise: x = n*ln2 + r, then 2^n * (e^r - 1) + (2^n - 1). It saturates at e^88
+// Returns e^x - 1, exact to a few ulp even near 0. The float version has no branch and no call, so
+// loops around it vectorise: x = n*ln2 + r, then 2^n * (e^r - 1) + (2^n - 1). It is limited to e^88
 // instead of overflowing, so tanh computes no inf/inf. NaN stays NaN.
 inline OMNI_HD double exp_minus_one(double x) { return std::expm1(x); }
 inline OMNI_HD float exp_minus_one(float x) {
@@ -73,7 +74,7 @@ inline OMNI_HD float exp_minus_one(float x) {
 #endif
 }
 
-// Returns a constant with the type of the first argument.
+// Returns a constant in the type of the first argument.
 template <class T>
 OMNI_HD constexpr T like(T, double constant) {
   return static_cast<T>(constant);
@@ -84,13 +85,13 @@ struct Linear {
   OMNI_HD auto gradient(auto y) const { return like(y, 1); }
 };
 
-// max(x, 0), written so that NaN stays NaN.
+// Relu is max(x, 0), written so that NaN stays NaN.
 struct Relu {
   OMNI_HD auto operator()(auto x) const { return x < 0 ? like(x, 0) : x; }
   OMNI_HD auto gradient(auto y) const { return y > 0 ? like(y, 1) : like(y, 0); }
 };
 
-// x > 0: x, else slope * x. The output has the sign of the input.
+// SlopedRelu is x for x > 0, else slope * x. The output has the sign of the input.
 template <int slope_thousandths>
 struct SlopedRelu {
   OMNI_HD auto slope(auto x) const { return like(x, slope_thousandths) / 1000; }
@@ -100,13 +101,13 @@ struct SlopedRelu {
 using Leaky = SlopedRelu<100>;
 using Relie = SlopedRelu<10>;
 
-// s = 1 / (1 + e^-x); s' = s (1 - s).
+// Logistic is s = 1 / (1 + e^-x). Its derivative is s (1 - s).
 struct Logistic {
   OMNI_HD auto operator()(auto x) const { return 1 / (2 + exp_minus_one(-x)); }
   OMNI_HD auto gradient(auto y) const { return (1 - y) * y; }
 };
 
-// With e = e^2x - 1: e / (e + 2); the derivative is 1 - y^2.
+// Tanh is y = e / (e + 2), where e = e^2x - 1. Its derivative is 1 - y^2.
 struct Tanh {
   OMNI_HD auto operator()(auto x) const {
     const auto e = exp_minus_one(x > 20 ? like(x, 40) : 2 * x);
@@ -115,13 +116,13 @@ struct Tanh {
   OMNI_HD auto gradient(auto y) const { return 1 - y * y; }
 };
 
-// 2 / (1 + e^-x) - 1 = tanh(x / 2); the derivative is (1 - y^2) / 2.
+// Loggy is y = 2 / (1 + e^-x) - 1 = tanh(x / 2). Its derivative is (1 - y^2) / 2.
 struct Loggy {
   OMNI_HD auto operator()(auto x) const { return Tanh{}(x / 2); }
   OMNI_HD auto gradient(auto y) const { return (1 - y * y) / 2; }
 };
 
-// x >= 0: x, else e^x - 1, whose derivative e^x is y + 1.
+// Elu is x for x >= 0, else y = e^x - 1, whose derivative e^x is y + 1.
 struct Elu {
   OMNI_HD auto operator()(auto x) const {
     const auto below = exp_minus_one(x < 0 ? x : like(x, 0));
@@ -130,8 +131,8 @@ struct Elu {
   OMNI_HD auto gradient(auto y) const { return y < 0 ? y + 1 : like(y, 1); }
 };
 
-// scale * (x >= 0 ? x : alpha (e^x - 1)). Below 0 the derivative is scale*alpha*e^x = y +
-// scale*alpha.
+// Selu is y = scale * (x >= 0 ? x : alpha (e^x - 1)). Below 0 its derivative is scale*alpha*e^x = y
+// + scale*alpha.
 struct Selu {
   static constexpr double kScale = 1.0507009873554805, kAlpha = 1.6732632423543772;
   OMNI_HD auto operator()(auto x) const {
@@ -143,13 +144,13 @@ struct Selu {
   }
 };
 
-// x > 0: 1.1 x, else 0.1 x.
+// Ramp is 1.1 x for x > 0, else 0.1 x.
 struct Ramp {
   OMNI_HD auto operator()(auto x) const { return (x > 0 ? x : like(x, 0)) + like(x, 0.1) * x; }
   OMNI_HD auto gradient(auto y) const { return y > 0 ? like(y, 1.1) : like(y, 0.1); }
 };
 
-// x / 8 + 1/2 between the outputs 0 and 1 (|x| <= 4), slope 0.01 outside.
+// Plse is x / 8 + 1/2 while that is between 0 and 1 (|x| <= 4). Elsewhere its slope is 0.01.
 struct Plse {
   OMNI_HD auto operator()(auto x) const {
     const auto middle = like(x, 0.125) * x + like(x, 0.5);
@@ -159,8 +160,8 @@ struct Plse {
   OMNI_HD auto gradient(auto y) const { return y < 0 || y > 1 ? like(y, 0.01) : like(y, 0.125); }
 };
 
-// floor(x / 2) while floor(x) is even (flat, so the output is whole), else rising by 1 with
-// slope 1.
+// Stair is floor(x / 2), a whole number, while floor(x) is even. While floor(x) is odd, it rises by
+// 1 with slope 1.
 struct Stair {
   OMNI_HD auto operator()(auto x) const {
     const auto step = std::floor(x), half = std::floor(x / 2);
@@ -180,7 +181,7 @@ struct Clipped {
 using Hardtan = Clipped<-1, 1>;
 using Relu6 = Clipped<0, 6>;
 
-// The slope is 1 between 0 and 1, and 0.001 outside.
+// The slope of Lhtan is 1 between 0 and 1, and 0.001 elsewhere.
 struct Lhtan {
   OMNI_HD auto operator()(auto x) const {
     const auto bounded = x > 1 ? like(x, 0.001) * (x - 1) + 1 : x;
@@ -189,11 +190,12 @@ struct Lhtan {
   OMNI_HD auto gradient(auto y) const { return y > 0 && y < 1 ? like(y, 1) : like(y, 0.001); }
 };
 
-// Raises x to -80. Below that, x / (1 + e^-x) and similar functions do not change as floats, and
-// e^-x might overflow.
+// Returns x, but at least -80. Below -80, x / (1 + e^-x) and similar functions do not change as
+// floats, and e^-x might overflow.
 OMNI_HD auto at_least_minus_80(auto x) { return x < -80 ? like(x, -80) : x; }
 
-// x s(x), where s is the logistic function. The gradients from here on are functions of x.
+// Swish is x s(x), where s is the logistic function. From this functor on, gradients are functions
+// of x.
 struct Swish {
   OMNI_HD auto operator()(auto x) const {
     const auto bounded = at_least_minus_80(x);
@@ -206,8 +208,8 @@ struct Swish {
   }
 };
 
-// x t, where t = tanh(log(1 + e^x)). With u = e^-x, t is (1 + 2u) / (1 + 2u + 2u^2), but computed
-// without u^2. The derivative of t is (1 - t^2) s(x).
+// Mish is x t, where t = tanh(log(1 + e^x)). With u = e^-x, t is (1 + 2u) / (1 + 2u + 2u^2), but
+// computed without u^2. The derivative of t is (1 - t^2) s(x).
 struct Mish {
   static OMNI_HD auto slope(auto u) { return 1 / (1 + u * (2 * u / (1 + 2 * u))); }
   OMNI_HD auto operator()(auto x) const {
@@ -221,7 +223,7 @@ struct Mish {
   }
 };
 
-// 0 up to -2, from there x + x^2 / 2, from 0 on x.
+// HardMish is 0 for x up to -2, x + x^2 / 2 between -2 and 0, and x from 0 on.
 struct HardMish {
   OMNI_HD auto operator()(auto x) const {
     const auto bend = x > 0 ? like(x, 0) : x;
@@ -233,11 +235,12 @@ struct HardMish {
   }
 };
 
-// Gelu is the form with tanh: x/2 (1 + tanh(k (x + c x^3))), where k = sqrt(2 / pi). It is the same
-// as x s(2k (x + c x^3)).
+// Gelu is used in its form with tanh: x/2 (1 + tanh(k (x + c x^3))), where k = sqrt(2 / pi). It is
+// the same as x s(2k (x + c x^3)).
 struct Gelu {
   static constexpr double kTwice = 1.5957691216057308, kCubic = 0.044715;
-  // Returns the factor of x. |x| is at most 10, where the factor is 0 or 1.
+  // Returns the factor by which x is multiplied. |x| is limited to 10, as the factor is 0 or 1 from
+  // there on.
   static OMNI_HD auto share(auto x) {
     return Logistic{}(like(x, kTwice) * x * (1 + like(x, kCubic) * x * x));
   }
@@ -254,7 +257,7 @@ struct Gelu {
 
 }  // namespace activations
 
-// Calls use(functor) with the functor of `activation`, so that the switch is outside of loops.
+// Calls use(functor) with the functor of `activation`, so that loops contain no switch.
 constexpr decltype(auto) with_activation(Activation activation, auto&& use) {
   switch (activation) {
 #define OMNI_CASE(name, functor) \
@@ -265,7 +268,7 @@ constexpr decltype(auto) with_activation(Activation activation, auto&& use) {
   return use(activations::Linear{});
 }
 
-// Applies an activation in place, for kernels that end in one.
+// Applies an activation in place. Kernels whose last step is an activation call it.
 template <class T>
 void activate(Activation activation, T* x, std::size_t count) {
   if (activation == Activation::linear) return;

@@ -59,7 +59,7 @@ struct AddTo {
   }
 };
 
-// In this element-wise pass every value has a thread.
+// Every value has a thread in this element-wise pass over the gradient.
 template <class F, int lanes, class T>
 struct CollectGradient {
   struct Values {

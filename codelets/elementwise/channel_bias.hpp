@@ -1,6 +1,6 @@
-// This header adds a bias per channel, and applies an activation, on rows of channels. There is an
-// operation for products that cannot apply them, and there are plain functions for kernels that
-// apply them to their results.
+// This header adds a bias per channel, and applies an activation, on rows of channels. A codelet
+// does so for products that cannot apply them. Plain functions do so for kernels that apply them to
+// their results.
 #pragma once
 
 #include <algorithm>
@@ -32,9 +32,9 @@ void add_bias_and_activate(std::int64_t rows, int columns, const float* bias, Ac
   });
 }
 
-// Adds to sums[k] the sum of column k of the matrix whose values are value(index); each is asked
-// for once. It goes by blocks of columns, whose sums stay in registers. Only their totals are added
-// to `sums`, so small values are not lost in large sums.
+// Adds the sum of column k of a matrix to sums[k]. value(index) returns a value of the matrix; each
+// is asked for once. Columns are added in blocks whose sums stay in registers. Only their totals
+// are added to `sums`, so small values are not lost in large sums.
 void add_sums_by_column(std::int64_t rows, int columns, float* sums, auto value) {
   constexpr int kBlock = 64;
   for (int first = 0; first < columns; first += kBlock) {
@@ -58,7 +58,7 @@ void add_column_sums(std::int64_t rows, int columns, const auto* values, float* 
 struct ChannelBiasArgs {
   std::int64_t rows = 0;  // images * h * w
   int c = 0;
-  // Backward first multiplies by this activation's gradient, in place; it does not do so for
+  // Backward first multiplies the gradient by that of this activation, in place, unless it is
   // `linear`.
   Activation activation = Activation::linear;
 };
@@ -72,7 +72,8 @@ void channel_bias_forward(const ChannelBiasArgs& args, const T* bias, T* values)
   activate(args.activation, values, count);
 }
 
-// The activation's gradient is a function of `values`, which are not read for `linear`.
+// Computes the reference of backward. The activation's gradient is a function of `values`, which
+// are not read for `linear`.
 template <class T>
 void channel_bias_backward(const ChannelBiasArgs& args, T* diff, T* diff_bias, const T* values) {
   for (std::int64_t i = 0; i < args.rows * args.c; ++i) {
@@ -86,7 +87,7 @@ void channel_bias_backward(const ChannelBiasArgs& args, T* diff, T* diff_bias, c
 
 namespace gpu {
 
-// These are the plain functions above on memory of a GPU, after its matrix products.
+// The following functions do the same as the plain functions above, in the memory of a GPU.
 template <class T>
 void add_bias_and_activate(CudaWorker& worker, std::int64_t rows, int columns, const float* bias,
                            Activation activation, T* values);
@@ -96,10 +97,11 @@ void add_column_sums(CudaWorker& worker, std::int64_t rows, int columns, const T
 }  // namespace gpu
 
 OMNI_CODELET(ChannelBiasArgs, channel_bias_forward);  // {bias R, values RW}
-// {diff R, diff_bias +=}, with an activation {diff RW, diff_bias +=, values R}
+// The buffers are {diff R, diff_bias +=} or, with an activation, {diff RW, diff_bias +=, values R}.
 OMNI_CODELET(ChannelBiasArgs, channel_bias_backward);
 
-// The activation's gradient is a function of `values`; null: the activation is `linear`.
+// Submits backward. The activation's gradient is a function of `values`, which is null if the
+// activation is `linear`.
 void submit_channel_bias_backward(const ChannelBiasArgs& args, const Tensor& diff,
                                   const Tensor& diff_bias, const Tensor* values, TaskTag tag = {});
 

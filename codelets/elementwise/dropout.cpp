@@ -33,7 +33,7 @@ constexpr auto drop_vector = []<class T>(T, const DropoutArgs& args, const Buffe
     }
 };
 
-// Four elements take ten rounds of Philox, of about ten operations each.
+// Returns the cost. Four elements need ten rounds of Philox, each of about ten operations.
 Cost cost(const DropoutArgs& args) {
   const double count = static_cast<double>(args.n) * static_cast<double>(args.per_sample);
   return {.flops = 26 * count, .bytes = count * 2 * sizeof(float)};

@@ -1,10 +1,10 @@
 // Dropout works in place, with inverted scaling: a value survives with probability 1 - p and is
-// divided by it.
+// divided by 1 - p.
 //
 // The mask is a pure function of seed, layer, sample and element, and backward computes it again.
-// So no mask is stored, and neither slices nor workers matter. The bits of element e are word (e /
-// 16) % 4 of the Philox block number e / 64 * 16 + e % 16. So 16 consecutive elements are the same
-// word of 16 consecutive blocks, which suits vector units.
+// So no mask is stored, and it depends neither on slices nor on workers. The bits of element e are
+// word (e / 16) % 4 of the Philox block number e / 64 * 16 + e % 16. So 16 consecutive elements use
+// the same word of 16 consecutive blocks, which suits vector units.
 #pragma once
 
 #include <algorithm>
@@ -24,11 +24,12 @@ struct DropoutArgs {
   std::uint64_t first_sample = 0;  // counted over the whole training, so that masks never repeat
 };
 
-// An element survives if its bits are at least the threshold; it is then multiplied by `scale`.
+// DropoutRule decides which elements survive: those whose bits are at least the threshold. They are
+// multiplied by `scale`.
 struct DropoutRule {
   std::uint32_t threshold;
   float scale;
-  // At p = 0 all elements survive unchanged. At p = 1 none does, so the scale is 0.
+  // At p = 0 all elements survive unchanged. At p = 1 none survives, so the scale is 0.
   explicit DropoutRule(float probability)
       : threshold(static_cast<std::uint32_t>(std::clamp(probability * 0x1p32, 0.0, 0x1p32 - 1))),
         scale(probability < 1 ? 1 / (1 - std::max(probability, 0.0f)) : 0.0f) {}
@@ -44,7 +45,7 @@ KernelFunction<DropoutArgs> dropout;
 
 namespace reference {
 
-// Computes values *= mask / (1 - p). Backward does the same with gradients.
+// Computes values *= mask / (1 - p). Backward does the same to gradients.
 template <class T>
 void dropout(const DropoutArgs& args, T* values) {
   const Philox philox(args.seed, RandomStream::dropout);

@@ -31,7 +31,8 @@ void report_update(const ExchangeArgs& args) {
 namespace {
 
 void exchange_in_pieces(const ExchangeArgs& args, const Exchanged<float>& of) {
-  // Works in pieces that stay in the cache between the update and the copy.
+  // The kernel updates and copies pieces of this many values, so that a piece stays in the cache
+  // between both.
   constexpr std::int64_t kPiece = 2048;
   use_step_of(args, [&](const auto& step) {
     for (std::int64_t first = 0; first < args.count; first += kPiece) {
@@ -60,8 +61,8 @@ void exchange_each(const ExchangeTaskArgs& args, const Buffers& buffers, DeviceC
       args, buffers, [](std::size_t, const auto& one, const auto& of) { exchange_one(one, of); });
 }
 
-// Three or four tensors are read and written, the replica is only written. The gradient is written
-// only if it is cleared.
+// Returns the cost. Three or four tensors are read and written, and the replica is only written.
+// The gradient is written only if it is cleared.
 Cost cost(const ExchangeTaskArgs& args) {
   Cost sum;
   for (const ExchangeArgs& one : args.all()) {
@@ -75,8 +76,8 @@ Cost cost(const ExchangeTaskArgs& args) {
   return sum;
 }
 
-// Leaves out the rate, which changes every few iterations: it must not select another performance
-// model.
+// Returns the footprint without the rate. The rate changes every few iterations, and must not
+// select another performance model.
 std::uint64_t footprint(const ExchangeTaskArgs& args) {
   std::uint64_t hash = 0;
   for (const ExchangeArgs& one : args.all()) {
@@ -89,8 +90,8 @@ std::uint64_t footprint(const ExchangeTaskArgs& args) {
 }
 
 // A small parameter has at most this many values. Its update takes less time than starting a task.
-// Large parameters in one task would wait for each other, and all be fetched to one worker. On four
-// and eight simulated GPUs that took 3 to 5 % of an iteration.
+// If large parameters were in one task, they would wait for each other and all be fetched to one
+// worker. On four and eight simulated GPUs that took 3 to 5 % of an iteration.
 constexpr std::size_t kSmall = 16384;
 
 template <void (*of_one)(const ExchangeArgs&)>

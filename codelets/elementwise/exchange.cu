@@ -53,7 +53,7 @@ struct Update {
 template <class Step>
 using OneParam = ByLanes<kMostLanes<float>, Update<Step>>;
 
-// One launch updates all parameters. Each has blocks of its own, as many as its values need.
+// One launch updates all parameters. Each parameter has as many blocks as its values need.
 template <class Step>
 struct AllParams {
   unsigned count = 0;

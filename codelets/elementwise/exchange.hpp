@@ -52,22 +52,22 @@
 namespace omni {
 
 // An UpdateCount counts the updates of a master copy. An exchange increases it while it has
-// exclusive access.
+// exclusive access to that copy.
 using UpdateCount = std::atomic<std::int64_t>;
 
-// A SeenVersion is the version of a parameter that a group computes with: the count of updates when
-// it read the parameter.
+// A SeenVersion is the version of a parameter with which a group computes: the count of updates
+// when the group read it.
 struct SeenVersion {
   UpdateCount* count = nullptr;
   std::atomic<std::int64_t> version{0};
 };
 
 // An UpdateReport reports on one iteration of one group. The exchanges of the iteration fill it in.
-// The last one calls `done`, in a worker's thread.
+// The last one calls `done` in a worker's thread.
 struct UpdateReport {
   std::atomic<int> left{0};  // exchanges that are not done
-  // This is the number of updates by other groups since this group read its first replicated
-  // parameter, the one that it holds longest.
+  // `staleness` is the number of updates by other groups since this group read its first replicated
+  // parameter. It holds that parameter longest.
   std::atomic<std::int64_t> staleness{0};
   std::atomic<std::int64_t> fc_staleness{0};  // the largest among the merged parameters
   void (*done)(UpdateReport&, void*) = nullptr;
@@ -78,7 +78,7 @@ struct UpdateReport {
   }
 };
 
-// An exchange reports one of these kinds of staleness; `unwatched` means that it reports none.
+// Staleness is which kind of staleness an exchange reports; `unwatched` means that it reports none.
 enum class Staleness : std::uint8_t { unwatched, replicated, merged };
 
 struct ExchangeArgs {
@@ -101,25 +101,25 @@ struct ExchangeArgs {
   bool rounds = false;             // there is a copy in bf16; the submit function sets it
   float pull = 0;                  // share of the distance to the centre
 
-  // If a parameter is updated in parts, only the first part is counted. Call this function for the
-  // others.
+  // If a parameter is updated in parts, only the first part counts as an update. Call this function
+  // for all other parts.
   void leave_uncounted() {
     seen = nullptr;
     reports = Staleness::unwatched;
   }
 };
 
-// count_update() notes count, version and staleness when a task begins; report_update() reports its
-// end.
+// count_update() notes count, version and staleness when a task begins. report_update() reports
+// that it has ended.
 void count_update(const ExchangeArgs& args);
 void report_update(const ExchangeArgs& args);
 
-// One task updates these parameters together. For small parameters, tasks of their own, and
-// launches on a GPU, would take longer to start than to run.
+// ExchangeTaskArgs are the parameters that one task updates. For a small parameter, a task of its
+// own and a launch on a GPU would take longer to start than to run.
 struct ExchangeTaskArgs {
   static constexpr std::size_t kMost = 32;
-  // A task of StarPU may have few buffers, which limits the parameters outside of chains. With a
-  // centre each parameter has two buffers more.
+  // A task of StarPU may have few buffers, which limits its number of parameters outside of chains.
+  // A parameter with a centre (SMA) has two more buffers.
   static constexpr std::size_t kMostAlone = 3, kMostCorrected = 2;
   std::array<ExchangeArgs, kMost> params{};
   std::size_t count = 0;
@@ -127,8 +127,8 @@ struct ExchangeTaskArgs {
   std::span<const ExchangeArgs> all() const { return std::span(params).first(count); }
 };
 
-// An Exchanged has the memory of one parameter. A task has these buffers in this order, parameter
-// by parameter.
+// An Exchanged points to the memory of one parameter. A task has these buffers in this order,
+// parameter by parameter.
 template <class T>
 struct Exchanged {
   T *master, *diff, *velocity;
@@ -238,28 +238,29 @@ struct ExchangeTensors {
   const Tensor* change = nullptr;       // of the centre; all groups add to it
 };
 
-// Groups update a master in this order: as they submit, or as they arrive.
+// Groups update a master copy in the order in which they submit, or in which their gradients
+// arrive.
 enum class ExchangeOrder { submission, arrival };
 
 struct Exchange {
   ExchangeArgs args;
   ExchangeTensors tensors;
-  // Only this part is updated. It is a part of a tensor that is cut like the master. The gradient
-  // or the replica may hold nothing else. nullopt: all parts are updated.
+  // If `only` is set, only this part is updated. It is a part of a tensor that is cut like the
+  // master copy. The gradient or the replica may hold no other part.
   std::optional<TensorPart> only{};
 };
 
-// Consecutive small parameters share a task, as far as a task may have their buffers. Larger ones
-// have a task per part; their tensors are cut into the same parts. In a TaskChain all parameters
-// share calls.
+// Submits updates. Consecutive small parameters share a task, as far as a task may have their
+// buffers. Larger ones have a task per part; their tensors are cut into the same parts. In a
+// TaskChain all parameters share calls.
 void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, TaskTag tag = {});
 
-// Notes the version of a merged parameter that the group reads at this point in the order of its
-// tasks. It is no task, because a task on a core would fetch the parameter from a GPU for nothing.
+// Notes the version of a merged parameter that the group reads at this point of its tasks' order.
+// It submits no task, because a task on a core would fetch the parameter from a GPU without need.
 void note_read(SeenVersion& seen, const Tensor& master);
 
-// ---- the step of one value, for cores and GPUs. The constructors compute what all values share.
-// ----
+// The following types make the step of one value, on cores and GPUs. Their constructors compute
+// what all values share.
 
 struct MomentumStep {
   static constexpr bool kSquares = false;  // there is no mean square
@@ -301,7 +302,7 @@ struct AdamStep {
   }
 };
 
-// A RuleStep has the numbers that all other rules share.
+// A RuleStep has the numbers that all rules but momentum and Adam share.
 struct RuleStep {
   static constexpr bool kSquares = false;
   float rate, momentum, decay, sign_decay, gradient_scale, square_memory, epsilon;
@@ -338,9 +339,9 @@ struct NesterovStep : RuleStep {
   }
 };
 
-// RootStep is the step of AdaGrad and RMSProp. Here `momentum` is the share of the squares so far,
-// and `square_memory` that of the new one. No number is added for that, since the steps of many
-// parameters are arguments of one launch on a GPU, and these have few bytes.
+// RootStep is the step of AdaGrad and RMSProp. `momentum` is the share of the old squares, and
+// `square_memory` that of the new one. The step has no separate number for this, as the steps of
+// many parameters are arguments of one launch on a GPU. Those have few bytes.
 struct RootStep : RuleStep {
   explicit RootStep(const ExchangeArgs& args) : RuleStep(args) {
     momentum = args.rule == StepRule::rmsprop ? args.square_memory : 1;
@@ -365,7 +366,7 @@ struct AdaDeltaStep : RuleStep {
   }
 };
 
-// Calls use(step) with the step that the arguments ask for.
+// Calls use(step) with the step that the arguments select.
 void use_step_of(const ExchangeArgs& args, auto use) {
   switch (args.rule) {
     case StepRule::nesterov: return use(NesterovStep(args));
@@ -380,7 +381,7 @@ void use_step_of(const ExchangeArgs& args, auto use) {
   use(MomentumStep(args));
 }
 
-// Updates `count` values. Some steps read the mean square.
+// Updates `count` values. Only some steps use the mean square.
 template <class Step>
 void update_values(const Step& step, std::int64_t count, bool clears, float* __restrict master,
                    float* __restrict diff, float* __restrict velocity,

@@ -28,7 +28,7 @@ void publish_cpu(const PublishArgs& args, const Buffers& buffers, DeviceContext&
 
 std::uint64_t footprint(const auto& args) { return footprint_of(args.count); }
 
-// Calls submit(part, its number of values) for every part.
+// Calls submit(part, its number of values) for every part of a tensor.
 void for_each_part(const Tensor& tensor, auto submit) {
   for (std::size_t part = 0; part < tensor.parts(); ++part)
     submit(part, static_cast<std::int64_t>(tensor.count_of(part)));

@@ -33,7 +33,7 @@ struct PublishArgs {
   std::int64_t count = 0;
 };
 
-// A CentreStep makes the step of one value of the centre.
+// A CentreStep computes the step of one value of the centre.
 template <class T>
 struct CentreStep {
   T rate, momentum;
@@ -57,7 +57,7 @@ OMNI_CODELET(PublishArgs, publish);         // {model W, centre R}
 
 void submit_contribute(float weight, TensorPart model, TensorPart centre, TensorPart change,
                        TaskTag tag = {});
-// Submits one task per part; all tensors are cut into the same parts.
+// Submits one task per part of the centre; all tensors are cut into the same parts.
 void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const Tensor& change,
                         const Tensor& velocity, TaskTag tag = {},
                         std::optional<TensorPart> only = {});  // a part of the centre; none: all

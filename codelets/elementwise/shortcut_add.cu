@@ -1,5 +1,5 @@
-// This file computes the sum of a residual block on a GPU. If sizes differ, a thread per result
-// finds the value that is added.
+// This file computes the sum of a residual block on a GPU. If sizes differ, there is a thread per
+// result, which finds the value to add.
 #include "codelets/elementwise/shortcut_add.hpp"
 
 #include "codelets/cuda/map.cuh"
@@ -20,8 +20,8 @@ struct Scale {
   __device__ float operator()(float x) const { return factor * x; }
 };
 
-// A Grid is the grid of one summand. Its steps say which of its cells meet cells of the other
-// summand.
+// A Grid describes the grid of one summand. Its steps say which of its cells are added to cells of
+// the other summand.
 struct Grid {
   Extent extent;
   int step_h, step_w;
@@ -43,7 +43,7 @@ struct Meetings {
     columns = w.count;
     channels = std::min(mine.c, theirs.c);
   }
-  // Returns the index of the value that is added to a position; negative: there is none.
+  // Returns the index of the value that is added at a position; negative if there is none.
   __device__ std::int64_t met_by(int image, int y, int x, int k) const {
     const int row = y / own.step_h, column = x / own.step_w;
     const bool meets = row < rows && row * own.step_h == y && column < columns &&
@@ -87,7 +87,7 @@ struct MeetingGradient {
   }
 };
 
-// Calls use(lanes, extent), where the extent counts channels in vectors of `lanes`.
+// Calls use(lanes, extent), where extent.c counts vectors of `lanes` channels.
 template <class T, class Use>
 void by_lanes(const ShortcutArgs& args, Extent extent, Use use, const auto*... pointers) {
   constexpr int kLanes = kMostLanes<T>;

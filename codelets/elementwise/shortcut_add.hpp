@@ -4,7 +4,7 @@
 // Sizes may differ, as in Darknet. In each of h and w, stride = max(1, b / a) and sample = max(1, a
 // / b), by integer division. Cell i*sample of a is added to cell i*stride of b for i < min(a, b).
 // So a larger b is subsampled, and a smaller one is spread out with gaps. Channels are added one to
-// one up to the smaller count. Other cells of a become alpha * a. (Darknet skips this alpha
+// one up to the smaller count. All other cells of a become alpha * a. (Darknet skips this alpha
 // forward, but not backward.)
 #pragma once
 
@@ -88,7 +88,7 @@ void residual_backward(const ActivationArgs& args, const T* dst, T* diff, T* dif
 OMNI_CODELET(ShortcutArgs, shortcut_forward);     // {a R, b R, dst W}
 OMNI_CODELET(ShortcutArgs, shortcut_backward_a);  // {diff_dst R, diff_a W}
 OMNI_CODELET(ShortcutArgs, shortcut_backward_b);  // {diff_dst R, diff_b W}
-// residual_backward is for a and b of one size, without factors. It turns the gradient of dst into
+// residual_backward is for a and b of one size, without factors. It changes the gradient of dst to
 // that of a, in place, and copies it for b. The gradient of the activation must not need its input.
 OMNI_CODELET(ActivationArgs, residual_backward);  // {dst R, diff RW, diff_b W}
 

@@ -1,5 +1,5 @@
-// The cost loss is the distance of the output from the one-hot label, for old nets that end in a
-// cost layer. Where d = prediction - truth, loss = scale * sum f(d), and diff = scale * f'(d) is
+// The cost loss is the distance of the output from the one-hot label. Old nets that end with a cost
+// layer use it. With d = prediction - truth, loss = scale * sum f(d), and diff = scale * f'(d) is
 // exactly its gradient.
 //
 // Darknet reports other multiples of f (d^2, not d^2/2) without the scale, and its `smooth` steps
@@ -34,7 +34,7 @@ struct Squared {
   OMNI_HD auto gradient(auto d) const { return d; }
 };
 
-// Smooth is d^2 / 2 for |d| up to 1, and linear from there on.
+// Smooth is d^2 / 2 for |d| up to 1, and linear in d beyond that.
 struct Smooth {
   OMNI_HD auto operator()(auto d) const {
     const auto size = std::abs(d);
@@ -56,7 +56,7 @@ struct Absolute {
 
 }  // namespace distances
 
-// Calls use(f), so that a loop has its switch outside.
+// Calls use(f) with the distance's functor, so that loops contain no switch.
 void with_distance(Distance distance, auto&& use) {
   switch (distance) {
     case Distance::sse: return use(distances::Squared{});

@@ -1,5 +1,6 @@
-// Every loss computes the metrics of a slice besides the gradient: the sum of losses, and how many
-// images are right. A place with the label kNoLabel has no image: no loss, no gradient, no count.
+// Every loss computes the gradient and the metrics of a slice: the sum of losses, and how many
+// images are right. A place with the label kNoLabel has no image: it has no loss and no gradient,
+// and is not counted.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +13,13 @@
 
 namespace omni {
 
-// The metrics are stored as f32[4] in the order of the members.
+// LabelMetrics are stored as f32[4] in the order of the members.
 struct LabelMetrics {
   double loss = 0;         // sum over the images
   int top1 = 0, top5 = 0;  // images whose label is the best class, or one of the five best
   int images = 0;          // that count
 
-  // `rank` is the rank of the label, from 0.
+  // Counts an image whose label has the rank `rank`, from 0.
   constexpr void count(int rank) {
     top1 += rank < 1;
     top5 += rank < 5;
@@ -33,9 +34,9 @@ struct LabelMetrics {
   }
 };
 
-// Returns whether a class with this value ranks before the label, whose value is `own`. Of equal
-// values the lower index is first, so a constant output is not always right. NaN of the label ranks
-// last, so a diverged net is never right.
+// Returns whether a class with this value ranks before the label, whose value is `own`. Among equal
+// values the lower index comes first, so a constant output is not always right. A label whose value
+// is NaN ranks last, so a diverged net is never right.
 template <class T>
 constexpr bool comes_before(T value, T own, bool lower_index) {
   return lower_index ? !(value < own) : !(value <= own);
@@ -51,11 +52,11 @@ int label_rank(const T* values, int classes, int label) {
   return before;
 }
 
-// Returns the label; throws if it is none of the classes.
+// Returns the label of an image. Throws if it is none of the classes.
 int checked_label(std::int32_t label, int classes, int image);
 
-// Calls judge(sums, label, x, d) for n images, and stores the sums. x are an image's values, d is
-// where its gradient goes, or null if `diff` is. A place without an image gets the gradient 0.
+// Calls judge(sums, label, x, d) for n images, and stores the sums. x points to an image's values.
+// d points to its gradient, or is null if `diff` is. Places without an image get the gradient 0.
 template <class T, class Judge>
 void judge_images(int n, int inputs, const T* src, const std::int32_t* labels, T* metrics, T* diff,
                   Judge judge) {
@@ -71,8 +72,8 @@ void judge_images(int n, int inputs, const T* src, const std::int32_t* labels, T
   sums.store(metrics);
 }
 
-// Submits a loss with the buffers {src R, labels R, metrics W [, diff W]}. `labels` are i32[n],
-// `metrics` f32[4] as of LabelMetrics. `diff` is null outside of training.
+// Submits a loss with the buffers {src R, labels R, metrics W [, diff W]}. `labels` are i32[n], and
+// `metrics` are f32[4] as in LabelMetrics. `diff` is null outside of training.
 template <class Args>
 void submit_loss(Codelet<Args>& loss, Args args, const Tensor& src, const Tensor& labels,
                  const Tensor& metrics, const Tensor* diff, TaskTag tag = {}) {

@@ -1,6 +1,6 @@
 // Logistic cross-entropy treats every output as the answer to a yes-or-no question, whose truth is
-// the one-hot label. It is computed from the values before the logistic function, because a
-// probability that rounds to 0 or 1 still has a finite loss.
+// the one-hot label. It is computed from the values before the logistic function. A probability
+// that rounds to 0 or 1 still has a finite loss then.
 #pragma once
 
 #include <algorithm>
@@ -20,19 +20,20 @@ struct LogisticLossArgs {
 
 namespace reference {
 
-// log(1 + e^x) = -log(1 - p), where p = logistic(x). For -x it is -log(p).
+// Returns log(1 + e^x) = -log(1 - p), where p = logistic(x). For -x it is -log(p).
 template <class T>
 OMNI_HD T softplus(T x) {
   return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
 }
 
-// p - t, for t = 1 computed without subtracting p from 1.
+// Returns p - t. For t = 1 it does not subtract p from 1, which would lose digits.
 template <class T>
 OMNI_HD T probability_less_truth(T x, bool truth) {
   return truth ? -1 / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
 }
 
-// loss = sum of -t log(p) - (1 - t) log(1 - p); diff = p - t, its gradient with respect to src.
+// Computes loss = sum of -t log(p) - (1 - t) log(1 - p), and diff = p - t, its gradient with
+// respect to src.
 template <class T>
 void logistic_loss(const LogisticLossArgs& args, const T* src, const std::int32_t* labels,
                    T* metrics, T* diff) {
@@ -48,7 +49,7 @@ void logistic_loss(const LogisticLossArgs& args, const T* src, const std::int32_
 
 }  // namespace reference
 
-// submit_loss() submits this codelet; src are the values before the logistic function.
+// submit_loss() submits this codelet. src are the values before the logistic function.
 OMNI_CODELET(LogisticLossArgs, logistic_loss);
 
 }  // namespace omni

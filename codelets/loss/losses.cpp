@@ -1,4 +1,4 @@
-// This file has the losses on cores, which run the references, and the check of labels.
+// This file has the losses on cores, which run the reference kernels, and the check of labels.
 #include <fmt/format.h>
 
 #include <stdexcept>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kLossColor = 0xd62728;
 
-// With a gradient there are other operations, and one more tensor is written.
+// Returns the cost. With a gradient there are different operations, and one more tensor is written.
 template <int flops, int bytes, int flops_with_gradient, class Args>
 Cost loss_cost(const Args& args) {
   return args.gradient ? cost_per_value<flops_with_gradient, bytes + 4>(args)
@@ -34,7 +34,8 @@ int checked_label(std::int32_t label, int classes, int image) {
                   label, image, classes));
 }
 
-// An exponential counts as 16 operations; the gradient of the logistic loss needs a second one.
+// An exponential counts as 16 operations. The gradient of the logistic loss needs a second
+// exponential.
 Codelet<SoftmaxArgs> softmax_forward({
     .name = "softmax_forward",
     .color = kLossColor,

@@ -1,4 +1,5 @@
-// This file computes the losses on a GPU: a block per image, then a block that adds up.
+// This file computes the losses on a GPU. There is a block per image, then one block adds up the
+// images.
 #include <limits>
 
 #include "codelets/cuda/elements.cuh"
@@ -16,14 +17,14 @@ struct ImageLoss {
   bool counted;
 };
 
-// Returns the threads for a row of `values` values: a power of two, in whole warps.
+// Returns the number of threads for a row of `values` values: a power of two, in whole warps.
 dim3 threads_for_row(int values) {
   unsigned threads = 32;
   while (threads < kThreads && threads < static_cast<unsigned>(values)) threads *= 2;
   return dim3(threads);
 }
 
-// Computes label_rank() by all threads of a block.
+// Computes label_rank() with all threads of a block.
 __device__ int block_label_rank(const float* values, int classes, int label) {
   const float own = values[label];
   int before = 0;
@@ -32,7 +33,8 @@ __device__ int block_label_rank(const float* values, int classes, int label) {
   return reduce_block(before, Plus{});
 }
 
-// A kernel cannot report a label out of range. Its loss is NaN, which ends the run.
+// Computes the loss of each image. A kernel cannot report a label out of range, so the loss becomes
+// NaN, which ends the run.
 template <class Row>
 __global__ void image_losses_kernel(const std::int32_t* labels, int inputs, Row row, float* diff,
                                     ImageLoss* losses) {
@@ -67,8 +69,8 @@ __global__ void add_losses_kernel(int images, const ImageLoss* losses, float* me
   if (threadIdx.x == 0) sums.store(metrics);
 }
 
-// A block calls row(image, label, d), which writes the image's gradient to d unless d is null. The
-// ImageLoss that the block's first thread returns counts.
+// Computes a loss. Each block calls row(image, label, d), which writes the image's gradient to d
+// unless d is null. The ImageLoss that the block's first thread returns counts.
 template <class Row>
 void label_losses(int images, int inputs, const std::int32_t* labels, Row row, float* metrics,
                   float* diff) {
@@ -80,7 +82,7 @@ void label_losses(int images, int inputs, const std::int32_t* labels, Row row, f
          metrics);
 }
 
-// ---- softmax, with a block per distribution, and cross-entropy ----
+// The following kernels compute softmax, with a block per distribution, and cross-entropy.
 
 __global__ void softmax_kernel(int size, float sharpness, const float* src, float* dst) {
   const std::int64_t first = std::int64_t{blockIdx.x} * size;
@@ -135,7 +137,7 @@ struct CrossEntropyRow {
   }
 };
 
-// ---- logistic cross-entropy ----
+// The following type computes logistic cross-entropy.
 
 struct LogisticRow {
   int inputs;
@@ -152,7 +154,7 @@ struct LogisticRow {
   }
 };
 
-// ---- the distance from the one-hot label ----
+// The following type computes the distance from the one-hot label.
 
 template <class F>
 struct DistanceRow {

@@ -1,6 +1,6 @@
 // The softmax is over groups of a row; its cross-entropy is against one label per image. The
-// gradient is that of the softmax's *input*, so the softmax has no backward pass. The loss is
-// computed from that input, too: probabilities round to 0 and 1 long before their logarithms do.
+// gradient is that of the softmax's *input*, so the softmax has no backward pass. The loss is also
+// computed from that input, because probabilities round to 0 and 1 long before their logarithms do.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,15 @@
 
 namespace omni {
 
-// There are n rows of `inputs` values. Each of the `groups` equal parts of a row is a distribution.
+// SoftmaxArgs describe n rows of `inputs` values. Each of the `groups` equal parts of a row is a
+// distribution.
 struct SoftmaxArgs {
   int n = 0, inputs = 0, groups = 1;
   float temperature = 1;
 };
 
 // Labels count over the whole row, so a label lies in one group; only that group has a loss. An
-// image is right if no probability of the row, of whichever group, ranks before the label's.
+// image is right if no probability in any group of the row ranks before the label's.
 struct CrossEntropyArgs {
   int n = 0, inputs = 0, groups = 1;
   float temperature = 1;
@@ -28,7 +29,7 @@ struct CrossEntropyArgs {
   bool gradient = false;  // the submit function sets it: there is a diff to write
 };
 
-// Truth is that of the label and of every other class of its group.
+// Truth has the target probability of the label and of every other class in its group.
 struct Truth {
   double label = 1, other = 0;
 };
@@ -39,16 +40,17 @@ inline Truth smoothed_truth(const CrossEntropyArgs& args) {
   return {.label = 1 - spread, .other = spread / others};
 }
 
-// The loss of a label is computed from its LabelOdds. In the label's group, e = exp((x - largest x)
-// / temperature).
+// LabelOdds are the sums from which the loss of a label is computed. In the label's group, e =
+// exp((x - largest x) / temperature).
 struct LabelOdds {
   double own = 0;    // e of the label; exactly 1 if the label is the likeliest class
   double rest = 0;   // sum of e of the other classes
   double below = 0;  // (largest x - x of the label) / temperature
 
-  // -log p = log(own + rest) + below. It is exact near 0, too, where own is 1 and rest is small.
+  // Returns -log p = log(own + rest) + below. It is exact even near 0, where own is 1 and rest is
+  // small.
   OMNI_HD double loss() const { return std::log1p(rest + (own - 1)) + below; }
-  // p - truth, computed without subtracting p from 1.
+  // Returns p - truth, computed without subtracting p from 1.
   OMNI_HD double error(double truth) const { return (1 - truth) - rest / (own + rest); }
 };
 
@@ -71,7 +73,7 @@ void softmax_forward(const SoftmaxArgs& args, const T* src, T* dst) {
 }
 
 // The loss of an image is -sum of truth * log p. In the label's group diff = (p - truth) /
-// temperature, in the others 0. Neither is divided by the batch: the update does that.
+// temperature, in all other groups it is 0. Neither is divided by the batch: the update does that.
 template <class T>
 void cross_entropy(const CrossEntropyArgs& args, const T* logits, const T* probabilities,
                    const std::int32_t* labels, T* metrics, T* diff) {
@@ -106,11 +108,11 @@ void cross_entropy(const CrossEntropyArgs& args, const T* logits, const T* proba
 }  // namespace reference
 
 OMNI_CODELET(SoftmaxArgs, softmax_forward);  // {src R, dst W}
-// {logits R, probabilities R, labels R, metrics W [, diff W]}
+// The buffers are {logits R, probabilities R, labels R, metrics W [, diff W]}.
 OMNI_CODELET(CrossEntropyArgs, cross_entropy);
 
-// `probabilities` are what softmax_forward makes of the logits. submit_loss() explains the other
-// arguments.
+// Submits cross-entropy. `probabilities` are the output of softmax_forward for the logits.
+// submit_loss() explains the other arguments.
 void submit_cross_entropy(CrossEntropyArgs args, const Tensor& logits, const Tensor& probabilities,
                           const Tensor& labels, const Tensor& metrics, const Tensor* diff,
                           TaskTag tag = {});

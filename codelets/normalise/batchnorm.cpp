@@ -8,10 +8,10 @@
 namespace omni {
 namespace {
 
-// ---- loops over a slice, and sums by channel ----
+// The following code has loops over a slice, and sums by channel.
 
-// Channels are contiguous, so a slice is one run of rows * c values. Kernels go through it in steps
-// of `width` values, a multiple of c that is long enough to vectorise even for 1 or 3 channels.
+// Steps cut a slice of rows * c values, whose channels are contiguous, into steps of `width`
+// values. The width is a multiple of c that is long enough to vectorise even for 1 or 3 channels.
 // Numbers by channel are repeated up to that width.
 struct Steps {
   std::int64_t count;
@@ -34,8 +34,8 @@ void repeat(const float* by_channel, float* wide, int c, int width) {
   repeat(wide, c, width);
 }
 
-// ChannelSums are two sums by channel, in double. That takes no time beside reading the data, and
-// plain sums of squares are then exact enough for the variance.
+// ChannelSums are two sums by channel, in double. Double takes no more time than reading the data,
+// and plain sums of squares are then exact enough for the variance.
 class ChannelSums {
  public:
   ChannelSums(const Steps& steps, float* memory)
@@ -58,7 +58,7 @@ class ChannelSums {
   double *first_, *second_;
 };
 
-// ---- the kernels ----
+// The following functions are the kernels.
 
 constexpr auto partial_vector = []<class T>(T, const BatchnormSliceArgs& args,
                                             const Buffers& buffers, DeviceContext& context) {
@@ -109,13 +109,13 @@ constexpr auto apply_vector = []<class T>(T, const BatchnormApplyArgs& args, con
   });
 };
 
-// With these numbers by channel, backward kernels compute the activation's input again, exactly as
-// apply_vector did.
+// BeforeActivation has the numbers by channel with which backward kernels compute the activation's
+// input again, exactly as apply_vector did.
 struct BeforeActivation {
   float *mean, *factor, *shift;
 
   static std::size_t floats(const Steps& steps) { return 3 * steps.width; }
-  // The buffers are src, diff_dst, mean, inv_std, scale, shift.
+  // `buffers` are src, diff_dst, mean, inv_std, scale and shift.
   BeforeActivation(const Steps& steps, int c, const Buffers& buffers, float* memory)
       : mean(memory), factor(mean + steps.width), shift(factor + steps.width) {
     const float *inv_std = buffers.get(3), *scale = buffers.get(4);
@@ -130,7 +130,7 @@ struct BeforeActivation {
   }
 };
 
-// Stores the sums of the two reductions. The second sum becomes that of products with the
+// Stores the sums of the two reductions. The second sum is changed to that of products with the
 // normalised src.
 void store_sums(ChannelSums& sums, int c, const float* inv_std, float* out) {
   sums.fold(c);
@@ -254,7 +254,8 @@ std::uint64_t backward_data_footprint(const BatchnormBackwardArgs& args) {
 
 constexpr std::uint32_t kBatchnormColor = 0x2ca02c;
 
-// These operations work on a few numbers per channel, so plain loops suffice as implementations.
+// Defines an operation on a few numbers per channel, for which plain loops suffice as
+// implementations.
 template <class Args>
 CodeletDefinition<Args> definition(const char* name,
                                    std::vector<Implementation<Args>> implementations,
@@ -310,8 +311,8 @@ void submit_batchnorm_finish(BatchnormFinishArgs args, const Tensor& total, cons
                              TaskTag tag) {
   args.counts = rolling_batches != nullptr;
   batchnorm_finish.submit(args,
-                          // Compute groups share the rolling statistics, and must not wait for
-                          // each other, so their tasks may come in any order.
+                          // Compute groups share the rolling statistics and must not wait for each
+                          // other. So their tasks may update these in any order.
                           {read(total), write(mean), write(inv_std), accumulate(rolling_mean),
                            accumulate(rolling_variance), if_any(accumulate, rolling_batches)},
                           tag);

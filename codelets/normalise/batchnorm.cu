@@ -1,5 +1,5 @@
-// This file normalises mini-batches on a GPU. A thread stays in its channels, and keeps their
-// numbers in registers.
+// This file normalises mini-batches on a GPU. A thread always works on the same channels, and keeps
+// their numbers in registers.
 #include "codelets/normalise/batchnorm.hpp"
 
 #include "codelets/cuda/columns.cuh"
@@ -8,11 +8,11 @@
 namespace omni {
 namespace {
 
-// ---- the moments of a slice ----
+// The following code computes the moments of a slice.
 
-// Merges several rows at a time into the moments of the rows before. Two passes over registers
-// compute the mean of these rows, and the deviations from it. So nothing cancels, and no single
-// value is compared with a mean of thousands.
+// CollectMoments merges several rows at a time into the moments of the earlier rows. Two passes
+// over registers compute the mean of these rows, and the deviations from it. So nothing cancels,
+// and no single value is compared with a mean of thousands.
 template <int lanes, class T>
 struct CollectMoments {
   using Total = Moments<double>;
@@ -53,8 +53,8 @@ struct CollectMoments {
 struct StoreMoments {
   float* partial;
   int c;
-  // These are only for a mini-batch in one slice. Otherwise `finish.mean` is null, and other tasks
-  // merge and finish.
+  // These members are only used if the mini-batch is one slice. Otherwise `finish.mean` is null,
+  // and other tasks merge and finish.
   batchnorm_channel::Merge<float> merge;
   batchnorm_channel::Finish<float> finish;
   __device__ void operator()(int k, const Moments<double>& moments) const {
@@ -66,7 +66,7 @@ struct StoreMoments {
   }
 };
 
-// ---- passes over a slice ----
+// The following code makes the passes over a slice.
 
 // Channels has the numbers of `lanes` channels. The activation's input is factor * (x - mean) +
 // shift, with the same bits in every pass.
@@ -209,8 +209,8 @@ struct CollectResidual {
   }
 };
 
-// Computes diff_src = factor * diff + slope * (src - mean) + offset, where diff is the gradient
-// before the activation.
+// BackwardData computes diff_src = factor * diff + slope * (src - mean) + offset, where diff is the
+// gradient before the activation.
 template <class F, int lanes, class T>
 struct BackwardData {
   struct Column {
@@ -330,7 +330,7 @@ void gpu::batchnorm_residual_reduce(const BatchnormReduceArgs& args, const Buffe
   with_usual_activation(args.activation, buffers, [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *dst = buffers.get<T>(1), *diff_dst = buffers.get<T>(2);
     T* diff_addend = buffers.get<T>(6);
-    // With whole vectors, the kernel writes a row between the rows that it reads.
+    // Whole vectors are only used if all tensors are aligned to them.
     const bool vectors = divides(kMostLanes<T>, args.c, src, dst, diff_dst, diff_addend) &&
                          divides(kMostLanes<T>, args.c, mean);
     with_lanes<T>(vectors, [&]<class N>(N) {

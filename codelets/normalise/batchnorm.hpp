@@ -1,6 +1,6 @@
-// Batch normalisation is exact here over a mini-batch that is cut into slices. Every slice is
-// reduced by itself. The small results are merged in the order of slices, so sums do not depend on
-// timing. Then every slice is normalised by itself.
+// Batch normalisation is exact over a mini-batch that is cut into slices. Every slice is reduced by
+// itself. The small results are merged in the order of slices, so sums do not depend on timing.
+// Then every slice is normalised by itself.
 //
 // forward:  partial (per slice), merge (per slice, a chain), finish (once), apply (per slice)
 // backward: backward_reduce (per slice), merge_sums (per slice, a chain),
@@ -35,7 +35,8 @@ struct BatchnormSliceArgs {
   float momentum = 0;  // as in BatchnormFinishArgs, for kernels of a GPU that also merge and finish
 };
 
-// Adds the result of a slice to the total of the slices before. The first slice starts the total.
+// BatchnormMergeArgs are for adding the result of a slice to the total of the earlier slices. The
+// first slice starts the total.
 struct BatchnormMergeArgs {
   int c = 0;
   std::int64_t rows_before = 0, rows = 0;
@@ -46,8 +47,9 @@ struct BatchnormFinishArgs {
   std::int64_t rows = 0;   // of the whole mini-batch
   float momentum = 0.99f;  // rolling = momentum * rolling + (1 - momentum) * batch
   double epsilon = kBatchnormEpsilon;
-  // The mini-batches so far have weights 1, momentum, momentum^2 ... from the newest on, and the
-  // rolling numbers are their means. rolling_batches holds the sum of the weights.
+  // If `counts` is true, the rolling numbers are weighted means over all mini-batches so far. Their
+  // weights are 1, momentum, momentum^2 ... from the newest on. rolling_batches holds the sum of
+  // the weights.
   bool counts = false;  // the submit function sets it
   bool frozen = false;  // mean and 1/std are those of the rolling numbers, which stay as they are
 };
@@ -86,7 +88,7 @@ template <class T>
 struct Moments {
   T rows, mean, squares;
 
-  // Adds other rows, by Chan, Golub and LeVeque's pairwise update.
+  // Adds the moments of other rows, by Chan, Golub and LeVeque's pairwise update.
   OMNI_HD void add(const Moments& other) {
     if (other.rows == 0) return;
     const T gap = other.mean - mean, share = other.rows / (rows + other.rows);
@@ -96,7 +98,7 @@ struct Moments {
   }
 };
 
-// These computations are done once per channel, for cores and GPUs.
+// The computations in this namespace are done once per channel, on cores and GPUs.
 namespace batchnorm_channel {
 
 template <class T>
@@ -147,7 +149,7 @@ struct Finish {
   }
 };
 
-// Adds 2 * c sums of a slice to the total.
+// MergeSums adds the 2 * c sums of a slice to the total.
 template <class T>
 struct MergeSums {
   BatchnormMergeArgs args;
@@ -173,7 +175,8 @@ struct ParameterGradient {
 
 namespace reference {
 
-// `partial` holds mean[c], then the sums of squared deviations from the mean [c].
+// Computes the moments of a slice. `partial` holds mean[c], then the sums of squared deviations
+// from the mean [c].
 template <class T>
 void batchnorm_partial(const BatchnormSliceArgs& args, const T* src, T* partial) {
   const auto rows = static_cast<double>(args.rows);
@@ -227,8 +230,8 @@ T batchnorm_diff(Activation activation, T diff_dst, T normalised, T scale, T shi
          });
 }
 
-// `sums` are the sums of the gradient before the activation [c], then of its product with
-// normalised src [c].
+// Computes two sums per channel: of the gradient before the activation [c], then of its product
+// with normalised src [c].
 template <class T>
 void batchnorm_backward_reduce(const BatchnormReduceArgs& args, const T* src, const T* diff_dst,
                                const T* mean, const T* inv_std, const T* scale, const T* shift,
@@ -259,7 +262,7 @@ void batchnorm_parameter_gradient(const BatchnormParameterArgs& args, const T* t
     batchnorm_channel::ParameterGradient<T>{args, total, diff_scale, diff_shift}(k);
 }
 
-// `diff_src` may be `diff_dst`.
+// Computes the gradient of src. `diff_src` may be `diff_dst`.
 template <class T>
 void batchnorm_backward_data(const BatchnormBackwardArgs& args, const T* src, const T* diff_dst,
                              const T* mean, const T* inv_std, const T* scale, const T* shift,
@@ -278,7 +281,8 @@ void batchnorm_backward_data(const BatchnormBackwardArgs& args, const T* src, co
 // This is backward through the sum of a residual block, dst = activation(normalised src + addend).
 // A single pass over src, dst and diff_dst computes the gradient of the sum, which is also that of
 // the addend. It also computes the sums of batchnorm_backward_reduce. (In bf16 they are computed
-// before it is rounded.) args.activation is the sum's; its gradient must not need its input.
+// before the gradient is rounded.) args.activation is the sum's activation; its gradient must not
+// need its input.
 template <class T>
 void batchnorm_residual_reduce(const BatchnormReduceArgs& args, const T* src, const T* dst,
                                const T* diff_dst, const T* mean, const T* inv_std, T* sums,
@@ -286,40 +290,42 @@ void batchnorm_residual_reduce(const BatchnormReduceArgs& args, const T* src, co
   std::copy_n(diff_dst, args.rows * args.c, diff_addend);
   activation_backward({.count = args.rows * args.c, .activation = args.activation}, dst,
                       diff_addend);
-  // Without an activation scale and shift are not used, so `mean` stands for both.
+  // Without an activation scale and shift are not read, so `mean` is passed in place of both.
   batchnorm_backward_reduce({.rows = args.rows, .c = args.c}, src, diff_addend, mean, inv_std, mean,
                             mean, sums);
 }
 
 }  // namespace reference
 
-// `partial`, `sums` and `total` are f32[2*c]; other tensors by channel are f32[c].
+// `partial`, `sums` and `total` are f32[2*c]; all other tensors by channel are f32[c].
 OMNI_CODELET(BatchnormSliceArgs, batchnorm_partial);  // {src R, partial W}
 OMNI_CODELET(BatchnormMergeArgs, batchnorm_merge);
 OMNI_CODELET(BatchnormFinishArgs, batchnorm_finish);
 OMNI_CODELET(BatchnormApplyArgs, batchnorm_apply);
-// {src R, diff_dst R, mean R, inv_std R, scale R, shift R, sums W}
+// The buffers are {src R, diff_dst R, mean R, inv_std R, scale R, shift R, sums W}.
 OMNI_CODELET(BatchnormReduceArgs, batchnorm_backward_reduce);
-// {src R, dst R, diff_dst R, mean R, inv_std R, sums W, diff_addend W}
+// The buffers are {src R, dst R, diff_dst R, mean R, inv_std R, sums W, diff_addend W}.
 OMNI_CODELET(BatchnormReduceArgs, batchnorm_residual_reduce);
 OMNI_CODELET(BatchnormMergeArgs, batchnorm_merge_sums);
-// {total R, diff_scale +=, diff_shift +=}
+// The buffers are {total R, diff_scale +=, diff_shift +=}.
 OMNI_CODELET(BatchnormParameterArgs, batchnorm_parameter_gradient);
 OMNI_CODELET(BatchnormBackwardArgs, batchnorm_backward_data);
 
-// `merge` is batchnorm_merge or batchnorm_merge_sums.
+// Submits a merge. The codelet `merge` is batchnorm_merge or batchnorm_merge_sums.
 void submit_batchnorm_merge(Codelet<BatchnormMergeArgs>& merge, const BatchnormMergeArgs& args,
                             const Tensor& partial, const Tensor& total, TaskTag tag = {});
-// `rolling_batches`: null unless the rolling numbers are means of all mini-batches.
+// Submits the finish. `rolling_batches` is null unless the rolling numbers are means over all
+// mini-batches.
 void submit_batchnorm_finish(BatchnormFinishArgs args, const Tensor& total, const Tensor& mean,
                              const Tensor& inv_std, const Tensor& rolling_mean,
                              const Tensor& rolling_variance,
                              const Tensor* rolling_batches = nullptr, TaskTag tag = {});
-// `statistics` are inv_std, or variances if args.from_variance. `addend` is null if there is none.
+// Submits the normalisation of a slice. `statistics` are inv_std, or variances if
+// args.from_variance. `addend` is null if there is none.
 void submit_batchnorm_apply(BatchnormApplyArgs args, const Tensor& src, const Tensor& mean,
                             const Tensor& statistics, const Tensor& scale, const Tensor& shift,
                             const Tensor* addend, const Tensor& dst, TaskTag tag = {});
-// `diff_src` may be `diff_dst`.
+// Submits the gradient of src. `diff_src` may be `diff_dst`.
 void submit_batchnorm_backward_data(BatchnormBackwardArgs args, const Tensor& src,
                                     const Tensor& diff_dst, const Tensor& mean,
                                     const Tensor& inv_std, const Tensor& scale, const Tensor& shift,

@@ -11,17 +11,18 @@ namespace {
 
 using DiffSrc = BatchnormWholeBackwardArgs::DiffSrc;
 
-// Places has, for each buffer of a part, its number among the buffers of the whole task.
+// Places has, for each buffer of a part, the number of that buffer in the whole task.
 using Places = std::initializer_list<std::size_t>;
 
-// Calls use(codelet, arguments, buffers) for each part, in order. A buffer that a part has but does
-// not access may be any. On a GPU the end of a pass does the work by channel that follows it.
+// Calls use(codelet, arguments, buffers) for each part, in order. A buffer that a part does not
+// access may be any of the task's. On a GPU the last block of a pass also does the work by channel
+// that follows it.
 void for_each_batchnorm_part(const BatchnormForwardArgs& args, bool on_gpu, auto use) {
   const auto [rows, c, momentum, activation, adds] = args;
   const BatchnormSliceArgs slice{.rows = rows, .c = c, .momentum = momentum};
   use(batchnorm_partial, slice, {0, 1, 2, 3, 4, 5});  // a core uses only the first two
-  // Works in place, channel by channel. Finite moments of the first slice stay as they are.
-  // Infinite ones become NaN, as they do in separate tasks.
+  // Finishes the moments in place, channel by channel. Finite moments of the first slice stay as
+  // they are. Infinite ones become NaN, as they do in separate tasks.
   if (!on_gpu) {
     use(batchnorm_merge, BatchnormMergeArgs{.c = c, .rows_before = 0, .rows = rows}, {1, 1});
     use(batchnorm_finish, BatchnormFinishArgs{.c = c, .rows = rows, .momentum = momentum},
@@ -32,7 +33,7 @@ void for_each_batchnorm_part(const BatchnormForwardArgs& args, bool on_gpu, auto
       {0, 2, 3, 6, 7, 8, adds ? std::size_t{9} : 0});
 }
 
-// Leaves out the merge, which would only copy the sums of the first slice.
+// The parts do not include the merge, which would only copy the sums of the first slice.
 void for_each_batchnorm_part(const BatchnormWholeBackwardArgs& args, bool on_gpu, auto use) {
   const auto [rows, c, activation, diff_src, of_sum] = args;
   const BatchnormReduceArgs reduce{.rows = rows, .c = c, .activation = activation};
@@ -53,7 +54,7 @@ void for_each_batchnorm_part(const BatchnormWholeBackwardArgs& args, bool on_gpu
       {0, 1, 2, 3, 4, 5, 6, in_place ? std::size_t{1} : 9});
 }
 
-// Operations on a few numbers per channel have only a reference on cores.
+// Operations on a few numbers per channel have only a reference kernel on cores.
 template <class Args>
 Kernel<Args> kernel_in(Role role, const Codelet<Args>& part) {
   const auto& all = part.implementations();

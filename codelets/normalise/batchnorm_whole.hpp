@@ -1,6 +1,6 @@
 // These codelets normalise a mini-batch that is one slice. Forward and backward are one task each,
-// in which the kernels of batchnorm.hpp follow each other. With a task per step, StarPU would take
-// longer than half of these kernels compute.
+// which runs the kernels of batchnorm.hpp one after the other. With a task per step, StarPU would
+// take longer than half of these kernels compute.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,15 @@ struct BatchnormWholeBackwardArgs {
   bool of_sum = false;  // the submit function sets it: as batchnorm_residual_reduce, and in place
 };
 
-// {src R, total W, mean W, inv_std W, rolling_mean RW, rolling_variance RW, scale R, shift R,
-// dst W, addend R if it adds}
+// The buffers are {src R, total W, mean W, inv_std W, rolling_mean RW, rolling_variance RW, scale
+// R, shift R, dst W, addend R if it adds}.
 extern Codelet<BatchnormForwardArgs> batchnorm_forward;
-// {src R, diff_dst R (RW in place), mean R, inv_std R, scale R, shift R, total W, diff_scale RW,
-// diff_shift RW, diff_src W if apart; of_sum: dst R, diff_addend W}
+// The buffers are {src R, diff_dst R (RW in place), mean R, inv_std R, scale R, shift R, total W,
+// diff_scale RW, diff_shift RW, diff_src W if apart; of_sum: dst R, diff_addend W}.
 extern Codelet<BatchnormWholeBackwardArgs> batchnorm_backward;
 
-// The tensors are those of the functions in batchnorm.hpp. `total` is working memory.
+// Submits forward. The tensors are those of the functions in batchnorm.hpp. `total` is working
+// memory.
 void submit_batchnorm_forward(BatchnormForwardArgs args, const Tensor& src, const Tensor& total,
                               const Tensor& mean, const Tensor& inv_std, const Tensor& rolling_mean,
                               const Tensor& rolling_variance, const Tensor& scale,
@@ -46,8 +47,8 @@ struct BatchnormSum {
   const Tensor &dst, &diff_addend;
 };
 
-// Adds to diff_scale and diff_shift. `diff_src` may be `diff_dst`; null: it is not needed. With
-// `sum`, `diff_src` must be `diff_dst`.
+// Submits backward, which adds to diff_scale and diff_shift. `diff_src` may be `diff_dst`, or null
+// if it is not needed. With `sum`, `diff_src` must be `diff_dst`.
 void submit_batchnorm_backward(BatchnormWholeBackwardArgs args, const Tensor& src,
                                const Tensor& diff_dst, const Tensor& mean, const Tensor& inv_std,
                                const Tensor& scale, const Tensor& shift, const Tensor& total,

@@ -6,7 +6,8 @@
 namespace omni {
 namespace {
 
-// Adds in double: if one channel dominates, backward is a small difference of large numbers.
+// Returns the scalar product, added up in double. If one channel dominates, backward is a small
+// difference of large numbers.
 __device__ double dot(const float* x, const float* y, int count) {
   double sum = 0;
   for (int k = static_cast<int>(threadIdx.x); k < count; k += 32)
@@ -47,7 +48,7 @@ __global__ void warps_kernel(std::int64_t rows, Use use) {
     use(row);
 }
 
-// Calls use(row) by a whole warp along x.
+// Calls use(row) for every row, with all threads of a warp along x.
 template <class Use>
 void for_each_row(std::int64_t rows, Use use) {
   CudaWorker& worker = CudaWorker::current();

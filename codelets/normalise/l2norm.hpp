@@ -1,6 +1,6 @@
-// L2 normalisation scales the channels of every position to length 1: dst = src / r, where
-// r = sqrt(sum src^2 + 1e-12). The constant keeps a position of zeros at zero. Backward is the
-// exact gradient, which Darknet's is not.
+// L2 normalisation scales the channels of every position to a Euclidean norm of 1: dst = src / r,
+// where r = sqrt(sum src^2 + 1e-12). The constant keeps a position of zeros at zero. Backward is
+// the exact gradient; Darknet's is not exact.
 #pragma once
 
 #include <cmath>
@@ -30,7 +30,7 @@ void l2norm_forward(const L2NormArgs& args, const T* src, T* dst) {
   }
 }
 
-// diff_src = (diff_dst - y (y . diff_dst)) / r with y = src / r.
+// Computes diff_src = (diff_dst - y (y . diff_dst)) / r with y = src / r.
 template <class T>
 void l2norm_backward(const L2NormArgs& args, const T* src, const T* diff_dst, T* diff_src) {
   for (std::int64_t i = 0; i < args.rows;

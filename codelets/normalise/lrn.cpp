@@ -1,5 +1,6 @@
-// Windows are summed directly, which vectorises along the channels and does not cancel. A running
-// sum, which adds and subtracts at its ends, would do neither.
+// The sum of each window is computed directly, which vectorises along the channels and does not
+// cancel. A running sum, which adds and subtracts at its ends, would not vectorise and would
+// cancel.
 #include "codelets/normalise/lrn.hpp"
 
 #include "runtime/tasks/codelet.hpp"
@@ -8,7 +9,7 @@ namespace omni {
 namespace {
 
 // Computes sums[k] = values[k] + ... + values[k + size - 1] for k < c. Usual sizes are compile-time
-// constants, so a sum stays in a register.
+// constants, so that a sum stays in a register.
 void window_sums(const float* __restrict values, int c, int size, float* __restrict sums) {
   const auto fixed = [=]<int taps>() {
     for (int k = 0; k < c; ++k) {
@@ -24,7 +25,7 @@ void window_sums(const float* __restrict values, int c, int size, float* __restr
     for (int k = 0; k < c; ++k) sums[k] += values[k + tap];
 }
 
-// Padded has the channels of a pixel between zeros, so that windows need no clipping, and memory
+// Padded has the channels of a pixel between zeros, so that windows need not be clipped, and memory
 // for the sums.
 struct Padded {
   float *values, *sums;

@@ -1,5 +1,5 @@
 // This file computes local response normalisation on a GPU. Each value has a thread, which adds up
-// its window; the values of a window are in the first-level cache.
+// the window of that value. The values of a window are in the first-level cache.
 #include "codelets/normalise/lrn.hpp"
 
 #include "codelets/cuda/rows.cuh"

@@ -2,9 +2,9 @@
 // + alpha * (sum of src^2 over the window of channel k).
 //
 // The window holds `size` channels, [k - (size-1)/2, k + size/2], clipped at both ends. An even
-// size reaches one channel further up than down, as in cuDNN. alpha is per element, as in Darknet;
-// Caffe's alpha is divided by the size. The sum has all channels of the window, whereas Darknet
-// leaves out channel k + size/2.
+// size includes one more channel above k than below it, as in cuDNN. alpha is per element, as in
+// Darknet; Caffe's alpha is divided by the size. The sum has all channels of the window, whereas
+// Darknet leaves out channel k + size/2.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ void with_power(float beta, auto use) {
 
 namespace reference {
 
-// Returns the scale of channel k of the pixel x.
+// Returns the scale of channel k; x points to the channels of a pixel.
 constexpr auto lrn_scale(const LrnArgs& args, const auto* x, int k) {
   decltype(x[0] * x[0]) sum = 0;
   for (int j = std::max(0, k - args.below()); j <= std::min(args.c - 1, k + args.above()); ++j)
@@ -56,8 +56,8 @@ constexpr auto lrn_scale(const LrnArgs& args, const auto* x, int k) {
   return static_cast<decltype(sum)>(args.kappa) + static_cast<decltype(sum)>(args.alpha) * sum;
 }
 
-// Returns the sum in the gradient of channel k: over the channels [k - above, k + below], whose
-// windows hold channel k. A factor that all terms share is left out.
+// Returns the sum in the gradient of channel k. It is over the channels [k - above, k + below],
+// whose windows contain channel k. A factor that all terms share is left out.
 template <class T, class Scale>
 constexpr Scale lrn_pull(const LrnArgs& args, const T* dst, const Scale* scale, const T* diff_dst,
                          int k) {

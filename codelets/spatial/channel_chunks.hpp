@@ -1,5 +1,5 @@
-// These vectors of a pixel's channels stay in registers while a kernel loops over other pixels. The
-// compiler would keep plain arrays in memory during such loops.
+// This header has vectors of a pixel's channels that stay in registers while a kernel loops over
+// other pixels. The compiler would keep plain arrays in memory during such loops.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace omni {
 
-// A vector register holds this many floats. Wider vectors would compile, but not be passed in
-// registers.
+// kWidestPack is the number of floats in a vector register. Wider vectors would compile, but not be
+// passed in registers.
 #if defined(__AVX512F__)
 inline constexpr int kWidestPack = 16;
 #elif defined(__AVX__)
@@ -64,7 +64,7 @@ void store_floats(Bf16* to, typename Pack<float, lanes>::Type value) {
 
 // Calls step(lanes, packs, first channel) until all c channels are done once; `lanes` and `packs`
 // are compile-time constants. First it takes four packs at a time, so that their dependency chains
-// overlap. Then it takes single packs, then narrower ones for the rest.
+// overlap. Then it takes single packs, and narrower ones for the remaining channels.
 void for_each_chunk(int c, auto step) {
   int k = 0;
   const auto cover = [&]<int lanes, int packs>() {

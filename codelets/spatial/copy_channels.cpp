@@ -34,7 +34,7 @@ Codelet<CopyChannelsArgs> copy_channels({
 });
 
 void submit_copy(std::int64_t count, const Tensor& src, const Tensor& dst, TaskTag tag) {
-  // The values are divided into rows, because a GPU spreads threads over a row.
+  // The values are treated as rows of c values, because a GPU spreads threads over a row.
   const auto c = static_cast<int>(std::gcd(count, std::int64_t{1024}));
   copy_channels.submit({.rows = count / c, .c = c, .src_c = c, .dst_c = c}, {read(src), write(dst)},
                        tag);

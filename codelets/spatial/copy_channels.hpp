@@ -1,5 +1,5 @@
 // This codelet copies a range of channels between two tensors of equal n, h and w. Concatenation
-// (route) is one such copy per source; its backward pass is one per gradient.
+// (route) is one such copy per source. Its backward pass is one copy per gradient.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The crop layer's operation cuts a window out of every image: in training at a random place and
-// perhaps mirrored, otherwise in the centre. The place depends only on seed, layer and sample
-// number, so backward and any worker find it again.
+// The crop layer's operation cuts a window out of every image. In training the window is at a
+// random place and perhaps mirrored, otherwise it is in the centre. The place depends only on seed,
+// layer and sample number, so backward and any worker compute it again.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +33,8 @@ struct CropWindow {
 constexpr CropWindow crop_window(const CropMirrorArgs& args, int image) {
   const int free_h = args.src.h - args.out_h, free_w = args.src.w - args.out_w;
   if (!args.training) return {free_h / 2, free_w / 2, false};
-  // The layer's bits are above any sample number. So layers draw different numbers, and others than
-  // draws without a layer.
+  // The layer's number is in bits above any sample number. So each layer draws different numbers,
+  // and they differ from draws without a layer.
   const std::uint64_t layer = static_cast<std::uint64_t>(args.layer) + 1;
   Draws draws(Philox(args.seed, RandomStream::augment),
               (args.first_sample + static_cast<std::uint64_t>(image)) ^ (layer << 48));

@@ -11,8 +11,8 @@ std::int64_t pixel_at(int image, int row, int column, int h, int w) {
 }
 
 // Prefetches the cells that the window adds to this one's in the next rows. The hardware does not
-// foresee that jump: without this, a slice that exceeds the cache takes twice as long. The function
-// is always inlined, because GCC drops calls of functions that only prefetch.
+// predict that jump. Without the prefetch, a slice that exceeds the cache takes twice as long. The
+// function is always inlined, because GCC drops calls of functions that only prefetch.
 template <class T>
 [[gnu::always_inline]] inline void prefetch_below(const PoolShape& shape, const T* src, int image,
                                                   const PoolSpan& rows, const PoolSpan& columns) {
@@ -25,15 +25,15 @@ template <class T>
   }
 }
 
-// Returns whether the kernel is to prefetch: a smaller slice is still in the cache from the layer
-// before.
+// Returns whether the kernel should prefetch. A slice that fits the cache is still in it from the
+// layer before.
 template <class T>
 bool outgrows_cache(const PoolShape& shape) {
   constexpr std::int64_t kCached = (8 << 20) / sizeof(T);
   return std::int64_t{shape.n} * shape.h * shape.w * shape.c > kCached;
 }
 
-// Makes a kernel for every type of values and of indices.
+// Calls a kernel with the types of the values and of the indices.
 template <auto kernel>
 void by_values_and_cells(const PoolShape& shape, const Buffers& buffers, DeviceContext& context) {
   with_values(buffers, [&](auto value) {
@@ -112,7 +112,7 @@ constexpr auto average_forward = []<class T>(T, const PoolShape& shape, const Bu
 };
 
 // SummedImages is the memory in which windows are added up. Floats are added in the tensor itself.
-// For bf16 one image at a time is added beside it, and each row is rounded once.
+// For bf16 one image at a time is added in separate memory, and each row is rounded once.
 template <class T>
 class SummedImages {
  public:
@@ -129,8 +129,8 @@ class SummedImages {
     if constexpr (kInPlace) sums_ = image_;
     cleared_ = finished_ = 0;
   }
-  // Clears rows just before they are used, and finishes rows that are done, while they are in the
-  // cache.
+  // Clears rows just before they are used. Finishes rows that are complete while they are still in
+  // the cache.
   void clear_up_to(int rows) {
     if (rows <= cleared_) return;
     std::fill(sums_ + cleared_ * pitch_, sums_ + rows * pitch_, 0.0f);
@@ -244,7 +244,7 @@ void max_backward_reference(const PoolShape& shape, const Buffers& buffers, Devi
   });
 }
 
-// Counts one operation per cell of a window, and every tensor once.
+// Returns the cost: one operation per cell of a window, and every tensor once.
 Cost pool_cost(const PoolShape& shape, double bytes_per_output) {
   const double images = static_cast<double>(shape.n) * shape.c;
   const double outputs = images * shape.out_h * shape.out_w;

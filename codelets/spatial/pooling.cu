@@ -1,5 +1,5 @@
-// This file pools on a GPU. A thread computes a result: forward from the result's window, backward
-// from the windows over it, always in the same order.
+// This file pools on a GPU. Each thread computes one result. In forward it reads the result's
+// window, in backward all windows over the result, always in the same order.
 #include "codelets/spatial/pooling.hpp"
 
 #include "codelets/cuda/map.cuh"
@@ -9,7 +9,7 @@
 namespace omni {
 namespace {
 
-// ---- which cells are under which windows, and where their values are ----
+// The following code finds which cells are under which windows, and where their values are.
 
 template <int lanes, class Index>
 struct alignas(lanes * sizeof(Index)) Cells {
@@ -37,7 +37,7 @@ struct Pool {
   __device__ PoolSpan columns(int x) const {
     return {x, shape.stride_w, shape.offset_w, shape.kernel_w, shape.w};
   }
-  // The values of an image are countable (Extent), so 32 bits suffice within one.
+  // Within an image 32 bits suffice to number the values (Extent).
   __device__ std::int64_t in_src(int image, int y, int x, int k) const {
     return std::int64_t{image} * (shape.h * shape.w * shape.c) + (y * shape.w + x) * shape.c + k;
   }
@@ -55,8 +55,8 @@ struct Pool {
   }
 };
 
-// ---- max pooling with windows known at compile time: there are no divisions by strides and no
-// loops, and many loads are under way at the same time ----
+// The following code is max pooling with windows known at compile time. It has no divisions by
+// strides and no loops, and many loads are under way at the same time.
 
 template <int kernel, int stride, int lanes, class T>
 struct FixedMaxForward {
@@ -75,8 +75,8 @@ struct FixedMaxForward {
     if (rows.count() > 0 && columns.count() > 0) {
 #pragma unroll
       for (int i = 0; i < kernel * kernel; ++i) {
-        // Instead of a cell outside the image, its neighbour inside is compared again, and does not
-        // win.
+        // A cell outside the image is replaced by its neighbour inside, which is compared a second
+        // time and does not win.
         const int row = std::clamp(rows.start + i / kernel, rows.first, rows.last - 1);
         const int in_row = std::clamp(columns.start + i % kernel, columns.first, columns.last - 1);
         const int cell = (row - rows.start) * kernel + in_row - columns.start;
@@ -96,8 +96,8 @@ struct FixedMaxForward {
   }
 };
 
-// A thread has a patch of stride * stride cells. The last window over the patch starts where the
-// patch starts.
+// In FixedMaxBackward a thread has a patch of stride * stride cells. The last window over the patch
+// starts where the patch starts.
 template <int kernel, int stride, int lanes, class T>
 struct FixedMaxBackward {
   static_assert(kernel >= stride && kernel * kernel < kNoCell<std::uint8_t>);
@@ -127,8 +127,8 @@ struct FixedMaxBackward {
     for (int window = kWindows * kWindows - 1; window >= 0; --window) {
       const int i = window / kWindows, j = window % kWindows;
       const int y = last_y - i, x = last_x - j;
-      // If a window does not exist, its neighbour is loaded, because loads behind branches would
-      // wait for each other.
+      // If a window does not exist, its neighbour is loaded instead, because loads behind branches
+      // would wait for each other.
       const bool exists = 0 <= y && y < shape.out_h && 0 <= x && x < shape.out_w;
       const int first_cell = exists ? 0 : kNoCell<std::uint8_t> + 1;
       const std::int64_t at = pool.in_dst(image, std::clamp(y, 0, shape.out_h - 1),
@@ -169,7 +169,7 @@ struct FixedWindow {
   }
 };
 
-// ---- any windows ----
+// The following code pools with any windows.
 
 template <int lanes, class T, class Index>
 struct MaxForward {

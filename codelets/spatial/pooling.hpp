@@ -1,11 +1,11 @@
 // Max and average pooling use windows that are clipped at the border of the image. For global
 // pooling the kernel has the size of the image.
 //
-// In max pooling, cells outside of the image count as -infinity. Of equal values the first is
-// taken, row by row. Average pooling divides by the number of cells inside the image, or with
-// counts_padding also by those in the padding, as Caffe does. A window without a cell of the image
-// gives 0 and passes no gradient. Only a padding of more than kernel - 1 cells on one side makes
-// such windows; layers refuse it.
+// In max pooling, cells outside of the image count as -infinity. Among equal values the first is
+// taken, row by row. Average pooling divides by the number of cells inside the image. With
+// counts_padding it divides by the number of cells including those in the padding, as Caffe does. A
+// window without a cell of the image gives 0 and passes no gradient. Only a padding of more than
+// kernel - 1 cells on one side makes such windows; layers refuse it.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@
 
 namespace omni {
 
-// There are n images of h*w*c. The first window starts offset_h above and offset_w left of the
-// image. Darknet's `padding` is the total of both sides, so offset = padding / 2 and out = (size +
-// padding - kernel) / stride + 1.
+// A PoolShape has n images of h*w*c. The first window starts offset_h above and offset_w left of
+// the image. Darknet's `padding` is the sum of both sides, so offset = padding / 2 and out = (size
+// + padding - kernel) / stride + 1.
 struct PoolShape {
   int n = 0, h = 0, w = 0, c = 0;
   int kernel_h = 1, kernel_w = 1;
@@ -26,15 +26,15 @@ struct PoolShape {
   int offset_h = 0, offset_w = 0;
   int out_h = 0, out_w = 0;
   // True, for max pooling: src is the output of a relu, and backward includes the relu's gradient.
-  // So no cell of a window wins if its largest value is not positive.
+  // So no cell of a window wins if the window's largest value is not positive.
   bool after_relu = false;
   // True, for average pooling: cells in the padding count. The padding is `offset` cells on every
-  // side; a window may reach beyond.
+  // side; a window may extend beyond it.
   bool counts_padding = false;
 };
 
 // For each output, max pooling stores which cell of the window won, as row * kernel_w + column. The
-// indices are in a u8 tensor of pool_index_bytes(): a byte each, or two for windows of too many
+// indices are in a u8 tensor of pool_index_bytes(): one byte each, or two if windows have too many
 // cells.
 template <class Index>
 inline constexpr Index kNoCell = std::numeric_limits<Index>::max();
@@ -64,14 +64,14 @@ struct PoolSpan {
   constexpr int count() const { return last - first; }
 };
 
-// Returns the number of cells that a mean is over.
+// Returns the number of cells by which a mean divides.
 constexpr int averaged_cells(const PoolShape& shape, const PoolSpan& rows,
                              const PoolSpan& columns) {
   if (!shape.counts_padding) return std::max(1, rows.count() * columns.count());
   return std::max(1, (rows.padded_end - rows.start) * (columns.padded_end - columns.start));
 }
 
-// A PoolCover has the windows [first, last) over a cell of the image, along one dimension.
+// A PoolCover is the range of windows [first, last) over a cell of the image, along one dimension.
 struct PoolCover {
   int first, last;
   constexpr PoolCover(int at, int stride, int offset, int kernel, int out)
@@ -92,7 +92,7 @@ void for_each_window(const PoolShape& shape, auto visit) {
 namespace reference {
 
 // Calls visit(index in dst, index in src, cell, cells) for all values. `cell` is the number of the
-// cell in its window; `cells` is how many cells a mean of the window is over. The cells of a
+// cell in its window. `cells` is the number by which a mean of the window divides. The cells of a
 // window come in order.
 void for_each_cell(const PoolShape& shape, auto visit) {
   for_each_window(shape, [&](int image, std::int64_t pixel, PoolSpan rows, PoolSpan columns) {

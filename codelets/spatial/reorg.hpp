@@ -3,8 +3,8 @@
 //   deep[y][x][(dy * stride + dx) * c + k] = wide[y * stride + dy][x * stride + dx][k]
 // Each direction is the inverse, and the gradient, of the other.
 //
-// Darknet's reorg of channels-first images mixes rows and channels in another way, which only makes
-// sense for its own detector. It is not copied here.
+// Darknet's reorg of channels-first images mixes rows and channels in another way, which only its
+// own detector needs. This codelet does not copy that.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// This file declares crop, upsample and reorg; cores run their references.
+// This file declares the codelets crop, upsample and reorg. On cores they run their reference
+// kernels.
 #include "codelets/spatial/crop_mirror.hpp"
 #include "codelets/spatial/reorg.hpp"
 #include "codelets/spatial/upsample.hpp"

@@ -8,7 +8,7 @@
 namespace omni {
 namespace {
 
-// ---- crop: the windows are drawn first, once per image ----
+// The following code is crop. It draws the windows first, once per image.
 
 struct Draw {
   CropMirrorArgs args;
@@ -60,7 +60,7 @@ struct CropBackward {
   }
 };
 
-// ---- upsample: backward, a thread adds up a block ----
+// The following code is upsample. In backward, a thread adds up a block.
 
 template <int lanes>
 struct UpsampleForward {
@@ -98,7 +98,8 @@ struct UpsampleBackward {
   }
 };
 
-// ---- reorg: `stride` neighbours in a row of the wide side are contiguous on both sides ----
+// The following code is reorg. `stride` neighbours in a row of the wide side are contiguous on both
+// sides.
 
 template <int lanes>
 struct Move {
@@ -109,7 +110,7 @@ struct Move {
   float* dst;
 
   __device__ void operator()(int image, int y, int x, int column) const {
-    // No row of blocks crosses images, because h is a multiple of stride.
+    // No row of blocks spans two images, because h is a multiple of stride.
     const std::int64_t row = std::int64_t{image} * h + y;
     const std::int64_t in_wide = (row * runs + x) * run + column * lanes;
     const std::int64_t block = row / stride * runs + x;

@@ -1,6 +1,6 @@
 // Upsampling enlarges by the nearest neighbour: every value of src, times scale, fills a stride x
-// stride block of dst. Backward sums each block, which is also what Darknet's negative stride
-// (reverse) does forward.
+// stride block of dst. Backward sums each block. Darknet's negative stride (reverse) does the same
+// in forward.
 #pragma once
 
 #include <algorithm>

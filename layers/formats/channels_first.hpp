@@ -1,4 +1,4 @@
-// The order of a parameter's values in files of Darknet and Caffe.
+// This header converts the order of a parameter's values to that of Darknet's and Caffe's files.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace omni {
 
-// A parameter as it is stored: channels first, so (channels, spatial) where here are (spatial,
-// channels). Of a vector, spatial is 1, and the order is the same.
+// Stored is a parameter as a file stores it, channels first: (channels, spatial). In tensors the
+// order is (spatial, channels). For a vector `spatial` is 1, and both orders are equal.
 struct Stored {
   Param* param;
   bool connected;  // a matrix that old files may hold as (inputs, outputs)
@@ -21,7 +21,7 @@ struct Stored {
   }
 };
 
-// Visits every value by its index here and in the file.
+// Visits every value by its index in the tensor and its index in the file.
 inline void for_each_value(const Stored& of, auto visit) {
   const std::int64_t inner = of.spatial * of.channels;
   for (std::int64_t row = 0; row < of.rows; ++row)

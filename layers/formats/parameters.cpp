@@ -19,7 +19,8 @@ namespace {
 bool is_caffemodel(const std::filesystem::path& path) { return path.extension() == ".caffemodel"; }
 bool is_hdf5(const std::filesystem::path& path) { return path.extension() == ".h5"; }
 
-// Returns null if .weights have a place for all parameters that files have.
+// Returns a parameter for which .weights files have no place; null if they have a place for all
+// parameters that are saved.
 const Param* without_place_in_darknet(const Net& net) {
   for (const auto& layer : net.layers())
     for (const Param* param : layer->params())
@@ -96,17 +97,18 @@ std::string text_of(const std::vector<std::int64_t>& shape) {
   return fmt::format("{}", fmt::join(shape, "x"));
 }
 
-// A Word is one step of what a net computes, however its format cuts the steps into layers.
+// A Word is one step of the computation of a net. It does not depend on how a file format cuts the
+// steps into layers.
 struct Word {
   std::string text, where;
   std::vector<std::size_t> reads;  // numbers of words, counted from 1; 0: the image
 };
 
-// Returns the numbers of a layer that decide its results, beside those of Layer::detail().
+// Returns the numbers of a layer that decide its results and are not in Layer::detail().
 std::string numbers_of(const LayerOptions& options) {
   if (const auto* filter = std::get_if<FilterOptions>(&options))
     return fmt::format(" pad {}", filter->padding);
-  // Half of the padding lies before the image; the windows that fit behind it decide the extent.
+  // Half of the padding lies before the image. The windows that fit decide how much lies behind it.
   if (const auto* window = std::get_if<WindowOptions>(&options))
     return fmt::format(" pad {}{}", window->padding / 2,
                        window->padding > 0 && window->counts_padding ? " counted" : "");
@@ -123,8 +125,8 @@ std::string text_of(const BatchnormOptions& options) {
   return fmt::format("norm epsilon {:.6g}{}", options.epsilon, options.frozen ? " frozen" : "");
 }
 
-// Returns the words in the order of the layers. They hold no numbers of layers, because the two
-// nets may count differently.
+// Returns the words of a net in the order of its layers. They hold no numbers of layers, because
+// two nets may count layers differently.
 std::vector<Word> words_of(const Net& net, const NetDescription& described) {
   std::vector<Word> words;
   std::map<const Blob*, std::size_t> makers{{&net.image(), 0}};
@@ -132,7 +134,7 @@ std::vector<Word> words_of(const Net& net, const NetDescription& described) {
     const Layer& layer = *net.layers()[i];
     const LayerOptions& options = described.layers.at(i).options;
     const std::string& type = layer.type();
-    // A route to one layer is an alias: its readers read that layer.
+    // A route to one layer is an alias: its readers read that layer directly.
     if (type == "route" && described.layers[i].inputs.size() == 1) continue;
     std::vector<std::size_t> reads;
     for (const Input* input : layer.inputs()) reads.push_back(makers.at(input->blob));
@@ -144,7 +146,8 @@ std::vector<Word> words_of(const Net& net, const NetDescription& described) {
     const auto* filter = std::get_if<FilterOptions>(&options);
     const auto* connected = std::get_if<ConnectedOptions>(&options);
     const auto* sum = std::get_if<SumOptions>(&options);
-    // A sum of equal blobs without factors has the same bits in either order.
+    // The order of the inputs of a sum does not matter if their extents are equal and they have no
+    // factors.
     if (sum != nullptr && sum->alpha == 1 && sum->beta == 1 &&
         layer.inputs()[0]->extent() == layer.inputs()[1]->extent())
       std::ranges::sort(reads);
@@ -170,7 +173,7 @@ std::vector<Word> words_of(const Net& net, const NetDescription& described) {
   return words;
 }
 
-// Returns where the words are described that another word reads.
+// Returns the places in the net file of those words that another word reads.
 std::string places_of(const std::vector<std::size_t>& reads, const std::vector<Word>& words) {
   std::vector<std::string> places;
   for (const std::size_t each : reads)
@@ -178,7 +181,8 @@ std::string places_of(const std::vector<std::size_t>& reads, const std::vector<W
   return fmt::format("{}", fmt::join(places, " and "));
 }
 
-// Returns how pixels become values. Without numbers of its own a net scales bytes to 0 to 1.
+// Returns how pixels become values. A net that gives no numbers for this scales bytes to the range
+// from 0 to 1.
 ByteValues values_of(const AugmentOptions& input) {
   return input.byte_values.value_or(ByteValues{.scale = 1.0f / 255});
 }
@@ -215,7 +219,8 @@ Status copy_parameters(Net& from, const TrainableNet& of_from, Net& to, const Tr
                                  places_of(words_of_to[i].reads, words_of_to), words[i].where,
                                  from.name(), places_of(words[i].reads, words)));
   }
-  // Parameters that have a counterpart, in the order of layers and of roles.
+  // A Found is a parameter and its layer. They are in the order of layers and of roles, in which
+  // both nets agree.
   struct Found {
     const Layer* layer;
     Param* param;

@@ -1,4 +1,5 @@
-// Files of parameters, by their format: Darknet's .weights and Caffe's .caffemodel.
+// This header reads and writes files of parameters in two formats: Darknet's .weights and Caffe's
+// .caffemodel.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +13,30 @@
 
 namespace omni {
 
-// "a.caffemodel,b.caffemodel" are two files; a name with a comma that exists is one.
+// Splits a list: "a.caffemodel,b.caffemodel" are two files. But an existing file whose name has a
+// comma is one file.
 std::vector<std::filesystem::path> parameter_files(std::string_view list);
-// Only files that name their layers can follow each other.
+// Loads parameters from one file after another. Several files are only possible in a format that
+// names the layers.
 Status load_parameter_files(Net& net, const std::vector<std::filesystem::path>& files,
                             AbsentLayers absent = AbsentLayers::kept);
-// The ending says the format: .caffemodel, otherwise .weights. `images_seen` counts the images that
-// the net was trained with.
+// Saves the parameters. The file's ending gives the format: .caffemodel, otherwise .weights.
+// `images_seen` counts the images that the net was trained with.
 Status save_parameter_file(Net& net, const std::filesystem::path& path, std::uint64_t images_seen);
-// Refuses what could not be saved so.
+// Refuses a net and a path for which save_parameter_file() would fail.
 Status check_parameter_file(const Net& net, const std::filesystem::path& path);
-// Refuses a file that would not hold all parameters that tests of the net read, or with which
-// training goes on otherwise.
+// Refuses a file format that would lose parameters which tests of the net need, or without which
+// training would continue differently.
 Status check_nothing_lost(const Net& net, const std::filesystem::path& path);
-// The parameters of the same net as another format describes it, in the order of layers. Where one
-// of them takes colours blue first, the first weights are turned. Refuses nets that differ.
+// Copies the parameters between two nets that are the same net in two file formats, in the order of
+// layers. If only one of them takes the blue channel first, the order of the first weights is
+// reversed. Refuses nets that differ.
 Status copy_parameters(Net& from, const TrainableNet& of_from, Net& to, const TrainableNet& of_to,
                        const std::string& name_of_to);
-// Returns what the ending means, for messages: "Darknet weights".
+// Returns the name of the format that the path's ending means, as "Darknet weights".
 std::string_view parameter_format(const std::filesystem::path& path);
-// Returns whether an existing file holds parameters of that format, so that it may be replaced.
+// Returns whether an existing file holds parameters of the format that its ending means. Such a
+// file may be replaced.
 bool is_parameter_file(const std::filesystem::path& path);
 
 }  // namespace omni

@@ -34,8 +34,9 @@ struct SafetensorsHeader {
 
 using nlohmann::json;
 
-// A few bytes of text become many bytes of memory, so each kind of value has a bound. A tensor
-// takes at least fifty bytes of text, so the bound of the whole header limits tensors.
+// Each of these values takes few bytes of text but many bytes of memory, so their numbers are
+// limited. A tensor takes at least fifty bytes of text, so the limit of the header's length also
+// limits tensors.
 constexpr std::size_t kMostDimensions = 8, kMostMetadata = 4096;
 
 constexpr std::array<std::string_view, 16> kOtherTypes = {
@@ -109,7 +110,7 @@ class HeaderHandler final : public json::json_sax_t {
   }
 
  private:
-  // The parser is at one of these places of the header; the place says what comes next.
+  // Place is where in the header the parser is, which determines what may come next.
   enum class Place {
     document,
     entries,
@@ -180,7 +181,8 @@ std::string type_problem(const SafetensorsEntry& entry) {
                      known ? "the" : "the unknown", shown_name(entry.dtype));
 }
 
-// Returns "" if the entry is a float array that begins at `expected_begin`, otherwise the problem.
+// Returns "" if the entry is a float array that begins at byte `expected_begin`, otherwise the
+// problem.
 std::string entry_problem(const SafetensorsEntry& entry, std::uint64_t expected_begin) {
   if (entry.dtype != "F32") return type_problem(entry);
   std::uint64_t bytes = sizeof(float);
@@ -198,8 +200,8 @@ std::string entry_problem(const SafetensorsEntry& entry, std::uint64_t expected_
   return "";
 }
 
-// Accepts the format's grammar and nothing else, without recursion; then checks that the entries
-// are float arrays that cover `data_size` bytes one after the other.
+// Parses the header without recursion, and accepts nothing but the format's grammar. Then checks
+// that the entries are float arrays that cover `data_size` bytes one after the other.
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view text, std::uint64_t data_size,
                                                    const std::string& where) {
   const auto refuse = [&](std::string what) {
@@ -207,7 +209,7 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string_view text, std::u
                  "the file is damaged, or of another kind"};
   };
   if (!text.starts_with('{')) return refuse("does not begin with '{'");
-  // The JSON library takes a zero byte for the end and would never look at what follows.
+  // The JSON library takes a zero byte for the end of the text, and would ignore what follows.
   if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos)
     return refuse(fmt::format("not valid JSON at byte {}", zero));
   HeaderHandler handler;
@@ -271,7 +273,7 @@ Result<std::string> header_text(std::span<const NamedArray> arrays, const Metada
   } catch (const nlohmann::json::exception&) {
     return wrong_input("a name or a metadata text is not UTF-8");
   }
-  // Data that starts at a multiple of 8 bytes can be used in place by readers that map the file.
+  // Programs that map the file can use the data in place if they start at a multiple of 8 bytes.
   text.resize((text.size() + 7) / 8 * 8, ' ');
   if (text.size() > kLongestHeader) return wrong_input("the header is longer than readers accept");
   return text;
@@ -318,7 +320,7 @@ Result<Safetensors> Safetensors::read(const ByteSource& source, std::uint64_t si
 
   Safetensors file;
   file.metadata_ = std::move(header.metadata);
-  // The header has been checked: data_size is exactly the size of its arrays.
+  // The header has been checked, so data_size is exactly the size of all arrays.
   const std::size_t count = data_size / sizeof(float);
   file.values_ = std::make_unique_for_overwrite<float[]>(count);
   OMNI_CHECK(source(std::as_writable_bytes(std::span(file.values_.get(), count))));

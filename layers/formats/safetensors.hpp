@@ -1,6 +1,5 @@
-// safetensors files hold named float arrays and a dictionary of texts; many tools can read them.
-// Reading trusts nothing: a file is either exactly what its header promises, or it is refused with
-// the reason.
+// A safetensors file holds named float arrays and a dictionary of texts. Many tools can read it. A
+// file that is not exactly what its header says is refused with the reason.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +19,17 @@ namespace omni {
 
 using Metadata = std::map<std::string, std::string, std::less<>>;
 
-// Takes bytes in order, to write them anywhere (a file, a hash, a buffer).
+// A ByteSink takes bytes in order, to write them to a file, a hash or a buffer.
 using ByteSink = std::function<Status(std::span<const std::byte>)>;
-// Fills the span with the next bytes, or fails.
+// A ByteSource fills the span with the next bytes, or returns an error.
 using ByteSource = std::function<Status(std::span<std::byte>)>;
 
 struct NamedArray {
   std::string name;
   std::vector<std::int64_t> shape;  // empty for one number
   std::span<const float> values;    // not owned
-  // Set for writing, if the values are elsewhere: the function hands them to the sink in pieces.
+  // `fetch` is set for writing if the values are not in memory: it passes them to the sink in
+  // pieces.
   std::function<Status(const ByteSink&)> fetch{};
 };
 
@@ -41,7 +41,7 @@ class Safetensors {
   const std::vector<NamedArray>& arrays() const { return arrays_; }
   const NamedArray* find(std::string_view name) const;
 
-  // read() may throw std::bad_alloc, unlike read_safetensors().
+  // Reads a file. Unlike read_safetensors(), this function may throw std::bad_alloc.
   static Result<Safetensors> read(const ByteSource& source, std::uint64_t size,
                                   const std::string& where);
 
@@ -52,11 +52,11 @@ class Safetensors {
   std::unique_ptr<float[]> values_;
 };
 
-// Names and metadata must be unique UTF-8.
+// Writes a file to the sink. Names and metadata must be unique UTF-8.
 Status write_safetensors(const ByteSink& sink, std::span<const NamedArray> arrays,
                          const Metadata& metadata);
 
-// `size` is what the source holds in total, `where` names it in errors.
+// Reads a file from the source, which holds `size` bytes in total. Errors name it `where`.
 Result<Safetensors> read_safetensors(const ByteSource& source, std::uint64_t size,
                                      const std::string& where);
 Result<Safetensors> read_safetensors(const std::filesystem::path& path);

@@ -1,5 +1,5 @@
-// In a connected layer every output depends on every input. It has a bias or batch normalisation,
-// and an activation.
+// In a connected layer every output depends on every input. The layer has a bias or batch
+// normalisation, and an activation.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@
 namespace omni {
 namespace {
 
-// Describes the weights of both kinds of connected layers.
+// Describes the weights of a connected layer, whether it is split by neurons or not.
 Param connected_weights(LayerBuilder& builder) {
   const Extent& src = builder.extent();
   const auto& options = builder.options<ConnectedOptions>();
@@ -30,9 +30,9 @@ Param connected_weights(LayerBuilder& builder) {
           .divisible = !options.normalise};
 }
 
-// The weights of a SplitConnectedLayer exceed all caches. A task computes a block of neurons for
-// all images of the mini-batch. Weights, their gradients and their velocities are cut into the same
-// blocks, so each block is read, added to and updated in one place.
+// The weights of a SplitConnectedLayer are larger than all caches. A task computes a block of
+// neurons for all images of the mini-batch. Weights, their gradients and their velocities are cut
+// into the same blocks. So one worker reads, adds to and updates each block.
 class SplitConnectedLayer final : public Layer {
  public:
   explicit SplitConnectedLayer(LayerBuilder& builder) : Layer(builder) {
@@ -128,7 +128,7 @@ class SplitConnectedLayer final : public Layer {
   }
 
  private:
-  // Blocks are computed together, for `images` images.
+  // Blocks are the tensors of the blocks of neurons, each with `images` images.
   struct Blocks {
     int images = 0;
     std::size_t first = 0;
@@ -188,7 +188,7 @@ class SplitConnectedLayer final : public Layer {
   const Tensor& src(bool divides) const {
     return divides ? divided_->src() : gathered_ != nullptr ? *gathered_ : input().value(0);
   }
-  // Returns where a slice of images is in the blocks of neurons.
+  // Returns where the rows of a slice of images are in the blocks of neurons.
   ColumnPartsArgs columns(int slice) const {
     return {
         .rows = images(slice), .first_row = first_row(slice), .columns = outputs_, .width = width_};
@@ -208,7 +208,7 @@ class SplitConnectedLayer final : public Layer {
   Blocks own_blocks_;                      // the blocks of this rank, for the images of all ranks
 };
 
-// Returns whether the layer that is being built becomes a SplitConnectedLayer.
+// Returns whether the layer that is being built should become a SplitConnectedLayer.
 bool splits_by_neurons(LayerBuilder& builder) {
   const auto& options = builder.options<ConnectedOptions>();
   return !options.normalise &&

@@ -1,5 +1,5 @@
-// An activation layer is an element-wise function. A dropout layer drops each value with a
-// probability in training, and scales the others up; otherwise it does nothing.
+// An activation layer applies an element-wise function. In training a dropout layer drops each
+// value with a probability, and scales the others up; in evaluation it does nothing.
 #include <fmt/format.h>
 
 #include "codelets/elementwise/activation.hpp"
@@ -25,7 +25,7 @@ class ActivationLayer final : public Layer {
       return submit_copy(values(slice), input().value(slice), value(slice), forward_tag(slice));
     submit_forward(activation_forward, {.count = values(slice), .activation = activation_}, slice);
   }
-  // Works in place: the output's gradient becomes the input's.
+  // The backward task works in place: it changes the output's gradient to the input's.
   void backward(const Step&, int slice) override {
     if (!input().wants_gradient()) return;
     const TaskTag tag = data_gradient_tag(slice);

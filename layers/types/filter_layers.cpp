@@ -1,6 +1,6 @@
 // These layers slide filters over the image, and apply an activation. Convolutional layers and
-// their transpose, deconvolutional ones, have a bias or batch normalisation. A local layer has
-// other filters at every place, and a bias for every output value.
+// their transpose, deconvolutional layers, have a bias or batch normalisation. A local layer has
+// different filters at every place, and a bias for every output value.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@
 namespace omni {
 namespace {
 
-// ---- convolutional ----
+// The following code implements convolutional layers.
 
 // Returns the convolution of a layer's filters with its input.
 ConvShape filter_shape(LayerBuilder& builder) {
@@ -85,13 +85,13 @@ const LayerRegistration convolutional_registration({.name = "convolutional",
                                                     .make = make_layer<ConvolutionalLayer>,
                                                     .in_groups = InGroups::copies});
 
-// ---- deconvolutional: its forward pass is the data gradient of a convolution, its backward pass
-// the convolution ----
+// The following code implements deconvolutional layers. Their forward pass is the data gradient of
+// a convolution, and their backward pass is the convolution.
 
 constexpr float kDeviation = 0.02f;  // of the initial weights, as in Darknet
 
-// Returns the convolution that makes an image of this layer's input size from one of its output
-// size.
+// Returns the convolution that computes an image of this layer's input size from an image of its
+// output size.
 ConvShape transposed_shape(LayerBuilder& builder) {
   const auto& options = builder.options<FilterOptions>();
   const Extent& src = builder.extent();
@@ -113,7 +113,7 @@ ConvShape transposed_shape(LayerBuilder& builder) {
                    "choose less padding or a larger size");
     pad = 0;
   }
-  // No layer may have larger sides (Extent): they would not fit an int.
+  // No layer may have larger sides (Extent), as the numbers would not fit an int.
   if (std::max(side(src.h), side(src.w)) > 1 << 24) {
     builder.refuse("stride", fmt::format("output would be {}x{}", side(src.w), side(src.h)),
                    "choose a smaller stride");
@@ -178,7 +178,7 @@ const LayerRegistration deconvolutional_registration({.name = "deconvolutional",
                                                       .make = make_layer<DeconvolutionalLayer>,
                                                       .in_groups = InGroups::copies});
 
-// ---- local ----
+// The following class implements local layers.
 
 class LocalLayer final : public Layer {
  public:

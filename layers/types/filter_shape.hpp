@@ -1,5 +1,5 @@
-// These functions check the filters of a layer (do they fit the padded image?), describe them as
-// text, and declare their weights.
+// These functions check that the filters of a layer fit the padded image, describe them as text,
+// and declare their weights.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,8 +13,8 @@
 
 namespace omni {
 
-// Returns "3x3/2", or with two strides, dilation and groups "3x3/2x1 d2 g32". Width comes before
-// height.
+// Returns a text like "3x3/2" or, with two strides, dilation and groups, "3x3/2x1 d2 g32". Width
+// comes before height.
 template <class Shape>
 std::string window_text(const Shape& shape) {
   const auto both = [](int w, int h) {
@@ -30,8 +30,8 @@ std::string window_text(const Shape& shape) {
   return text;
 }
 
-// Refuses filters that do not fit, or have too many elements. Afterwards the shape is valid in any
-// case.
+// Refuses filters that do not fit the image or have too many elements. Afterwards the shape is
+// valid even if it was refused.
 inline void check_filter(LayerBuilder& builder, ConvShape& shape) {
   const int size = shape.kernel_h;
   const std::int64_t reach = std::int64_t{shape.dilation_h} * (size - 1) + 1;

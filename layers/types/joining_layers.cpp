@@ -1,6 +1,6 @@
-// These layers read earlier layers. A route joins their channels side by side. A route to one layer
-// computes nothing: its readers read that layer. A shortcut adds an earlier layer's output to the
-// previous one's, which makes a residual block.
+// These layers read earlier layers. A route joins their outputs along the channels. A route to one
+// layer computes nothing: its readers read that layer. A shortcut adds an earlier layer's output to
+// the previous one's, which makes a residual block.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -49,7 +49,8 @@ class RouteLayer final : public Layer {
       CopyChannelsArgs join = copy_of(i, slice);
       join.dst_c = output_.extent.c;
       join.dst_offset = offsets_[i];
-      // The first copy overwrites the output, further ones keep the other channels.
+      // The first copy overwrites the output. Each further copy keeps the channels that are already
+      // written.
       copy_channels.submit(
           join,
           {read(input(i).value(slice)), i == 0 ? write(value(slice)) : read_write(value(slice))},

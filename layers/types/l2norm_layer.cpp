@@ -1,4 +1,4 @@
-// An l2norm layer scales the channels of every pixel to length one.
+// An l2norm layer scales the channels of every pixel to a Euclidean norm of one.
 #include "codelets/normalise/l2norm.hpp"
 #include "layers/layer_builder.hpp"
 

@@ -1,4 +1,5 @@
-// The losses are softmax, logistic and cost. One of them is the last layer of a net that learns.
+// The losses are softmax, logistic and cost. A net that is trained has one of them as its last
+// layer.
 #include <fmt/format.h>
 
 #include "codelets/elementwise/activation.hpp"
@@ -75,7 +76,7 @@ class SoftmaxLayer final : public LossLayer {
   float smoothing_ = 0;
 };
 
-// In a LogisticLayer every class has a probability, independent of the others.
+// In a LogisticLayer every class has a probability that is independent of the others.
 class LogisticLayer final : public LossLayer {
  public:
   explicit LogisticLayer(LayerBuilder& builder) : LossLayer(builder) {
@@ -95,7 +96,7 @@ class LogisticLayer final : public LossLayer {
   LogisticLossArgs args_;
 };
 
-// In a CostLayer the loss is the distance from the one-hot label.
+// In a CostLayer the loss is the distance of the output from the one-hot label.
 class CostLayer final : public LossLayer {
  public:
   explicit CostLayer(LayerBuilder& builder) : LossLayer(builder) {

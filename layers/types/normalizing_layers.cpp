@@ -37,8 +37,9 @@ class BatchnormLayer final : public Layer {
 
  private:
   BatchnormBlock block_;
-  // The task that does all in one takes a sum only if it writes the gradient of its input in place.
-  // Here that is a tensor of another layer, so only layers without that task absorb sums.
+  // A single task for the whole normalisation can absorb a sum only if it writes the gradient of
+  // its input in place. In a batchnorm layer that gradient belongs to another layer's tensor. So
+  // only layers without the single task absorb sums.
   bool never_whole_ = false;
 };
 

@@ -1,6 +1,6 @@
 // These layers change the image plane. Pooling layers pool windows or the whole image. A crop layer
 // takes a random window in training, otherwise the centre. With flip, it mirrors half of the
-// training windows. An upsample layer repeats every pixel; a reorg layer moves pixels to channels.
+// training windows. An upsample layer repeats every pixel. A reorg layer moves pixels to channels.
 #include <fmt/format.h>
 
 #include "codelets/spatial/crop_mirror.hpp"
@@ -13,7 +13,7 @@
 namespace omni {
 namespace {
 
-// ---- pooling ----
+// The following code implements pooling layers.
 
 // Returns the windows of a pooling layer on its input.
 PoolShape window_shape(LayerBuilder& builder) {
@@ -34,7 +34,7 @@ PoolShape window_shape(LayerBuilder& builder) {
   if (padding > 2 * (size - 1))
     builder.refuse("padding", fmt::format("padding {} makes windows without a pixel", padding),
                    fmt::format("at most {} with this size", 2 * (size - 1)));
-  // If sizes are rounded up, a window also fits where it lacks less than a stride.
+  // If output sizes are rounded up, a window also fits if less than a stride is missing.
   const auto fits = [&](int side, int stride) {
     return side + padding >= size || (options.rounds_up && size - (side + padding) < stride);
   };
@@ -118,7 +118,7 @@ class AveragePoolLayer final : public PoolLayer {
 const LayerRegistration maxpool({.name = "maxpool", .make = make_layer<MaxPoolLayer>});
 const LayerRegistration avgpool({.name = "avgpool", .make = make_layer<AveragePoolLayer>});
 
-// ---- only moving values ----
+// The following layers only move values.
 
 class CropLayer final : public Layer {
  public:

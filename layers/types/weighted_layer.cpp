@@ -41,7 +41,7 @@ bool WeightedLayer::leave_relu_gradient() {
 }
 
 void WeightedLayer::backward(const Step&, int slice) {
-  // The product's gradient overwrites the output's, which nobody reads again.
+  // The gradient of the product overwrites that of the output, which no task reads again.
   if (batchnorm_)
     return batchnorm_->backward(slice, product_, output_, output_.diff, data_gradient_tag(slice),
                                 [this](int each) { propagate(each, diff(each), nullptr); });

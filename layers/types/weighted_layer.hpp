@@ -28,26 +28,27 @@ class WeightedLayer : public Layer {
 
  protected:
   explicit WeightedLayer(LayerBuilder& builder) : Layer(builder) {}
-  // The derived constructor calls this once it knows the shapes.
+  // Declares the tensors and parameters. The derived class's constructor calls it once it knows the
+  // shapes.
   void declare(LayerBuilder& builder, Extent output, bool normalise, Activation activation,
                Param weights);
 
   // Submits dst = activation(product + bias). `bias` may be null.
   virtual void multiply(int slice, const Tensor* bias, Activation activation,
                         const Tensor& dst) = 0;
-  // Submits the gradients of weights, bias (may be null) and input. `diff_dst` is the product's
-  // gradient.
+  // Submits the gradients of the weights, the bias and the input. `diff_dst` is the product's
+  // gradient; `diff_bias` may be null.
   virtual void propagate(int slice, const Tensor& diff_dst, const Tensor* diff_bias) = 0;
 
   const Param& weights() const { return *weights_; }
 
  private:
   Param* weights_ = nullptr;
-  // The layer has a bias if it has no batch normalisation.
+  // `bias_` is null if the layer has batch normalisation.
   Param* bias_ = nullptr;
   ActivationBlock activation_;
   bool activation_left_ = false;  // true: the next layer computes the gradient of the activation
-  // With batch normalisation, this block applies the activation, too, and reads product_ (by
+  // With batch normalisation, this block also applies the activation, and reads product_ (by
   // slice).
   std::optional<BatchnormBlock> batchnorm_;
   std::vector<Tensor*> product_;

@@ -28,8 +28,8 @@ struct Kernels {
 
 Kernels analyse_kernels(const Trace& trace, bool by_layer = false);
 
-// ---- roofline: how far every codelet is from the peaks of one worker. They were measured before
-// the run by a large matrix product and a large copy. ----
+// The following code is the roofline: how far every codelet is from the peaks of one worker. They
+// were measured before the run by a large matrix product and a large copy.
 
 struct RooflineRow : KernelRow {
   double intensity = 0;  // flop / byte; infinite without bytes

@@ -15,8 +15,8 @@ struct Link {
   std::uint64_t count = 0;
   double bytes = 0;
   double busy = 0;  // s in which at least one transfer was under way
-  // This is the share of `busy` in which a worker of the receiving node (between ranks: of the
-  // receiving rank) computed.
+  // `overlapped` is the share of `busy` in which a worker of the receiving node (between ranks: of
+  // the receiving rank) computed.
   double overlapped = 0;
 
   double bandwidth() const { return busy > 0 ? bytes / busy : 0; }  // byte/s

@@ -20,10 +20,10 @@ struct Spread {
   }
 };
 
-// Without values all figures are 0.
+// Returns the spread of the values. If there are none, all figures are 0.
 Spread spread_of(std::vector<double> values);
 
-// `values` holds at least one value; values may be infinite.
+// Returns the median. `values` holds at least one value; values may be infinite.
 double median_of(std::vector<double> values);
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();  // seconds

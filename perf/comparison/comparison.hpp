@@ -63,7 +63,7 @@ Comparison compare(const std::vector<std::string>& strategies,
 // Returns the probability that ahead + behind tosses of a fair coin fall at least as unevenly.
 double sign_test(int ahead, int behind);
 
-// ---- as JSON: for the file compare.json, for --json, and for the page ----
+// The following functions write JSON: for the file compare.json, for --json, and for the page.
 
 // Writes an evaluation as a line of the metrics file, so that metrics_line() can read it.
 nlohmann::ordered_json evaluation_json(const MetricsLine& line);

@@ -29,9 +29,9 @@ MetricsLine metrics_line(const nlohmann::json& object);
 // run.
 Result<std::vector<MetricsLine>> read_metrics(const std::filesystem::path& path);
 
-// For the pages' curves: about so many lines, and all with evaluations. {"every", "lines"}: each
-// line has iteration, seconds, loss, its average, accuracy, images per second, test loss and
-// accuracy, simulated seconds.
+// Returns the curves of a page: about `most` lines, including all with evaluations. In {"every",
+// "lines"} each line has iteration, seconds, loss, its average, accuracy, images per second, test
+// loss and accuracy, simulated seconds.
 nlohmann::json curves(const std::vector<MetricsLine>& lines, std::size_t most);
 
 }  // namespace omni::perf

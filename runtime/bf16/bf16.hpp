@@ -33,7 +33,7 @@ struct Bf16 {
 };
 static_assert(sizeof(Bf16) == 2);
 
-// Kernels compute on tensors of T in this type.
+// Kernels compute on values of type T in this type.
 template <class T>
 using Computed = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
 

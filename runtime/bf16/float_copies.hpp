@@ -1,5 +1,5 @@
-// Copies of bf16 tensors as floats, for kernels that compute only on floats. They live as long as
-// the task.
+// FloatCopies are copies of bf16 tensors as floats, for kernels that compute only on floats. They
+// exist as long as the task runs.
 #pragma once
 
 #include <array>

@@ -8,8 +8,8 @@
 namespace omni::ranks {
 namespace {
 
-// A letter is its length and its bytes. An empty one says that its sender lives: see
-// set_patience().
+// An Envelope is the length and the bytes of a letter. An empty letter says that its sender is
+// alive (see set_patience()).
 struct Envelope {
   std::uint64_t bytes = 0;
   std::string text{};

@@ -17,9 +17,9 @@ namespace omni::ranks {
 
 class Letters {
  public:
-  // `read` is called in a thread of its own: with each letter and the rank that sent it, and about
-  // once a second with an empty text, so that it can look at other things. All ranks make one at
-  // the same time, once in the life of the process.
+  // Letters calls `read` in a thread of its own, with each letter and the rank that sent it. About
+  // once a second it passes an empty text, so that `read` can do other work. All ranks make a
+  // Letters object at the same time, once in the life of the process.
   explicit Letters(std::function<void(int from, const std::string& text)> read);
   ~Letters();  // letters that have come, but are not read, are lost
   Letters(const Letters&) = delete;

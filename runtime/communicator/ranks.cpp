@@ -65,7 +65,7 @@ void await(const std::vector<Message>& messages) {
           .bytes = each.bytes, .from = from, .to = recording::now(), .from_rank = each.peer});
 }
 
-// Gathers as many bytes of every rank, in the order of ranks.
+// Gathers `bytes` bytes of every rank, in the order of the ranks.
 std::vector<char> exchange(const void* own, std::size_t bytes) {
   std::vector<char> all(bytes * size());
   if (bytes == 0) return all;

@@ -42,7 +42,7 @@ std::string name(int rank);                  // "rank 1 on node7"
 void set_patience(double seconds);
 void note_iteration(std::uint64_t iteration);  // the last one done, for error messages
 
-// ---- messages, from any thread ----
+// The following functions send and receive messages, from any thread.
 struct Message {
   void* data;
   std::size_t bytes;
@@ -71,13 +71,13 @@ class IdleWorkers {
   IdleWorkers& operator=(const IdleWorkers&) = delete;
 };
 
-// ---- collective, from the main thread ----
+// The following functions are collective, and called from the main thread.
 std::vector<std::string> gather(const std::string& text);  // returns all ranks' texts, by rank
 void sum(std::span<double> values);                        // adds in the order of the ranks
 bool any(bool value);
 double least(double value);
-// Values travel from a rank `from`, which calls bring(), to the first rank. That one calls fetch(),
-// which hands them piece by piece to `use`.
+// Values are sent from the rank `from`, which calls bring(), to the first rank. The first rank
+// calls fetch(), which passes them to `use` piece by piece.
 void bring(std::span<float> values);
 void fetch(int from, std::size_t count, const std::function<void(std::span<const float>)>& use);
 
@@ -86,12 +86,12 @@ void fetch(int from, std::size_t count, const std::function<void(std::span<const
 int share_cores();
 std::vector<int> share_of_cores(const std::vector<int>& cores, int place, int sharers);
 
-// After this call the first rank goes on as if it were the only one. The others wait, and end when
-// it ends.
+// After this call the first rank continues as if it were the only rank. All other ranks wait, and
+// end when it ends.
 void disband();
 
-// While it lives, rank() is 0 and size() is 1, so that each rank trains by itself. Messages still
-// name ranks by their numbers in the job, which is Place.
+// While an Apart exists, rank() is 0 and size() is 1, so that each rank trains by itself. Messages
+// still use the ranks' numbers in the job, which Place has.
 class Apart {
  public:
   Apart();
@@ -104,8 +104,8 @@ struct Place {
 };
 Place place_in_job();
 
-// For checks before any rank is started: this process acts as the first of `ranks` ranks that all
-// send what it sends. 1 ends that. Refuses several ranks if there is no MPI.
+// Lets this process act as the first of `ranks` ranks that all send what it sends, for checks
+// before any rank is started. With 1 it stops acting so. Refuses several ranks if there is no MPI.
 Status suppose(int ranks);
 
 // Ends all ranks with this code; log::last_error() has the reason. The first rank also prints
@@ -116,12 +116,12 @@ Status suppose(int ranks);
 void leave_for(const Error& error);
 [[noreturn]] void end_job(const Error& error);  // the same, also for one rank
 
-// ---- the measured cost of messages between neighbouring ranks ----
+// The following functions return the measured cost of messages between neighbouring ranks.
 
 struct Link {
   double seconds = 0, bytes_per_second = 0;  // latency and rate in one direction
-  // A core works this many seconds to send and receive one message, and to send and receive one
-  // byte.
+  // A core needs `work_per_message` seconds to send and receive one message, and `work_per_byte`
+  // seconds for each byte of it.
   double work_per_message = 0, work_per_byte = 0;
 };
 

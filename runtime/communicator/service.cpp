@@ -223,7 +223,7 @@ void Service::begin(Operation& operation) {
                    : transport_->receive(each.data, each.bytes, each.peer, each.tag));
 }
 
-// The tickets and messages that remain keep their common order.
+// Tests which messages have arrived. Those that remain keep their order, and so do their tickets.
 bool Service::advance(Operation& operation) {
   std::size_t left = 0;
   for (std::size_t i = 0; i < operation.tickets.size(); ++i) {
@@ -246,7 +246,7 @@ void Service::look_for_gone() {
   if (now_ - *gone_at_ > 1s) give_up(gone, "has ended");
 }
 
-// The lowest remaining rank comes first here: it prints the error, and ends the others.
+// The lowest remaining rank gives up first: it prints the error, and ends the other ranks.
 void Service::give_up(int rank, const std::string& what) {
   std::this_thread::sleep_for(rank_ * 2s);
   why_ = fmt::format("{} {}", name(rank), what);

@@ -46,7 +46,7 @@ class Service {
     std::function<void()> done;
     Seconds begun{0};
   };
-  // A rank that leaves sends a Notice.
+  // A Notice is what a rank sends when it leaves.
   struct Notice {
     int code = 0;
     std::array<char, 2000> text{};

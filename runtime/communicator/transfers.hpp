@@ -19,7 +19,7 @@ struct Transfer {
   int tag;                 // the same on both ranks, at least ranks::kFirstTag
 };
 
-// Where ranks share a mini-batch, a layer's messages have these tags, by slice of the whole
+// If ranks share a mini-batch, a layer's messages have these tags, by slice of the whole
 // mini-batch.
 inline constexpr int kMostLayers = 768, kMostSlices = 256;  // per rank
 inline constexpr int kFirstLayerTag = 1 << 18;
@@ -29,10 +29,10 @@ inline int layer_tag(int layer, int kind, int slice) {  // kind: 0 to 3
 
 inline constexpr const char* kTransferName = "transfer";  // the codelet's name of a CapturedTask
 
-// The transfers run after the tasks submitted before that use these parts, and before those
-// submitted later. When all are done, `then` is called in the communicator's thread. No two
-// transfers overlap. `even_after_errors` false: once a task has failed nothing is sent or received,
-// so that no rank uses wrong values.
+// Submits transfers. They run after the tasks submitted earlier that use these parts, and before
+// those submitted later. When all are done, `then` is called in the communicator's thread. No two
+// transfers overlap. If `even_after_errors` is false, nothing is sent or received once a task has
+// failed, so that no rank uses wrong values.
 void submit_transfers(std::vector<Transfer> transfers, TaskTag tag = {},
                       std::function<void()> then = {}, bool even_after_errors = true);
 

@@ -1,5 +1,5 @@
-// Checks of what CUDA, cuBLAS and cuDNN return: a failure becomes an exception, which the codelet's
-// callback turns into a reported task error.
+// These functions check what CUDA, cuBLAS and cuDNN return. A failure becomes an exception, which
+// the codelet's callback turns into a reported task error.
 #pragma once
 
 #include <cublas_v2.h>

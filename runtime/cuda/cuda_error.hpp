@@ -13,7 +13,8 @@ class CudaError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A GPU is out of memory. Callers catch bad_alloc to try again with less memory.
+// OutOfGpuMemory means that a GPU is out of memory. Callers catch bad_alloc to try again with less
+// memory.
 class OutOfGpuMemory : public std::bad_alloc {
  public:
   // `asked` and `free` are bytes. An `asked` of 0 means that a library did not say how much it

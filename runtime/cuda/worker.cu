@@ -50,7 +50,7 @@ CudaWorker::CudaWorker(cudaStream_t stream)
   check(cudnnSetStream(dnn_, stream), "giving cuDNN its stream");
 }
 
-// Failures are ignored: nobody would handle them.
+// Failures of the destructor are ignored, as no caller could handle them.
 CudaWorker::~CudaWorker() {
   cudaSetDevice(device_);  // the thread may have changed the current device
   prepared_.reset();

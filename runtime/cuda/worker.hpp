@@ -30,7 +30,7 @@ class CudaWorker {
   int multiprocessors() const { return multiprocessors_; }
   int device() const { return device_; }
   const char* device_name() const { return device_name_.data(); }
-  // Returns a number of bytes.
+  // Returns the most workspace, in bytes, that a library's algorithm may use.
   std::size_t most_workspace() const { return omni::most_workspace(device_bytes_); }
   // Libraries prepare these objects for this worker. The objects are destroyed before the handles.
   Locals& prepared() { return *prepared_; }

@@ -127,7 +127,7 @@ struct Window {
                 (static_cast<float>(of.h) * scaled - static_cast<float>(onto.h))),
         shift_x((v.slack_x - 0.5f) *
                 (static_cast<float>(of.w) * scaled / v.aspect - static_cast<float>(onto.w))) {}
-  // Return the distance from the image's centre, in pixels of the image.
+  // y_of() and x_of() return the distance from the image's centre, in pixels of the image.
   float y_of(int y) const {
     return (static_cast<float>(y) + 0.5f - static_cast<float>(net.h) / 2 + shift_y) / scale;
   }
@@ -203,7 +203,7 @@ void mirror_rows(float* pixels, Extent extent) {
                        pixels + right * channels);
 }
 
-// Makes grey of colours by the weights of BT.601, and colours of grey by repetition.
+// Converts colours to grey by the weights of BT.601, and grey to colours by repetition.
 Pixels convert_channels(Pixels src, Extent& image, int channels,
                         std::vector<std::uint8_t>& scratch) {
   if (image.c == channels) return src;
@@ -220,13 +220,14 @@ Pixels convert_channels(Pixels src, Extent& image, int channels,
   return scratch;
 }
 
-// Where a window lies in the image.
+// A Place says where a window lies in the image.
 struct Place {
   int y = 0, x = 0;
   bool mirror = false;
 };
 
-// Makes of values in [0, 1] what the net is to read. In planes a channel's values are together.
+// Converts values in [0, 1] to those that the net reads. `planes` means that the values of a
+// channel are contiguous.
 void take_byte_values(const AugmentOptions& options, Extent extent, Place place, bool planes,
                       float* dst) {
   const ByteValues& values = *options.byte_values;
@@ -249,7 +250,7 @@ void take_byte_values(const AugmentOptions& options, Extent extent, Place place,
   }
 }
 
-// ---- colours ----
+// The following functions change colours.
 
 float lower(float a, float b) { return a < b ? a : b; }
 float higher(float a, float b) { return a > b ? a : b; }

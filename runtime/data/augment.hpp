@@ -18,7 +18,7 @@
 
 namespace omni {
 
-// The net reads (byte - mean of the channel) * scale, in place of byte / 255.
+// With ByteValues the net reads (byte - mean of the channel) * scale instead of byte / 255.
 struct ByteValues {
   std::array<float, 3> mean{};  // by channel of the net
   float scale = 1;
@@ -26,15 +26,16 @@ struct ByteValues {
   bool operator==(const ByteValues&) const = default;
 };
 
-// The mean of images, value by value: channels last, in the net's order of channels. It has the
-// size of the images, before windows are cut out of them.
+// A MeanImage is the mean of images, value by value: channels last, in the net's order of channels.
+// It has the size of the images before windows are cut out of them.
 struct MeanImage {
   Extent extent;
   std::vector<float> values;
   bool operator==(const MeanImage&) const = default;
 };
 
-// A SharedMeanImage is a MeanImage or null. Two are equal if their values are, wherever they lie.
+// A SharedMeanImage is a MeanImage or null. Two of them are equal if their values are equal, even
+// if they are different objects.
 struct SharedMeanImage : std::shared_ptr<const MeanImage> {
   using shared_ptr::shared_ptr;
   SharedMeanImage(std::shared_ptr<const MeanImage> image) : shared_ptr(std::move(image)) {}
@@ -43,9 +44,9 @@ struct SharedMeanImage : std::shared_ptr<const MeanImage> {
   }
 };
 
-// These are Darknet's keys, with Darknet's meanings. Two defaults differ: Darknet always mirrors
-// and zooms by up to 2. Here images stay as they are by default, because a mirrored digit is
-// another digit.
+// AugmentOptions have Darknet's keys, with Darknet's meanings. Two defaults differ: Darknet always
+// mirrors and zooms by up to 2. By default this program leaves images as they are, because a
+// mirrored digit is another digit.
 struct AugmentOptions {
   // The shorter side of the image is resized to a size drawn from [min_crop, max_crop], then a
   // window of the net's extent is cut out. 0: not given. If one of them is given, the other has
@@ -94,7 +95,7 @@ void prepare_image(std::span<const std::uint8_t> image_pixels, Extent image,
                    const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,
                    bool training, Extent net_input, float* dst);
 
-// ---- changes of hue, saturation and exposure in HSV colours, as in Darknet ----
+// The following functions change hue, saturation and exposure in HSV colours, as Darknet does.
 
 struct ColourShift {
   float hue = 0;                       // is added; share of the colour circle

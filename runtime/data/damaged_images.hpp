@@ -32,7 +32,7 @@ class DamagedImages {
   // `share` of the images may be damaged. `what` names the images in errors ("training images").
   DamagedImages(std::size_t images, double share, std::string what);
 
-  // Counts an image unless it is known. Fails if more than the share are damaged.
+  // Counts an image, unless it was counted before. Fails if more than the share are damaged.
   Status add(std::size_t index, const Error& error);
   bool has(std::size_t index) const;
   std::size_t count() const { return count_; }

@@ -17,8 +17,8 @@
 namespace omni {
 namespace {
 
-// Equal samples have the same digest. With 64 bits, some of a hundred million others would, too, by
-// chance.
+// A Digest is a hash of a sample: equal samples have the same digest. 64 bits would not suffice, as
+// some of a hundred million other samples would then also have it by chance.
 struct Digest {
   std::uint64_t high, low;
   auto operator<=>(const Digest&) const = default;

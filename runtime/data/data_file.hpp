@@ -34,7 +34,7 @@ class DataFile {
 
   // Reads out.size() bytes, or as many as there are. Returns how many.
   Result<std::size_t> read_up_to(std::span<std::uint8_t> out);
-  // Reads exactly out.size() bytes. A file that ends before is an error.
+  // Reads exactly out.size() bytes. It is an error if the file ends before that.
   Status read(std::span<std::uint8_t> out);
   // Reads exactly `bytes` bytes into a vector. Its memory is touched only as data arrives, so a
   // file that announces too much costs only the memory of what it holds.

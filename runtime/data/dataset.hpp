@@ -25,8 +25,8 @@ class Dataset {
   virtual Extent extent() const = 0;     // of every image; h and w 0: images differ in size
   virtual int classes() const = 0;
   virtual int label(std::size_t index) const = 0;  // in [0, classes()); requires index < size()
-  // Several threads may call this function at the same time. If all images have one size, `least`
-  // is ignored.
+  // Reads a sample. Several threads may call it at the same time. If all images have one size,
+  // `least` is ignored.
   virtual Status read(std::size_t index, LeastSize least, Image& image) const = 0;
   virtual std::string description() const = 0;  // one line for the user
   virtual std::vector<std::string> class_names() const { return {}; }
@@ -36,7 +36,7 @@ class Dataset {
   // Returns a name of the sample for people: its file, or its number.
   virtual std::string name_of(std::size_t index) const { return fmt::format("sample {}", index); }
 
-  // True: read() fills Image::values, and extent() is {1, 1, features}.
+  // Returns true if read() fills Image::values, and extent() is {1, 1, features}.
   virtual bool holds_vectors() const { return false; }
 
   // Copies the files that read() reads into a new folder below `place`; read() then reads the

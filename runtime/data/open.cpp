@@ -76,7 +76,7 @@ Result<DatasetPair> open_dataset(const DatasetRequest& wanted) {
     for (const Dataset* each : {pair.train.get(), pair.test.get()})
       if (each != nullptr && !request.for_check) OMNI_CHECK(each->look_for_files(request.damaged));
     if (Status labels = check_labels(pair, request); !labels) {
-      // A training accepts fewer folders: an empty one is no class that it needs.
+      // A training accepts fewer folders, because an empty folder is no class that it needs.
       request = wanted;
       request.for_check = false;
       return wanted.for_check ? open_dataset(request) : labels.error();

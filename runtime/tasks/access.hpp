@@ -41,7 +41,8 @@ struct Access {
 };
 
 inline Access read(TensorPart data) { return {data, AccessMode::read}; }
-// A task that writes a range must keep the other values of the part, so StarPU must fetch them.
+// If a task writes a range, StarPU must fetch the part, as the task must keep the part's other
+// values.
 inline Access write(TensorPart data) {
   return {data, data.is_whole() ? AccessMode::write : AccessMode::read_write};
 }

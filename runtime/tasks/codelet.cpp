@@ -113,7 +113,7 @@ std::vector<BufferUse> uses_of(std::span<const Access> accesses) {
   return uses;
 }
 
-// Returns the bytes of the tensors as a share of their bytes as floats, which costs count.
+// Returns the bytes of the tensors divided by their bytes as floats, which cost functions count.
 double share_of_float_bytes(std::span<const Access> accesses) {
   double bytes = 0, as_floats = 0;
   for (const Access& access : accesses) {

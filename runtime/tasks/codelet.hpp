@@ -23,7 +23,7 @@
 
 namespace omni {
 
-// ---- which implementations this process may choose ----
+// The following types decide which implementations this process may choose.
 
 // Convolutions and connected layers round the factors of their products to this precision. tf32
 // (only on GPUs) has 10 bits of mantissa, bf16 has 7. Sums are fp32. Activations may be in bf16,
@@ -54,7 +54,7 @@ bool only_gpus_compute();  // cores run no task that a GPU can run
 // Cancels gpus_alone. Call it before tensors are allocated.
 void let_cores_compute();
 
-// ---- implementations ----
+// The following types describe implementations.
 
 // A reference is chosen only where nothing else supports the arguments, or if it is `preferred`. If
 // StarPU's models tried it, that would cost seconds per shape. An implementation with the role

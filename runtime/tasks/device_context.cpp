@@ -56,7 +56,8 @@ Status reserve_address_space(int threads) {
                              threads, needed >> 20, what, mappable_memory() >> 20),
                  "raise ulimit -v, or use fewer --workers"};
   };
-  // OpenBLAS's own threads, which do nothing here, may map buffers at this moment, too.
+  // OpenBLAS's own threads, which have no work in this program, may map buffers at this moment as
+  // well.
   const std::size_t all = threads + openblas_get_num_threads() - 1;
   std::vector<void*> taken;
   for (std::size_t each = kMostOfBuffer; taken.size() < all && can_map(each);) {

@@ -1,4 +1,4 @@
-// A HostAccess is the access of the calling thread, which is no task's, to the values of a tensor.
+// A HostAccess gives a thread that runs no task access to the values of a tensor.
 #pragma once
 
 #include <cassert>

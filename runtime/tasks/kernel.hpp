@@ -20,7 +20,8 @@ class Buffers {
                    bool weights_in_bf16 = false)
       : pointers_(pointers), in_bf16_(in_bf16), weights_in_bf16_(weights_in_bf16) {}
   std::size_t count() const { return pointers_.size(); }
-  // True: the buffers of Implementation::in_bf16 hold bf16. False: they hold floats.
+  // Returns true if the buffers of Implementation::in_bf16 hold bf16, and false if they hold
+  // floats.
   bool in_bf16() const { return in_bf16_; }
   bool weights_in_bf16() const { return weights_in_bf16_; }  // those of maybe_in_bf16
   template <class T = float>

@@ -37,7 +37,7 @@ struct LineBuffer {
   Nanoseconds oldest = 0;
 };
 
-// State is the state of the Recorder that lives.
+// State is the state of the Recorder while one exists.
 struct State {
   explicit State(trace::File&& opened) : file(std::move(opened)) {}
 
@@ -48,7 +48,7 @@ struct State {
   std::mutex buffers_mutex;
   std::vector<std::unique_ptr<LineBuffer>> buffers;
 
-  // Only the submitting thread uses these.
+  // Only the submitting thread uses the following members.
   std::uint64_t tasks_submitted = 0;
   std::unordered_map<const CodeletBase*, std::uint32_t> codelets;
   std::vector<bool> data_defined;

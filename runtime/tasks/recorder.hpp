@@ -41,7 +41,7 @@ class Recorder {
   std::filesystem::path folder_;
 };
 
-// All of these do nothing while no Recorder lives.
+// The following functions do nothing while no Recorder exists.
 namespace recording {
 
 bool on();
@@ -68,7 +68,7 @@ class WaitScope {
   trace::Nanoseconds from_;
 };
 
-// ---- for codelets ----
+// The following functions are for codelets.
 
 // A PendingTask holds what is known of a task before the task has run.
 struct PendingTask {

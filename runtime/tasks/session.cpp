@@ -29,7 +29,7 @@ namespace {
 
 std::weak_ptr<void> running;
 
-// Returns our policy and StarPU's.
+// Returns the policy `ours` and StarPU's policies.
 std::vector<starpu_sched_policy*> policies(starpu_sched_policy* ours) {
   std::vector<starpu_sched_policy*> all;
   if (ours != nullptr) all.push_back(ours);
@@ -76,7 +76,8 @@ Result<Session> Session::start(const SessionOptions& options) {
   setenv("STARPU_SILENT", "1", 0);
   setenv("STARPU_NOPENCL", "0", 0);  // no OpenCL implementations here; probing costs start-up time
   // By default StarPU writes data back in advance that it might evict, however much room there is.
-  // Here the memory plan makes all fit. Data that are evicted nevertheless are written back then.
+  // The memory plan makes all data fit. Data that are evicted nevertheless are written back at that
+  // time.
   setenv("STARPU_MINIMUM_CLEAN_BUFFERS", "0", 0);
 
   // A GPU takes 4 tasks: the iteration that computes, the next one, and the images of a later one.
@@ -94,7 +95,7 @@ Result<Session> Session::start(const SessionOptions& options) {
   conf.use_explicit_workers_cuda_gpuid = 1;
   std::copy_n(options.gpus.begin(), conf.ncuda, conf.workers_cuda_gpuid);
   conf.sched_policy = policy;
-  // These variables would override the options.
+  // StarPU would prefer these variables to the options, so they are unset.
   for (const char* decided : {"STARPU_SCHED", "STARPU_NCUDA", "STARPU_WORKERS_CUDAID"})
     unsetenv(decided);
   if (options.cpu_workers >= 0) unsetenv("STARPU_NCPU");

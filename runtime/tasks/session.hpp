@@ -19,7 +19,7 @@ struct SessionOptions {
   std::vector<int> gpus;                  // CUDA's device numbers (see choose_gpus)
   starpu_sched_policy* policy = nullptr;  // our policy `omni`; null: StarPU's dmdas
   std::string scheduler;                  // a name of schedulers(); "": STARPU_SCHED, else `policy`
-  // ImplementationPolicy explains these four.
+  // ImplementationPolicy explains the following four members.
   bool deterministic = false;
   std::string implementation;
   Precision precision = Precision::fp32;

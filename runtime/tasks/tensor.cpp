@@ -131,7 +131,7 @@ const Tensor* Tensor::rounded() const { return only_gpus_compute() ? rounded_ : 
 
 HostAccess::HostAccess(const Tensor& tensor, Mode mode) : tensor_(tensor), mode_(mode) {
   const recording::WaitScope waiting(false);
-  // In main memory every part has its home in memory_, so the parts are side by side.
+  // In main memory a tensor's parts are side by side in memory_, so all of them are acquired.
   for (std::size_t part = 0; part < tensor.parts(); ++part)
     starpu_data_acquire(tensor.handle(part), mode == Mode::read ? STARPU_R : STARPU_RW);
   memory_ = starpu_data_get_local_ptr(tensor.handle());

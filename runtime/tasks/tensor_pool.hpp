@@ -23,7 +23,7 @@ struct TensorSize {
 class TensorPool {
  public:
   Tensor& declare(std::string name, std::size_t count, DataType type = DataType::f32);
-  // Removes a tensor that is not needed; returns its bytes.
+  // Removes a tensor that is not needed, and returns its bytes.
   std::size_t leave_out(const Tensor& tensor);
   // Calls tensor.place_in(storage); the pool holds both.
   void place(Tensor& tensor, const Tensor& storage);

@@ -1,4 +1,4 @@
-// Writes records as lines of JSON.
+// This file writes records as lines of JSON.
 #include "runtime/trace/records.hpp"
 
 #include <fmt/compile.h>

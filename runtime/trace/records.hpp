@@ -31,7 +31,7 @@ struct Header {
   int batch = 0;  // images per iteration
 };
 
-// ---- records that other records refer to by number; each comes before its first use ----
+// The following records are referred to by number. Each comes before its first use.
 
 struct Worker {
   std::int32_t id = 0;
@@ -72,7 +72,7 @@ struct Peak {
   double together = 0;     // the sum of all workers of the kind, at the same time
 };
 
-// ---- what happened ----
+// The following records say what happened.
 
 enum class AccessMode : std::uint8_t { read, write, update, add };  // add: updates that commute
 
@@ -113,7 +113,8 @@ struct IterationStart {
   std::int32_t rank = 0;
 };
 
-// The submitting thread waits: for all tasks (a barrier), or for one tensor's values.
+// A Wait says that the submitting thread waits: for all tasks (a barrier), or for one tensor's
+// values.
 struct Wait {
   bool for_all = false;
   Nanoseconds from = 0, to = 0;
@@ -129,7 +130,8 @@ struct Transfer {
   std::int32_t from_rank = -1;
 };
 
-// A group gave its gradient to the master copy, and took the parameters from it.
+// An Exchange says that a group gave its gradient to the master copy, and took the parameters from
+// it.
 struct Exchange {
   std::int64_t iteration = 0;
   std::int32_t group = 0;
@@ -138,7 +140,7 @@ struct Exchange {
   std::int32_t rank = 0;
 };
 
-// Groups that have models of their own met, and combined the models.
+// A Meeting says that groups with models of their own combined these models.
 struct Meeting {
   std::int64_t number = 0;  // from 0
   std::int32_t groups = 0;
@@ -161,7 +163,8 @@ struct End {
   std::uint64_t tasks = 0;  // how many Task records the file has
 };
 
-// ---- writing: a record becomes one line of JSON, as docs/internals/trace-format.md shows ----
+// The following functions write records: each becomes one line of JSON, as
+// docs/internals/trace-format.md shows.
 
 using Buffer = fmt::memory_buffer;
 

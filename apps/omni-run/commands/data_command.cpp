@@ -61,7 +61,7 @@ std::size_t count_of(const CheckedSet* set, int label) {
 
 std::string class_name(const Dataset& data, int label) { return class_list({label}, data, 1); }
 
-// ---- as text ----
+// The following functions write the report as text.
 
 std::string range(const Distribution& sizes) {
   if (sizes.empty()) return "-";
@@ -186,7 +186,7 @@ void print_text(const Checked& all, Extent net_input) {
   if (all.no_test) log::result("\nNo test set: {}\n", one_line(all.no_test->message()));
 }
 
-// ---- as JSON ----
+// The following functions write the report as JSON.
 
 Json range_json(const Distribution& sizes) {
   if (sizes.empty()) return nullptr;

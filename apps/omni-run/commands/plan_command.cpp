@@ -1,7 +1,7 @@
 // omni-run plan predicts the training time for every number of compute groups on this machine. With
-// --gpu it predicts speed and memory on a GPU that this machine lacks. There a task takes the
-// longer of two times (the roofline): that of its flops, or that of its memory traffic. A machine
-// file has the rates.
+// --gpu it predicts speed and memory on a GPU that this machine lacks. On such a GPU a task takes
+// the longer of two times (the roofline): that of its flops, or that of its memory traffic. A
+// machine file has the rates.
 #include <fmt/format.h>
 
 #include <algorithm>

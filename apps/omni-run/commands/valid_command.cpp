@@ -51,7 +51,7 @@ class Validation {
         data_(std::move(data)),
         images_(data_.test->size()) {}
 
-  // `names` are from the user's file; otherwise they are empty.
+  // Runs the command. `names` are from the user's file, or empty.
   Status run(const Session& session, std::vector<std::string> names) {
     for (std::size_t i = 0; i < trained_.nets.size(); ++i) {
       const TrainedNet& last = trained_.nets[i == 0 ? 0 : i - 1];

@@ -150,7 +150,7 @@ Status ComparisonRecord::read() {
   for (const auto& [key, mine] : asked_.items()) {
     const auto theirs = found["asked"].find(key);
     const bool told = theirs != found["asked"].end();
-    // A key that an older program did not know counts as not given.
+    // A key that an older program did not know counts as an option that was not given.
     if ((told ? *theirs : nlohmann::json("")) == nlohmann::json(mine)) continue;
     const std::string other = told ? json_text(*theirs) : "";
     return Error{ErrorKind::usage, folder_.string(),

@@ -1,4 +1,5 @@
-// The page of an ensemble for a browser: a table of the members, and the curves of all of them.
+// This header writes the page of an ensemble for a browser: a table of the members, and the curves
+// of all of them.
 #pragma once
 
 #include <filesystem>

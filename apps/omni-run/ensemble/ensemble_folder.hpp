@@ -53,8 +53,8 @@ std::filesystem::path member_weights(const std::filesystem::path& folder,
 // begins the message.
 Status check_members(const std::vector<EnsembleMember>& members, const std::string& where);
 
-// A folder that is not there, or has no ensemble.json, is ErrorKind::usage; a wrong file is
-// ErrorKind::data.
+// Reads the members of an ensemble. A folder that does not exist or has no ensemble.json is
+// ErrorKind::usage. A damaged file is ErrorKind::data.
 Result<std::vector<EnsembleMember>> read_ensemble(const std::filesystem::path& folder);
 // Replaces those members in ensemble.json that `are_own` marks; the others stay as they are there.
 // Where there is no file of the same members, it writes all. Several processes may do so at once.

@@ -10,7 +10,7 @@
 
 namespace omni {
 
-// `names` are those of the members.
+// Returns the plan as a table. `names` are the names of the members.
 Result<std::string> fleet_table(const Fleet& fleet, const FleetPlan& plan,
                                 std::span<const std::string> names);
 Result<nlohmann::ordered_json> fleet_json(const Fleet& fleet, const FleetPlan& plan,

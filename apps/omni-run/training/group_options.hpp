@@ -50,7 +50,7 @@ Status require_group_scheduler(const std::string& scheduler);
 // Returns the given options that a strategy may use and does not declare, like "--async".
 std::vector<std::string_view> given_for_groups(const GroupArguments& arguments);
 
-// True: the pilot `guard` steers the training of several groups.
+// Returns true if the pilot `guard` steers the training of several groups.
 bool is_guarded(const StrategyType& strategy, const GroupArguments& arguments);
 
 // Warns of options that cannot be satisfied or have no effect.

@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True: the path does not exist here and may be on a disk of the job's node. A relative path is
-// never elsewhere, as the job starts in the current folder.
+// Returns true if the path does not exist on this machine and may be on a disk of the job's node. A
+// relative path never is, as the job starts in the current folder.
 bool is_elsewhere(const fs::path& path) {
   std::error_code none;
   return path.is_absolute() && !fs::exists(path, none);

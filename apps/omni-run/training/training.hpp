@@ -29,8 +29,8 @@ class SharedTrainings;
 
 class TrainCommand {
  public:
-  // `shared` means that the training is one of several in this process, and has this name; null: it
-  // is alone. `make_pilot` is PilotOptions::make_another.
+  // `shared` is set if the training is one of several in this process; this one is called `name`.
+  // It is null if the training is alone. `make_pilot` is PilotOptions::make_another.
   explicit TrainCommand(TrainArguments arguments, SharedTrainings* shared = nullptr,
                         const std::string& name = "",
                         std::function<std::unique_ptr<Pilot>()> make_pilot = {});
@@ -43,17 +43,17 @@ class TrainCommand {
   Status train();
   Status check_for_job(const ExpectedJob& job);  // job_check.cpp
 
-  // These tell what the training has done.
+  // The following functions tell what the training has done.
   const std::optional<EvaluationReport>& last_evaluation() const { return last_; }
   const TrainableNet& spec() const { return spec_; }
   // Returns the test set; null: there is none.
   DataFeed* test() { return training_ ? training_->test() : nullptr; }
-  // The stream of its training samples; null: it prepares them itself.
+  // Returns the stream of its training samples; null if the training prepares them itself.
   SharedStream* stream() { return shape_.images_per_pass.empty() ? stream_ : nullptr; }
   std::uint64_t last_sample() const {  // the end of those that it reads
     return iterations_ == 0 ? UINT64_MAX : iterations_ * groups().net().options().batch;
   }
-  // Nothing is left to train.
+  // Returns true if nothing is left to train.
   bool is_finished() const {
     return iterations_ != 0 && start_.samples >= iterations_ * groups().net().options().batch;
   }
@@ -62,7 +62,8 @@ class TrainCommand {
   const TrainingState& state() const { return trained_ ? training_->trainer().state() : start_; }
 
  private:
-  // These are in setup_steps.cpp. Errors that can be found early are found before any change.
+  // The following functions are in setup_steps.cpp. Errors that can be found early are found before
+  // any change.
   Status open_nets();
   Status open_groups_again();  // after the number of groups or their shape has changed
   Status check();
@@ -77,12 +78,12 @@ class TrainCommand {
   Result<TrainingState> starting_point();
   void align(TrainingState& state) const;
 
-  // These are in rank_steps.cpp.
+  // The following functions are in rank_steps.cpp.
   Status compare_ranks();
   Status compare_parameters(std::string_view option);
   Status save(const TrainingState& state);
 
-  // These are in loop_steps.cpp.
+  // The following functions are in loop_steps.cpp.
   Status open_metrics();
   Status ended(Status status);
   PilotOptions pilot_options();
@@ -108,7 +109,7 @@ class TrainCommand {
   }
   void print_summary() const;
 
-  // These are in data_steps.cpp.
+  // The following functions are in data_steps.cpp.
   Status open_images();
   Status stage();
   std::vector<DamagedImages*> damaged_sets() const;  // the sets in which damaged images are skipped

@@ -1,6 +1,6 @@
 // A Backend is an object of cuDNN's graph interface. Its attributes are set, then it is finalized,
-// then its attributes may be read. It keeps the first error, which objects take over that it
-// becomes a part of. An attribute that cannot be read is an error, too.
+// then its attributes may be read. It keeps the first error; objects that contain it take over this
+// error. An attribute that cannot be read is also an error.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 
 namespace omni::cudnn {
 
-// Returns false for any error but lack of memory. cuDNN has many codes for what it cannot find,
-// compile or load, and another engine, or a lowering without cuDNN, may not need that. If the GPU
-// itself has failed, a later call will fail, too.
+// Returns false for any error but lack of memory, which it throws. cuDNN has many codes for what it
+// cannot find, compile or load. Another engine, or a lowering without cuDNN, may not need that. If
+// the GPU itself has failed, a later call will fail as well.
 inline bool succeeded(cudnnStatus_t status) {
   check_memory(status, "preparing a convolution");
   return status == CUDNN_STATUS_SUCCESS;
 }
 
-// type_of() returns cuDNN's names of the types that attributes have.
+// type_of() returns cuDNN's name of the type of an attribute.
 constexpr auto type_of(const char*) { return CUDNN_TYPE_CHAR; }
 constexpr auto type_of(const bool*) { return CUDNN_TYPE_BOOLEAN; }
 constexpr auto type_of(const float*) { return CUDNN_TYPE_FLOAT; }

@@ -1,6 +1,6 @@
-// cuDNN convolves on a GPU here. What cuDNN refuses is lowered. The algorithm is chosen when a
-// worker first meets a shape. Only that call waits for the GPU, and StarPU's models do not count
-// it.
+// This file convolves by cuDNN on a GPU, and by lowering what cuDNN refuses. The algorithm is
+// chosen when a worker first meets a shape. Only that call waits for the GPU, and StarPU's models
+// do not count it.
 #include <algorithm>
 #include <array>
 
@@ -23,7 +23,7 @@ cudnn::ConvolutionTask task_of(const Args& args, bool in_bf16) {
   return task;
 }
 
-// These are the numbers of the buffers of src, weights and dst.
+// kPlaces has the numbers of the buffers of src, weights and dst.
 template <class Args>
 constexpr std::array<std::size_t, 3> kPlaces =
     Args::kPass == Pass::forward            ? std::array<std::size_t, 3>{0, 1, 2}
@@ -40,7 +40,8 @@ cudnn::ConvolutionTensors tensors_of(const Args& args, const Buffers& buffers) {
   return tensors;
 }
 
-// Weights that are read may be in bf16. The last buffer, bias or its gradient, holds floats.
+// Returns which buffers a task takes in bf16. Weights that are read may be in bf16. The last
+// buffer, bias or its gradient, always holds floats.
 template <class Args>
 std::array<BufferUse, 4> uses_in_bf16(const Args& args, const Buffers& buffers) {
   const auto [src, weights, dst] = kPlaces<Args>;
@@ -67,7 +68,7 @@ void run_without_cudnn(Kernel<Args> lowered, const Args& args, const Buffers& bu
   copies.write_back();
 }
 
-// Returns false if cuDNN cannot compute the shape; then nothing is done.
+// Runs the pass by cuDNN. Returns false, and does nothing, if cuDNN cannot compute the shape.
 bool run(const auto& args, const Buffers& buffers) {
   CudaWorker& worker = CudaWorker::current();
   const cudnn::ConvolutionTensors tensors = tensors_of(args, buffers);
@@ -76,7 +77,8 @@ bool run(const auto& args, const Buffers& buffers) {
   for (std::size_t i = 0; i < tensors.values.size(); ++i)
     if (!is_copied(task, i))
       task.alignment = std::min(task.alignment, alignment_of(tensors.values[i]));
-  // A bias is copied if the weights are.
+  // cuDNN may add the bias if the bias is aligned, or if it is copied, which it is when the weights
+  // are.
   task.may_end =
       tensors.bias != nullptr && (is_copied(task, 1) || alignment_of(tensors.bias) == kWidestLoad);
   const auto& plan = plan_for<cudnn::ConvolutionPlan>(worker, task, worker, task, tensors);

@@ -1,4 +1,4 @@
-// This file makes the graph of a pass, with cuDNN's names of attributes.
+// This file makes cuDNN's operation graph of a pass, with cuDNN's names of attributes.
 #include "codelets/convolution/cudnn/engines.hpp"
 
 #include "codelets/cuda/plans.hpp"
@@ -6,7 +6,7 @@
 namespace omni::cudnn {
 namespace {
 
-// Names are cuDNN's names of a pass and of its attributes, in the order of Pass.
+// Names has cuDNN's names of a pass and of its attributes, in the order of Pass.
 struct Names {
   cudnnBackendDescriptorType_t operation;
   cudnnBackendAttributeName_t convolution, src, weights, dst, alpha, beta;
@@ -38,7 +38,7 @@ ConvolutionGraph::ConvolutionGraph(const ConvolutionWork& work, const Target& ta
              work.alignment);
   const Backend& dst = tensor(TensorName::dst, dst_size, work.type, work.alignment);
   std::int64_t next = static_cast<std::int64_t>(TensorName::bias) + 1;
-  // Makes a tensor between two operations.
+  // Makes a tensor that one operation writes and the next one reads.
   const auto between = [&]() -> const Backend& {
     Backend& made = add_tensor(next++, dst_size, CUDNN_DATA_FLOAT, kWidestLoad);
     made.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);

@@ -1,6 +1,6 @@
-// This file chooses a way to compute a pass. The ChoiceTable decides, or else measurements of what
-// cuDNN offers. In a deterministic run the first offer that works is taken; with too little memory
-// for it there is an error.
+// This file chooses a way to compute a pass: from the ChoiceTable or, if that has none, by
+// measuring what cuDNN offers. In a deterministic run the first offer that works is taken. Too
+// little memory for it is then an error.
 #include "codelets/convolution/cudnn/convolution_plan.hpp"
 
 #include <fmt/format.h>
@@ -23,14 +23,14 @@ namespace {
 
 constexpr std::size_t kSrc = 0, kWeights = 1, kDst = 2;  // indices into ConvolutionTensors::values
 // At most this many variants of one engine, which differ in their knobs, are tried. cuDNN offers up
-// to 39; first come those that it expects to be best. On Hopper nearly all offers are of one
-// engine. Another program that tries the first ten must not find a better one.
+// to 39, those that it expects to be best first. On Hopper nearly all offers are of one engine.
+// Another program that tries the first ten must not find a better one.
 constexpr int kMostVariants = 12;
 
-// The ChoiceTable keeps a Form as these bits.
+// The ChoiceTable stores a Form as these bits.
 constexpr std::uint64_t kEnds = 1, kFolds = 2;
 
-// Rounds up, so that cuDNN's tensors are aligned to vectors.
+// Rounds up, so that each of cuDNN's tensors is aligned to vectors.
 std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 std::string_view name_of(Pass pass) {
@@ -161,7 +161,7 @@ cudnnStatus_t ConvolutionPlan::enqueue(CudaWorker& worker, const Way& way,
   return status;
 }
 
-// ---- what cuDNN offers ----
+// The following functions find what cuDNN offers.
 bool ConvolutionPlan::may_fold() const {
   return task_.pass != Pass::backward_data && gpu::is_worth_folding(task_.shape);
 }
@@ -207,15 +207,16 @@ void ConvolutionPlan::for_each_way(const Target& target, Form form, std::size_t 
   }
 }
 
-// ---- choosing ----
-// If cuDNN had too little memory for a way, another one may need less. In a deterministic run
-// memory must not decide on the way, so that is an error.
+// The following functions choose. Returns false if cuDNN had too little memory for a way, as
+// another way may need less. In a deterministic run memory must not decide on the way, so it is an
+// error.
 bool ConvolutionPlan::succeeds(cudnnStatus_t status) const {
   if (demands_.deterministic) check_memory(status, "a convolution");
   return status == CUDNN_STATUS_SUCCESS;
 }
 
-// Tries a relu with a bias of NaN: cuDNN's relu may not keep NaN, though it is asked to.
+// Returns whether the way works. It tries a relu with a bias of NaN, because cuDNN's relu may lose
+// NaN although it is asked to keep it.
 bool ConvolutionPlan::works(CudaWorker& worker, const Way& way, ConvolutionTensors tensors,
                             std::byte* memory) const {
   const auto runs = [&] { return succeeds(enqueue(worker, way, tensors, memory)); };
@@ -241,7 +242,8 @@ std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest(
     CudaWorker& worker, const Target& target, const ConvolutionTensors& tensors) {
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "asking for free memory");
-  // Free memory may be in pieces, and other programs may take it first.
+  // Allocating half of the free memory may fail, because it is fragmented or another program takes
+  // it first. So smaller sizes follow.
   for (std::size_t most = free / 2; most > 0; most /= 4) {
     try {
       return take_fastest_with(most, worker, target, tensors);
@@ -280,14 +282,15 @@ std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest_with(
 }
 
 void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
-  // A result that will be overwritten can be computed in its place for a trial.
+  // If the result will be overwritten anyway, trials write to it. Otherwise they write to `apart`.
   std::optional<TrialMemory> apart;
   if (task_.adds) {
     apart.emplace(worker, static_cast<std::size_t>(counts_[result_]) * bytes_of_result_value());
     tensors.values[result_] = apart->data();
   }
   const Target target{.handle = worker.dnn()};
-  // Measurements may choose differently in each run, and then results are rounded differently.
+  // Measurements may choose another way in each run, which rounds results differently. So a
+  // deterministic run does not measure.
   if (demands_.deterministic) {
     for (const Form form : forms())
       if (!usable())
@@ -301,7 +304,7 @@ void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
           [&](const Numbers& numbers) {
             if (numbers.empty()) return false;
             const Form form{(numbers[0] & kEnds) != 0, (numbers[0] & kFolds) != 0};
-            // These Forms must exist for the task.
+            // The task must allow this Form.
             if ((form.ends && !forms().front().ends) || (form.folds && !may_fold())) return false;
             std::optional<Way> one = way(
                 target, form,
@@ -311,7 +314,7 @@ void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
           [&] { return take_fastest(worker, target, tensors); });
 }
 
-// Returns what distinguishes measurements on one kind of device.
+// Returns the text that identifies a measurement on one kind of device.
 std::string ConvolutionPlan::description() const {
   const ConvShape& s = task_.shape;
   return fmt::format(

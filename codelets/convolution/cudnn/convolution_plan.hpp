@@ -1,5 +1,5 @@
-// A ConvolutionPlan is the plan for one pass of a convolution by cuDNN. How cuDNN computes a shape
-// is chosen once, by measuring. With --precision bf16, tensors that hold floats are copied.
+// A ConvolutionPlan is the plan for one pass of a convolution by cuDNN. It measures once how cuDNN
+// computes a shape fastest. With --precision bf16, tensors that hold floats are copied.
 #pragma once
 
 #include <compare>
@@ -35,16 +35,16 @@ bool is_copied(const ConvolutionTask& task, std::size_t tensor);
 
 class ConvolutionPlan {
  public:
-  // Chooses by computing with these tensors, but writes to memory of its own.
+  // Chooses a way by computing with these tensors, but writes results to separate memory.
   ConvolutionPlan(CudaWorker& worker, const ConvolutionTask& task,
                   const ConvolutionTensors& tensors);
 
-  // False: cuDNN cannot compute this shape.
+  // usable() returns false if cuDNN cannot compute this shape.
   bool usable() const { return way_.has_value(); }
   void run(CudaWorker& worker, const ConvolutionTensors& tensors) const;
 
  private:
-  // A Form tells which parts of the pass cuDNN computes.
+  // A Form tells which parts of the pass cuDNN computes: the ending, and the folded tensors.
   struct Form {
     bool ends = false;   // with bias and activation; false: other kernels apply them
     bool folds = false;  // on folded copies of src and weights, see folded_tensors.hpp
@@ -56,7 +56,7 @@ class ConvolutionPlan {
     ExecutionPlan plan;
   };
 
-  // Numbers are a way as the ChoiceTable keeps it: the numbers of its form and of its engine.
+  // Numbers are a way as the ChoiceTable stores it: the numbers of its form and of its engine.
   using Numbers = std::vector<std::uint64_t>;
 
   std::string description() const;
@@ -65,7 +65,8 @@ class ConvolutionPlan {
   std::size_t bytes_of_bias_copy(const Way& way) const;
   std::size_t memory_for(const Way& way) const;
   std::size_t bytes_of_result_value() const;
-  // copy_tensor() fills the memory of a copy. copy_result() copies a result back to its tensor.
+  // copy_tensor() fills the memory of a tensor's copy. copy_result() copies a result from its copy
+  // to the tensor.
   void copy_tensor(CudaWorker& worker, Form form, std::size_t tensor, const void* from,
                    std::byte* to) const;
   void copy_result(CudaWorker& worker, Form form, const void* from, void* to) const;
@@ -75,14 +76,15 @@ class ConvolutionPlan {
   bool may_fold() const;
   std::vector<Form> forms() const;  // those to be tried
   ConvolutionGraph graph(Form form, const Target& target) const;
-  // Returns nullopt if cuDNN cannot compute the pass in this way, or not as the task demands.
+  // Returns nullopt if cuDNN cannot compute the pass in this way, or if the way does not meet the
+  // task's demands.
   std::optional<Way> way(const Target& target, Form form, EngineConfig config) const;
-  // Visits the ways that need at most most_memory bytes, the most promising first, until visit()
-  // returns false.
+  // Visits the ways that need at most most_memory bytes, the most promising ones first, until
+  // visit() returns false.
   void for_each_way(const Target& target, Form form, std::size_t most_memory,
                     const std::function<bool(Way)>& visit) const;
 
-  // choose() may write to the result among the tensors.
+  // Chooses a way. It may write to the result among the tensors.
   void choose(CudaWorker& worker, ConvolutionTensors tensors);
   bool succeeds(cudnnStatus_t status) const;
   bool works(CudaWorker& worker, const Way& way, ConvolutionTensors tensors,

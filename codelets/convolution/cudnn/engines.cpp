@@ -1,4 +1,5 @@
-// Asks cuDNN for engines, and makes an engine from the numbers that cuDNN gave it.
+// This file asks cuDNN for engines, and makes an engine from the numbers by which cuDNN identifies
+// it.
 #include "codelets/convolution/cudnn/engines.hpp"
 
 #include <algorithm>

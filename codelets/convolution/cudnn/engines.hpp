@@ -1,6 +1,6 @@
-// This header has the engines that cuDNN has for a pass of a convolution. The pass is described as
-// a graph, channels last. cuDNN lists engines that can compute the graph on a device; an execution
-// plan runs one.
+// This header has cuDNN's engines for a pass of a convolution. The pass is described as a graph,
+// channels last. cuDNN lists the engines that can compute the graph on a device. An execution plan
+// runs one of them.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@
 
 namespace omni::cudnn {
 
-// A graph names its tensors by these numbers. In backward, tensors that are not read as values are
-// the gradients of src, weights or dst.
+// A graph identifies its tensors by these numbers. In backward, a tensor whose values are not read
+// stands for the gradient of src, weights or dst.
 enum class TensorName : std::int64_t { src = 1, weights, dst, bias };
 
-// A Target is the GPU for which is planned: the GPU of a handle, or one that is only described,
-// where nothing can run. The header of cuDNN 9.8 calls handles deprecated here, but other programs
-// plan with them, too.
+// A Target is the GPU for which an engine is chosen. It is the GPU of a handle, or one that is only
+// described, where nothing can run. The header of cuDNN 9.8 calls handles deprecated for this, but
+// other programs use them as well.
 struct Target {
   cudnnHandle_t handle = nullptr;
   const Backend* description = nullptr;
@@ -71,13 +71,14 @@ struct EngineConfig {
   bool is_compiled = false;                          // true: its code is compiled for each plan
   std::vector<std::uint64_t> numbers{};  // cuDNN's: engine, knob, value, knob, value, ...
 
-  // An engine that is compiled never meets the demands. Compiling takes up to a second for every
-  // worker in every run, and needs NVRTC. cuDNN has other engines for all passes here.
+  // Returns whether the engine meets the demands. An engine that must be compiled never does:
+  // compiling takes up to a second for every worker in every run, and needs NVRTC. cuDNN has other
+  // engines for all passes that are used.
   bool meets(const Demands& demands) const;
 };
 
-// Returns each engine once that can compute the graph; first those that cuDNN expects to be
-// fastest.
+// Returns each engine that can compute the graph once. Those that cuDNN expects to be fastest come
+// first.
 std::vector<EngineConfig> engine_configs(const ConvolutionGraph& graph, const Target& target);
 
 // Returns the engine with these numbers. If cuDNN does not know it, the status of `config` says so.
@@ -95,7 +96,7 @@ class ExecutionPlan {
 
   cudnnStatus_t status() const { return plan_.status(); }
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  // Enqueues the work in the handle's stream.
+  // Enqueues the computation in the handle's stream.
   cudnnStatus_t run(cudnnHandle_t handle, const ConvolutionTensors& tensors, void* workspace) const;
 
  private:

@@ -36,7 +36,7 @@ struct FoldSrc {
   }
 };
 
-// Maps a weight's place in the kernels to its place in the folded kernels, and back.
+// FoldedWeights maps a weight's place in the kernels to its place in the folded kernels, and back.
 struct FoldedWeights {
   ConvShape shape;
   int taps, c;  // taps along a side of the folded kernel, and its channels
@@ -50,7 +50,8 @@ struct FoldedWeights {
     return ((filter * taps + y / shape.stride_h) * taps + x / shape.stride_w) * c +
            (y % shape.stride_h * shape.stride_w + x % shape.stride_w) * shape.c + k;
   }
-  // Returns the weight at a place in the folded kernels; negative: a zero.
+  // Returns the place of the weight that is at a place in the folded kernels. A negative result
+  // means that a zero is at that place.
   __device__ std::int64_t weight_at(std::int64_t place) const {
     const auto channel = static_cast<int>(place % c);
     const std::int64_t tap = place / c, line = tap / taps;

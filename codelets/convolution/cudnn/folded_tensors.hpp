@@ -1,6 +1,6 @@
-// These functions fold a convolution's tensors on a GPU (codelets/convolution/folding.hpp), and
-// keep the number of filters. They are for images, whose three channels leave most of a matrix unit
-// idle.
+// These functions fold the tensors of a convolution on a GPU (codelets/convolution/folding.hpp),
+// and keep the number of filters. They are meant for images, whose three channels leave most of a
+// matrix unit idle.
 #pragma once
 
 #include "codelets/convolution/convolution_shape.hpp"
@@ -9,11 +9,11 @@
 
 namespace omni::gpu {
 
-// Returns whether there are so few channels that folding pays.
+// Returns whether there are so few channels that the folded convolution is faster.
 bool is_worth_folding(const ConvShape& shape);
 ConvShape folded(const ConvShape& shape);
 
-// T is the type of src, To that of folded tensors; both are float or Bf16.
+// Folds src. T is the type of src, To that of the folded tensor; both are float or Bf16.
 template <class T, class To>
 void fold_src(CudaWorker& worker, const ConvShape& shape, const T* src, To* folded);
 template <class T, class To>

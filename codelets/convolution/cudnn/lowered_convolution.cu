@@ -8,8 +8,8 @@
 namespace omni {
 namespace {
 
-// A Piece is the lowered matrix of some images, or of a part of one. It has the offset of their
-// pixels in dst.
+// A Piece is the lowered matrix of some images, or of a part of one image. It also has the offset
+// of their pixels in dst.
 struct Piece {
   gpu::Patches patches;
   float* columns;

@@ -1,4 +1,5 @@
-// The files of Caffe: descriptions of nets and solvers, in protobuf's text format, and parameters.
+// This header reads and writes the files of Caffe: descriptions of nets and solvers, in protobuf's
+// text format, and parameters.
 #pragma once
 
 #include <filesystem>
@@ -18,18 +19,19 @@ struct CaffeFile {
   std::string_view text, name;
 };
 
-// An empty `solver` means that there is none; then the training has the usual options.
+// Describes a net that Caffe's files define. An empty `solver` means that there is no such file;
+// then the training has the default options.
 Result<TrainableNet> read_caffe_net(const std::filesystem::path& net,
                                     const std::filesystem::path& solver,
                                     const ReadOptions& how = {});
 Result<TrainableNet> parse_caffe_net(CaffeFile net, CaffeFile solver = {},
                                      const ReadOptions& how = {});
 
-// Returns the file that the solver names as its net. As in Caffe, its path is relative to the
-// working directory. If nothing is there, it is relative to the solver's folder.
+// Returns the file that the solver names as its net. As in Caffe, the path is relative to the
+// working directory. If there is no such file, it is relative to the solver's folder.
 Result<std::filesystem::path> net_of_caffe_solver(const std::filesystem::path& solver);
 
-// The matrix says of every type of layer which fields are read, and why others are not.
+// The rows say for every type of layer which fields are read, and why other fields are not.
 struct CaffeFieldRow {
   std::string name, fallback;
   std::string refused{}, in_vain{};  // why other values are refused, or have no effect
@@ -42,15 +44,16 @@ struct CaffeTypeRow {
 std::vector<CaffeTypeRow> caffe_type_matrix();
 
 // load_caffe_weights() finds parameters by the names of layers, in one file after another. A shape
-// that does not fit is refused. Layers that no file has keep their values, with a warning, or are
-// refused. With refused_with_values, parameters for which the format has no place are refused, too.
+// that does not fit is refused. Layers that are in no file keep their values, with a warning, or
+// are refused. With refused_with_values, parameters for which the format has no place are refused
+// as well.
 enum class AbsentLayers { kept, refused, refused_with_values };
 Status load_caffe_weights(Net& net, std::span<const std::filesystem::path> files,
                           AbsentLayers absent = AbsentLayers::kept);
 Status save_caffe_weights(const Net& net, const std::filesystem::path& path);
-// A snapshot has what the solver remembers, in place of a training's checkpoint. The net must have
-// the steps of a solver of Caffe. `parameters` is their .caffemodel. `step` counts the stepvalues
-// that are over.
+// A snapshot has the state of a solver, in place of a training's checkpoint. The net must use the
+// update of one of Caffe's solvers. `parameters` is the .caffemodel that belongs to the state.
+// `step` counts the stepvalues that have passed.
 struct CaffeSnapshot {
   std::uint64_t iteration = 0;
   std::filesystem::path parameters{};
@@ -58,11 +61,11 @@ struct CaffeSnapshot {
 Result<CaffeSnapshot> load_caffe_snapshot(Net& net, const std::filesystem::path& path);
 Status save_caffe_snapshot(const Net& net, const std::filesystem::path& path,
                            const CaffeSnapshot& snapshot, int step);
-// Returns whether every byte of a file is of such a message, which counts iterations.
+// Returns whether the whole file is a message of a snapshot, with a number of iterations.
 bool is_caffe_snapshot(const std::filesystem::path& path);
-// Returns the path of the snapshot that is saved with parameters; "": none is.
+// Returns the path of the snapshot that is saved with the parameters; "" if none is saved.
 std::string snapshot_beside(const std::filesystem::path& parameters, const Net& net);
-// Returns whether every byte of a file is of a message with layers.
+// Returns whether the whole file is a message of a net with layers.
 bool is_caffe_weights(const std::filesystem::path& path);
 // Refuses a net whose parameters cannot be saved by name.
 Status check_caffe_names(const Net& net);

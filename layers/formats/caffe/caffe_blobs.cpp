@@ -43,7 +43,7 @@ std::vector<BlobsOfLayer> blobs_of(const Net& net) {
                    : layer->type() == "convolutional" ? "Convolution"
                                                       : "Deconvolution";
     }
-    // BatchNorm stands before its Scale.
+    // A BatchNorm must come before its Scale.
     std::stable_partition(
         layers.begin() + static_cast<std::ptrdiff_t>(first), layers.end(),
         [](const BlobsOfLayer& each) { return each.type != "Scale" && each.type != "Bias"; });

@@ -1,4 +1,5 @@
-// The parameters of a net as the blobs of Caffe's layers, and messages that hold them.
+// These functions treat the parameters of a net as the blobs of Caffe's layers, and read and write
+// messages that hold them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace omni {
 
-// A parameter as one of its layer's blobs.
+// A CaffeBlob is a parameter as one of the blobs of a Caffe layer.
 struct CaffeBlob {
   Stored stored;
   std::vector<std::int64_t> shape;
@@ -29,21 +30,22 @@ struct BlobsOfLayer {
   std::string name, type;
   std::vector<CaffeBlob> blobs{};
 
-  // Files have the averages of batch normalisation times how many mini-batches they hold.
+  // Returns the parameter that counts mini-batches of batch normalisation, or null. Files have the
+  // averages of mean and variance multiplied by this count.
   const Param* averaged() const { return blobs.size() == 3 ? blobs[2].stored.param : nullptr; }
 };
 
 // Returns the blobs in the order of the layers, and for each layer in the order of its blobs.
 std::vector<BlobsOfLayer> blobs_of(const Net& net);
 
-// Values of a parameter's tensor from a blob of its shape, and the reverse. `factor` multiplies
-// what is written.
+// take_blob() reads values of a parameter's tensor from a blob of its shape; the other function
+// writes them to a blob. `factor` multiplies what is written.
 Status take_blob(const CaffeSource& source, const std::string& what, caffe_files::BlobProto& from,
                  const CaffeBlob& blob, const Tensor& to);
 Status put_blob(const CaffeBlob& blob, const Tensor& from, float factor,
                 caffe_files::BlobProto& to);
 
-// A message that is written field by field. Nothing is there before commit().
+// A CaffeFileWriter writes a message field by field. The file exists only after commit().
 class CaffeFileWriter {
  public:
   static Result<CaffeFileWriter> create(const std::filesystem::path& path);

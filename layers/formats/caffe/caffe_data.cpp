@@ -1,5 +1,5 @@
-// This file reads Caffe's layers of data. The images are those of --data. The layers only say the
-// size of the mini-batch and of the input, and how pixels become values.
+// This file reads Caffe's data layers. The images come from the option --data. The layers only say
+// the size of the mini-batch and of the input, and how pixels become values.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kLongestSide = 1 << 16, kMostChannels = 1 << 12, kMostVectorValues = 1 << 24;
 
-// Returns the message that has the field: transform_param, or in old files the parameter of the
-// data.
+// Returns the message that has the field: transform_param, or in the old format the parameter of
+// the data layer.
 CaffeFields holder_of(const CaffeLayer& layer, std::string_view field) {
   CaffeFields transform = layer.fields.nested("transform_param");
   return !transform.has(field) && layer.own.has(field) ? layer.own : transform;
@@ -74,8 +74,8 @@ void read_transform(CaffeLayer& layer) {
   to.knows_channels = true;
 }
 
-// A mean that is an image. Like that of a net, its path is relative to the working directory; where
-// no file is, to the folder of the net.
+// Reads a mean that is an image. As for a net, its path is relative to the working directory. If
+// there is no such file, it is relative to the folder of the net.
 Status take_mean_image(CaffeNet& to) {
   const CaffeTransform& transform = to.transform;
   if (transform.mean_file.empty()) return {};
@@ -95,7 +95,8 @@ Status take_mean_image(CaffeNet& to) {
   return {};
 }
 
-// The channels may be known only when the command line has been read.
+// Checks the means of the channels and passes them on. The number of channels may be known only
+// after the command line has been read.
 Status take_means(CaffeNet& to) {
   const std::vector<float>& means = to.transform.means;
   if (means.empty()) return {};
@@ -117,7 +118,7 @@ Status take_means(CaffeNet& to) {
   return {};
 }
 
-// Reads a field that every image or every blob has. The first value counts.
+// Reads a field that is repeated for every image or every blob. The first value counts.
 int of_first(CaffeFields& fields, std::string_view name, int high) {
   const bool repeated = fields.is_repeated(name);
   if (!fields.has(name)) {
@@ -226,7 +227,7 @@ void check_caffe_test_data(const CaffeLayer& layer) {
 
 namespace {
 
-// The LMDBs that the net names are its data, if they are there. They say how large images are.
+// If the LMDBs that the net names exist, they are its data. They also say how large images are.
 Status take_lmdbs(CaffeNet& to) {
   if (to.train_source.empty()) return {};
   if (!LmdbFile::is(to.train_source)) {

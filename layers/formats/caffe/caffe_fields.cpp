@@ -34,7 +34,7 @@ std::string_view between_quotes(std::string_view text) {
   return rest.substr(0, rest.find('"'));
 }
 
-// Returns the names of the fields of a message type, which the file of `message` declares.
+// Returns the names of the fields of a message type, which the .proto file of `message` declares.
 std::vector<std::string_view> fields_of(const pb::Message& message, std::string_view full_name) {
   std::vector<std::string_view> names;
   const pb::Descriptor* type =
@@ -44,8 +44,8 @@ std::vector<std::string_view> fields_of(const pb::Message& message, std::string_
   return names;
 }
 
-// Keeps the first error, and the first thing that the parser skips with a warning, such as an
-// unknown field.
+// FirstProblem keeps the first error, and the first thing that the parser skips with a warning,
+// such as an unknown field.
 class FirstProblem final : public pb::io::ErrorCollector {
  public:
   FirstProblem(std::string_view file, const pb::Message& message)
@@ -88,8 +88,8 @@ class FirstProblem final : public pb::io::ErrorCollector {
   const pb::Message& message_;
 };
 
-// The parser calls itself for each message in a message. Returns the line of a bracket that is too
-// deep.
+// Returns the line of a bracket that is nested too deeply. The parser calls itself for each nested
+// message, so deep nesting would overflow the stack.
 std::optional<int> too_deep(std::string_view text) {
   int line = 0, depth = 0;
   char quote = 0;

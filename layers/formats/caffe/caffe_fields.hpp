@@ -1,4 +1,4 @@
-// This header reads texts of protobuf messages, and their fields with the places where they are
+// This header reads texts of protobuf messages. For each field it knows where in the text it is
 // written. Fields are found by name, so the old and the new form of a layer are read alike.
 #pragma once
 
@@ -17,8 +17,7 @@ namespace omni {
 
 inline constexpr std::uint64_t kMostTextBytes = 1 << 20;
 
-// A CaffeText is a text that was parsed. It has the message, and the problems that the parser
-// found.
+// A CaffeText is a text that was parsed: the message, and the problems that the parser found.
 struct CaffeText {
   std::string file;
   std::unique_ptr<google::protobuf::Message> message{};
@@ -27,7 +26,7 @@ struct CaffeText {
   std::vector<std::string> in_vain{};        // "test_iter (line 3: a test takes all test images)"
   std::vector<std::string> set_elsewhere{};  // fields that the command line sets
 
-  // Warns of fields without effect, once.
+  // Warns of fields without effect. Each field is mentioned once.
   void tell_in_vain() const;
 };
 
@@ -35,8 +34,8 @@ struct CaffeText {
 Result<CaffeText> parse_caffe_text(std::string_view text, std::string_view file,
                                    std::unique_ptr<google::protobuf::Message> message);
 
-// CaffeFields are the fields of a message. The first refusal is kept; after it, values are the
-// defaults.
+// CaffeFields are the fields of a message. The first refusal is kept. After a refusal, all values
+// that are read are defaults.
 class CaffeFields {
  public:
   explicit CaffeFields(CaffeText& text, Status& status);
@@ -47,7 +46,7 @@ class CaffeFields {
   bool is_old_layer() const;         // one of V1
   std::string text_of_type() const;  // of a layer; in the old form in capitals
   int count(std::string_view name) const;
-  // From a repeated field, these read the value number `index`.
+  // These functions read a field. `index` selects a value of a repeated field.
   int whole(std::string_view name, std::int64_t low, std::int64_t high, int index = -1);
   float real(std::string_view name, float low = std::numeric_limits<float>::lowest(),
              float high = std::numeric_limits<float>::max(), int index = -1);
@@ -56,16 +55,18 @@ class CaffeFields {
   std::string word(std::string_view name) const;  // of an enum
   CaffeFields nested(std::string_view name, int index = -1) const;
 
-  // Returns "lenet.prototxt:12: layer 'conv1'": the place of the field if it is there, otherwise
-  // that of the message.
+  // Returns a place like "lenet.prototxt:12: layer 'conv1'": that of the field if the text has it,
+  // otherwise that of the message.
   std::string where(std::string_view name = "", int index = -1) const;
   const std::string& file() const { return text_->file; }
   bool is_commanded(std::string_view name) const;  // the command line sets it
   void refuse(std::string_view name, std::string what, std::string hint, int index = -1);
   bool failed() const { return !*status_; }
-  // Refuses fields that are not supported, and numbers that are none; notes those without effect.
+  // Refuses fields that are not supported, and numbers that are not valid. Notes the fields without
+  // effect.
   void check();
-  // Returns the name of a set field with this ending, except `known` ones; "": there is none.
+  // Returns the name of a field that is set and whose name has this ending, except `known` ones; ""
+  // if there is none.
   std::string other_field(std::string_view ending,
                           const std::vector<std::string_view>& known) const;
   // Returns the message on one line, except the fields `without`. Equal messages give the same

@@ -16,7 +16,7 @@
 namespace omni {
 namespace {
 
-// These other layers of Caffe are refused, for these reasons.
+// These types of Caffe's layers are not supported, for these reasons.
 struct MissingType {
   std::string_view name, old_name, why;
 };
@@ -61,7 +61,7 @@ constexpr std::array kMissing{
     MissingType{"WindowData", "WINDOW_DATA", kNoSuchLayer},
 };
 
-// Returns the default value of a field, written as in a file.
+// Returns the default value of a field, written as in a text file.
 std::string default_text(const google::protobuf::FieldDescriptor& field) {
   auto* factory = google::protobuf::MessageFactory::generated_factory();
   std::string text;

@@ -1,4 +1,4 @@
-// This header has the types of Caffe's layers, and makes a description of a layer.
+// This header has the types of Caffe's layers, and functions that make the description of a layer.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace omni {
 
-// A CaffeTransform says how a layer of data makes values of pixels.
+// A CaffeTransform says how a data layer makes values from pixels.
 struct CaffeTransform {
   int crop = 0;  // 0: none
   bool mirror = false, grey = false, colour = false;
@@ -75,31 +75,34 @@ const std::vector<CaffeType>& caffe_types();
 // Returns the type of a layer. Otherwise the error says "did you mean", or "not supported" and why.
 Result<const CaffeType*> find_caffe_type(const CaffeFields& layer);
 
-// caffe_types() joins these lists.
+// caffe_types() joins the lists that these functions return.
 std::vector<CaffeType> caffe_weighted_types();
 std::vector<CaffeType> caffe_channel_types();  // what is by channel: BatchNorm, Scale, Bias
 std::vector<CaffeType> caffe_other_types();
 
-// A filler says how a parameter begins. Caffe's default is the constant 0, also for weights.
+// Reads a filler, which says how a parameter is initialised. Caffe's default is the constant 0,
+// even for weights.
 Filler read_caffe_filler(CaffeFields fields);
-// lr_mult, decay_mult and the name of the first or second parameter; the old form has lists.
+// Reads lr_mult, decay_mult and the name of parameter `number` of the layer. The old format has
+// lists of them instead.
 void read_caffe_multipliers(CaffeLayer& layer, int number, ParamDescription& param);
-// Refuses multipliers of more parameters than the layer has.
+// Refuses multipliers for more parameters than `most`, the number that the layer has.
 void check_caffe_multipliers(CaffeLayer& layer, int most, const char* hint);
 
-// Layers of data: the input, the mini-batch and how images become values.
+// Reads a data layer: the input, the mini-batch and how images become values.
 void read_caffe_data(CaffeLayer& layer);
-// Refuses a layer of data of the TEST phase that makes other values of pixels than training does.
+// Refuses a data layer of the TEST phase that makes other values from pixels than the one of
+// training does.
 void check_caffe_test_data(const CaffeLayer& layer);
-// Sets the input by its first `count` dimensions: images, channels, height and width; or images and
-// values.
+// Sets the input from its first `count` dimensions. They are images, channels, height and width, or
+// images and values.
 void set_caffe_input(CaffeNet& to, CaffeFields& shape, std::string_view field, int count);
-// Checks what is known of the input when all layers are read. Takes height=28 and the like out of
-// the settings of the command line.
+// Checks the input when all layers are read. Takes settings of it, such as height=28, out of the
+// command line's `settings`.
 Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings);
 
 // Sides are a height and a width, given as kernel_size or as kernel_h and kernel_w. A side that is
-// not given is `fallback`. If `fallback` is below 0, the sides have to be given.
+// not given is `fallback`. If `fallback` is below 0, both sides have to be given.
 struct Sides {
   int h = 1, w = 1;
 };
@@ -107,15 +110,17 @@ struct SideNames {
   std::string_view both, h, w;
 };
 Sides read_sides(CaffeFields& fields, const SideNames& names, int fallback, int low, int high);
-// Does what read_sides() does, where only squares are supported.
+// Reads the side of a square, as read_sides() does. Refuses a height and a width that differ.
 int read_square(CaffeFields& fields, const SideNames& names, int fallback, int low, int high);
 
 // Reads the solver's options, its length, and the number of mini-batches of an update. Before the
-// call, the options of the net are those of one mini-batch. If `fields` is null, there is no file.
+// call, the net's options are those of one mini-batch. If `fields` is null, there is no file of a
+// solver.
 Status read_caffe_solver(CaffeFields* fields, const ReadOptions& how, TrainableNet& net);
-// Returns max_iter of the file.
+// Returns max_iter of the solver's file: the length of the training in iterations.
 std::uint64_t length_of_caffe_solver(CaffeText& solver);
-// Sets fields of a solver as the command line says: base_lr=0.1, stepvalue=100,200.
+// Sets fields of a solver from the command line's settings, such as base_lr=0.1 or
+// stepvalue=100,200.
 Status set_caffe_solver(CaffeText& solver, const std::vector<std::string>& settings);
 
 }  // namespace omni

@@ -1,5 +1,5 @@
-// This file makes descriptions of the messages of a net and a solver. It finds which layers are in
-// which phase, and what they read.
+// This file makes descriptions from the messages of a net and a solver. It finds which layers are
+// in which phase, and which blobs they read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct FoundLayer {
   bool trains = true, tests = true;  // is in the phase
 };
 
-// Returns whether the `list` (include or exclude) has a rule that applies to the phase.
+// Returns whether `list` (include or exclude) has a rule that applies to the phase.
 bool speaks_of(const CaffeFields& layer, std::string_view list, std::string_view phase) {
   for (int i = 0; i < layer.count(list); ++i) {
     const CaffeFields rule = layer.nested(list, i);
@@ -62,8 +62,8 @@ Result<std::vector<FoundLayer>> find_layers(CaffeFields& net) {
   return layers;
 }
 
-// Refuses layers that only one phase has. Both phases have to be the same net, except layers of
-// data, losses, and Dropout, which does nothing in tests.
+// Refuses a layer that is in only one phase, since both phases have to be the same net. Data
+// layers, losses and Dropout, which does nothing in tests, may be in one phase.
 void check_phases(FoundLayer& layer) {
   if (layer.fields.has("include") && layer.fields.has("exclude"))
     layer.fields.refuse("exclude", "include and exclude", "give one of them", 0);
@@ -74,8 +74,8 @@ void check_phases(FoundLayer& layer) {
                       "a net is the same in training and in tests but for data and losses", 0);
 }
 
-// Reads `input` of the net, with `input_dim` or `input_shape`: the first blob has the images,
-// others have labels.
+// Reads the field `input` of the net, with `input_dim` or `input_shape`. The first blob has the
+// images; others have labels.
 void read_inputs(CaffeFields& net, CaffeNet& to) {
   const int inputs = net.count("input");
   if (inputs == 0) return;
@@ -193,7 +193,8 @@ void read_layer(const FoundLayer& found, CaffeNet& to) {
   if (was_flat && type.name != "InnerProduct") to.flat.insert(top);
 }
 
-// Notes blobs that are no input of a layer.
+// Notes output blobs of the layer that are not an input of the net's other layers: losses, measures
+// and test data.
 void note_blobs(const FoundLayer& found, CaffeNet& to) {
   const CaffeFields& fields = found.fields;
   const Kind kind = found.type->kind;
@@ -205,8 +206,8 @@ void note_blobs(const FoundLayer& found, CaffeNet& to) {
   }
 }
 
-// Adds a remark for each layer of the file that measures another blob than the net's output. Here
-// right answers are counted of the net's output only.
+// Adds a remark for each layer of the file that measures another blob than the net's output.
+// Accuracy is only computed from the net's output.
 void check_measures(CaffeNet& to) {
   const LayerDescription& last = to.net.layers.back();
   const bool has_loss = to.loss || to.probabilities;
@@ -219,8 +220,8 @@ void check_measures(CaffeNet& to) {
                       shown_name(blob), shown_name(output)));
 }
 
-// Makes the loss the last layer, wherever the file has it. Without a loss the net ends with
-// Softmax, or with another layer.
+// Makes the loss the last layer, wherever the file has it. A net without a loss ends with Softmax
+// or another layer.
 Status end_net(CaffeFields& fields, CaffeNet& to) {
   auto& layers = to.net.layers;
   if (to.probabilities && to.loss && to.probabilities->inputs.front() != to.loss_input)
@@ -240,7 +241,8 @@ Status end_net(CaffeFields& fields, CaffeNet& to) {
   return {};
 }
 
-// Sets another number of classes: the outputs of the InnerProduct that the loss reads.
+// Sets the number of classes, which is the number of outputs of the InnerProduct that the loss
+// reads.
 Status set_caffe_classes(TrainableNet& net, int classes) {
   LayerDescription& last = net.layers.back();
   const auto scores = std::ranges::find_if(net.layers, [&](const LayerDescription& each) {

@@ -1,4 +1,5 @@
-// A .solverstate has what the solver remembers: by parameter the velocity or the means of squares.
+// A .solverstate file has the state of the solver: for each parameter the velocity, or the means of
+// squares.
 #include <fmt/format.h>
 
 #include "layers/formats/caffe/caffe.hpp"
@@ -12,14 +13,15 @@ namespace {
 enum Field { iterations = 1, parameters = 2, history = 3, current_step = 4 };
 constexpr std::uint64_t kMostIterations = 1'000'000'000'000;
 
-// Remembered says which blob an entry of the history belongs to. `tensor` is null for a parameter
-// that does not learn.
+// Remembered says to which blob an entry of the solver's history belongs. `tensor` is null for a
+// parameter that is not trained.
 struct Remembered {
   const CaffeBlob* blob;
   const Tensor* tensor;
 };
 
-// Adam has all means of gradients first, AdaDelta all means of squared gradients.
+// Returns the entries of the history in the order of the file. Adam has all means of gradients
+// first, AdaDelta all means of squared gradients.
 std::vector<Remembered> remembered(const Net& net, const std::vector<BlobsOfLayer>& layers) {
   const bool two = net.adam(), squares_first = net.rule() == StepRule::adadelta;
   std::vector<Remembered> all;

@@ -1,4 +1,4 @@
-// This file reads Caffe's solver, whose iterations count from 0.
+// This file reads the files of Caffe's solvers, which count iterations from 0.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
@@ -44,7 +44,7 @@ constexpr std::array<std::array<std::string_view, 2>, 9> kFieldsOfOptions{
      {"steps", "stepvalue"},
      {"subdivisions", "iter_size"}}};
 
-// Returns a hint: the nearest of the words, or else all of them.
+// Returns a hint: the nearest of the words, or all of them if none is near.
 std::string one_of(std::string_view word, std::span<const std::string_view> words) {
   const std::string_view near = nearest(word, words);
   return near.empty() ? fmt::format("known: {}", fmt::join(words, " "))
@@ -74,7 +74,7 @@ void read_solver_type(CaffeFields& fields, SolverOptions& solver) {
                   one_of(type, kSolverTypes));
 }
 
-// Returns the type of a solver that has a momentum and must not; "": it may have it.
+// If the solver has a momentum but its type does not allow one, returns the type; otherwise "".
 std::string without_momentum(const SolverOptions& solver) {
   if (solver.momentum == 0) return "";
   if (solver.rule == StepRule::adagrad) return "AdaGrad";

@@ -1,4 +1,4 @@
-// A .caffemodel is a net whose layers have blobs. Layers are found by their names.
+// A .caffemodel file is a net whose layers have blobs. Layers are found by their names.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -147,8 +147,8 @@ Status save_caffe_weights(const Net& net, const std::filesystem::path& path) {
     float batches = 0;
     if (const Param* averaged = layer.averaged())
       batches = HostAccess(*averaged->master, HostAccess::Mode::read).f32().front();
-    // Averages that no mini-batch was counted for are written as those of one: a factor of 0 would
-    // stand for no averages at all.
+    // If no mini-batch was counted, averages are written as those of one mini-batch. A factor of 0
+    // would mean that there are no averages.
     if (batches == 0) batches = 1;
     for (const CaffeBlob& each : layer.blobs) {
       caffe_files::BlobProto& blob = *message.add_blobs();

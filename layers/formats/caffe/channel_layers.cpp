@@ -1,5 +1,6 @@
-// Caffe's layers of numbers by channel. BatchNorm normalises, and Scale right behind it scales and
-// shifts: together they are one batch normalisation. Each is one also without the other.
+// This file reads Caffe's layers with one number per channel. BatchNorm normalises, and Scale right
+// behind it scales and shifts: together they are one batch normalisation. Either of them alone also
+// becomes one batch normalisation.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -35,8 +36,8 @@ void read_batch_norm(CaffeLayer& layer) {
                  .frozen = own.flag("use_global_stats")});
 }
 
-// Scale and shift of a BatchNorm right above, whose output nothing else reads; else of a layer of
-// their own, whose averages are the constants 0 and 1.
+// Adds scale and shift to the BatchNorm before them, if nothing else reads its output. Otherwise
+// they become a batch normalisation of their own, with the constant averages 0 and 1.
 void emit_factors(CaffeLayer& layer, ParamDescription scale, ParamDescription shift) {
   CaffeNet& to = layer.to;
   scale.owner = shift.owner = layer.fields.text("name");

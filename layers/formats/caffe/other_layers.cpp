@@ -45,7 +45,7 @@ void read_pooling(CaffeLayer& layer) {
 }
 
 // Adds an activation. If it works in place right behind a layer that can apply an activation
-// itself, that layer gets it.
+// itself, that layer applies it.
 void add_activation(CaffeLayer& layer, Activation activation) {
   auto& layers = layer.to.net.layers;
   if (!layers.empty() && layers.back().outputs.front() == layer.bottom() &&
@@ -79,7 +79,7 @@ void read_dropout(CaffeLayer& layer) {
   layer.emit("dropout", DropoutOptions{layer.own.real("dropout_ratio", 0, 0.999f)});
 }
 
-// Caffe divides alpha by the number of values in the window.
+// Reads an LRN layer. Caffe divides alpha by the number of values in the window.
 void read_lrn(CaffeLayer& layer) {
   const int size = layer.own.whole("local_size", 1, 1023);
   if (size % 2 == 0)
@@ -92,7 +92,7 @@ void read_lrn(CaffeLayer& layer) {
                                   .kappa = layer.own.real("k", 1e-6f)});
 }
 
-// More than two inputs are added one after the other.
+// Reads an Eltwise layer. If it has more than two inputs, they are added one after the other.
 void read_eltwise(CaffeLayer& layer) {
   CaffeFields& own = layer.own;
   if (const std::string operation = own.word("operation"); operation != "SUM")
@@ -110,7 +110,7 @@ void read_eltwise(CaffeLayer& layer) {
   for (int i = 1; i < inputs; ++i) {
     layer.description = common;
     layer.description.inputs = {sum, layer.bottom(i)};
-    // Names of blobs have no line end, so this one is free.
+    // This name of the partial sum cannot be in the file, as names of blobs have no line end.
     sum = fmt::format("{}\n{}", common.outputs.front(), i);
     if (i + 1 < inputs) layer.description.outputs = {sum};
     layer.emit("shortcut", SumOptions{.alpha = i == 1 ? factor(0) : 1,
@@ -158,7 +158,7 @@ void read_softmax_loss(CaffeLayer& layer) {
   layer.to.loss = layer.description;
 }
 
-// The engine counts right answers in any case, so an Accuracy layer is only noted.
+// Reads an Accuracy layer, which is only noted, as right answers are counted in any case.
 void read_accuracy(CaffeLayer& layer) {
   if (const int most = layer.own.whole("top_k", 1, 1 << 24); most != 1 && most != 5)
     layer.own.refuse("top_k", fmt::format("top_k: {} is not supported", most), "known: 1 and 5");

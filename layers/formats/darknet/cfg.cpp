@@ -1,6 +1,6 @@
-// This file reads the grammar of Darknet's cfgs. Blanks mean nothing anywhere in a line, so `hue =
-// .1` and `[ net ]` work. Beyond Darknet, it accepts CRLF, a byte order mark and inline comments,
-// and it reports everything that is wrong.
+// This file reads the grammar of Darknet's cfg files. Blanks mean nothing anywhere in a line, so
+// `hue = .1` and `[ net ]` work. Unlike Darknet, it accepts CRLF, a byte order mark and inline
+// comments, and it reports everything that is wrong.
 #include "layers/formats/darknet/darknet.hpp"
 
 #include <fmt/core.h>
@@ -27,9 +27,9 @@ constexpr std::size_t kMaxOptions = 256;
 
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Returns the line without its blanks and its comment. `#` always opens a comment, but `;` only
-// after a blank or first in the line. Elsewhere `;` may be meant as a separator, and must not cut a
-// value short silently.
+// Returns the line without its blanks and its comment. `#` always begins a comment, but `;` only
+// after a blank or first in the line. Any other `;` may be meant as a separator, so it must not cut
+// a value short silently.
 std::string strip(std::string_view line) {
   std::string text;
   char before = ' ';

@@ -1,5 +1,5 @@
-// Sets another number of classes in a net that is described. It changes the option that decides how
-// many outputs the last layer with weights has.
+// This file changes the number of classes of a described net. It changes the option that decides
+// how many outputs the last layer with weights has.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,8 @@ bool declares(const DarknetType& type, std::string_view key) {
   return std::ranges::find(type.keys, key, &Key::name) != type.keys.end();
 }
 
-// Sets a key's value in the section, on the line that counts, as if the file had this value.
+// Sets a key's value in the section, as if the file had this value. If the key is on several lines,
+// it changes the line that counts.
 void set(Section& section, std::string_view key, std::string value) {
   const auto last =
       std::ranges::find(section.options.rbegin(), section.options.rend(), key, &Option::key);

@@ -20,31 +20,31 @@ Result<TrainableNet> read_darknet_cfg(const std::filesystem::path& path,
 Result<TrainableNet> parse_darknet_cfg(std::string_view text, std::string_view file_name,
                                        const ReadOptions& how = {});
 
-// A DarknetCfg is a cfg as its grammar has it: sections, key=value, comments. It says nothing about
-// what the words mean.
+// A DarknetCfg is the content of a cfg file by its grammar: sections, key=value, comments. The
+// words are not interpreted.
 struct DarknetCfg {
   std::string name;  // of the file, without folder and extension
   Section net;       // [net] / [network]
   std::vector<Section> layers;
 };
 Result<DarknetCfg> parse_darknet_sections(std::string_view text, std::string_view file_name);
-// Describes the net that a cfg means.
+// Describes the net that a cfg file defines.
 Result<TrainableNet> describe_darknet_net(DarknetCfg cfg, const ReadOptions& how);
 
 std::span<const Key> net_keys();
-// Sets the option with the name of one of [net]'s keys, as if [net] said so.
+// Sets the option that one of [net]'s keys names, as if [net] had this value.
 Status set_named(NamedOptions& named, std::string_view key, std::string_view value);
 
-// These read and write the parameters of a net, in the order of Darknet's layers. Darknet's
-// matrices are channels-first.
+// These functions read and write the parameters of a net, in the order of Darknet's layers.
+// Darknet's matrices are channels-first.
 Status load_darknet_weights(Net& net, const std::filesystem::path& path);
 Status save_darknet_weights(Net& net, const std::filesystem::path& path, std::uint64_t images_seen);
 
-// Returns whether .weights have a place for a layer's parameter.
+// Returns whether .weights files have a place for a layer's parameter.
 bool has_place_in_darknet(const Layer& layer, const Param& param);
 
-// ---- the .weights container: a short header, then floats without names, shapes or checksum. Which
-// layer owns which floats is the business of the caller; here the bytes are counted. ----
+// A .weights file is a short header, then floats without names, shapes or checksum. The caller
+// knows which layer owns which floats; the functions below only count bytes.
 
 struct DarknetWeightsHeader {
   std::int32_t major = 0, minor = 2, revision = 0;  // what Darknet writes today
@@ -63,16 +63,16 @@ class DarknetWeightsReader {
 
   const DarknetWeightsHeader& header() const { return header_; }
   std::uint64_t remaining() const { return remaining_; }  // bytes
-  // Returns whether today's programs write such a header. A header of an old version may be the
+  // Returns whether current programs write such a header. A header of an old version may be the
   // first numbers of any other file.
   bool is_of_today() const {
     return header_.major == 0 && header_.minor > 0 && header_.minor < 10 && remaining_ % 4 == 0;
   }
 
-  // expect() has to be called before anything is loaded. It refuses a file with fewer floats left,
-  // or with more unless more may follow.
+  // expect() has to be called before anything is loaded. It refuses a file with fewer than
+  // `float_count` floats left. It also refuses one with more, unless `more_may_follow`.
   Status expect(std::uint64_t float_count, bool more_may_follow) const;
-  // `what` names the block in errors: "layer 3 biases".
+  // Reads the next block of floats. `what` names the block in errors, as "layer 3 biases".
   Status read(std::span<float> block, std::string_view what);
 
  private:
@@ -85,7 +85,7 @@ class DarknetWeightsReader {
   std::uint64_t remaining_ = 0;
 };
 
-// Creates a file that begins with the header. The caller then writes the blocks as they are.
+// Creates a file that begins with the header. The caller then writes the blocks of floats.
 Result<AtomicFile> create_darknet_weights(const std::filesystem::path& path,
                                           const DarknetWeightsHeader& header);
 

@@ -32,7 +32,7 @@ constexpr std::string_view kCommonKeysInVain =
     "onlyforward=0 truth=0 smooth=0 noweights=0 train_only_bn=0 burnin_update=0 "
     "dont_update=0 clip=0 stream=-1 wait_stream=-1";
 
-// Sections of Darknet's other trades, and why they are refused.
+// These sections of Darknet are not for classification; each has the reason for its refusal.
 constexpr std::array kForeign{
     "yolo",        "region",        "detection", "iseg",           "rnn",      "crnn",   "gru",
     "lstm",        "conv_lstm",     "history",   "gaussian_yolo",  "sam",      "empty",  "silence",
@@ -49,7 +49,8 @@ std::vector<DarknetType> all_types() {
   return types;
 }
 
-// Old cfgs end with [softmax] and then [cost]; softmax computes the loss itself.
+// Returns whether a [cost] section is superfluous. Old cfg files end with [softmax] and then
+// [cost]; softmax computes the loss itself.
 bool is_spare_cost(const Section* before, const Section& section) {
   if (section.type != "cost" || before == nullptr ||
       (*find_darknet_type(*before))->name != "softmax")
@@ -58,7 +59,7 @@ bool is_spare_cost(const Section* before, const Section& section) {
   return noloss == nullptr || noloss->value != "1";
 }
 
-// Reads the options that all layers have in common.
+// Reads the options that all layers have.
 void read_common(DarknetLayerReader& reader) {
   LayerDescription& layer = reader.layer;
   const float rate = reader.options.real("learning_rate", 1, 0);

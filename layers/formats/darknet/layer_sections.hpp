@@ -1,6 +1,6 @@
-// This header has the sections of a cfg that are layers. For each it has the keys, as data, and a
-// function that makes a description of a section. The declared keys drive reading, "did you mean"
-// and `omni-run layers`.
+// This header has the sections of a cfg file that are layers. For each it has the keys, as data,
+// and a function that makes a layer description from a section. Reading, "did you mean" and
+// `omni-run layers` use the declared keys.
 #pragma once
 
 #include <span>
@@ -13,22 +13,23 @@
 
 namespace omni {
 
-// A DarknetLayerReader reads one section.
+// A DarknetLayerReader reads one section of a cfg file.
 struct DarknetLayerReader {
   OptionReader& options;
   LayerDescription& layer;
   int index;        // of the layer
   float smoothing;  // of the targets, as [net] says
 
-  // Reads the key `activation`; only element-wise activations are known.
+  // Reads the key `activation`. Only element-wise activations are known.
   Activation activation(std::string_view fallback);
-  // Tells the layer that its `option` is this key. `note` follows a warning about it.
+  // Notes in the layer's description that its `option` is this key of the file. `note` is appended
+  // to a warning about it.
   void name(std::string_view option, std::string_view key, const char* note = "");
-  // Returns the output of the layer that a reference means; a negative one is relative. Refuses a
-  // reference that is out of range.
+  // Returns the output of the layer that a reference means. A negative reference is relative.
+  // Refuses a reference that is out of range.
   std::string earlier(std::string_view key, int reference);
-  // Notes a remark that is printed when the net is to be trained. If `key` is "", it is about the
-  // section.
+  // Notes a remark that is printed when the net is to be trained. If `key` is "", the remark is
+  // about the section.
   void remark(std::string_view key, std::string_view text);
 };
 
@@ -47,17 +48,17 @@ std::span<const Key> common_layer_keys();
 // supported".
 Result<const DarknetType*> find_darknet_type(const Section& section);
 
-// darknet_types() joins these lists.
+// darknet_types() joins the lists that these functions return.
 std::vector<DarknetType> darknet_weighted_types();
 std::vector<DarknetType> darknet_other_types();
 
-// Returns the layers that the sections describe. `smoothing` is that of the targets of [softmax].
+// Returns the layers that the sections describe. `smoothing` is the label smoothing of [softmax].
 Result<std::vector<LayerDescription>> describe_layers(const std::vector<Section>& sections,
                                                       float smoothing, bool strict);
 
-// set_classes() sets another number of classes. A ClassesKey is the option that decides how many
-// outputs the last layer with weights has. If no single layer decides it, the net is refused, and
-// the error names the section.
+// A ClassesKey is the option that decides how many outputs the last layer with weights has.
+// set_classes() changes it to set the number of classes. If no single layer decides the number, the
+// net is refused, and the error names the section.
 struct ClassesKey {
   std::string where;
   std::string_view key;

@@ -1,5 +1,5 @@
 // This file reads [net]: the input, how a mini-batch is formed, augmentation and the solver. It
-// also applies what the command line sets instead.
+// also applies settings of the command line.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +56,8 @@ constexpr std::array kNetKeys{
     Key{"time_steps", "1", "it is for recurrent nets", Effect::refused},
 };
 
-// Most of these keys are AlexeyAB's: data augmentation, noise and bad labels, memory, progress.
+// These keys of [net] have no effect. Most are AlexeyAB's: data augmentation, noise and bad labels,
+// memory, progress.
 constexpr std::string_view kKeysInVain =
     "clip=0 random=0 min_ratio= max_ratio= notruth=0 sequential_subdivisions=1 "
     "augment_speed=2 try_fix_nan=0 letter_box=0 blur=0 gaussian_noise=0 mixup=0 cutmix=0 "
@@ -67,7 +68,7 @@ constexpr std::string_view kKeysInVain =
     "weights_reject_freq=0 equidistant_point=0 num_sigmas_reject_badlabels=0 track=0 "
     "seq_scales= show_receptive_field=0";
 
-// Reads the options that the command line has names for, unless they are set already.
+// Reads the options that the command line can set, unless it has set them.
 void read_named(OptionReader& options, NamedOptions& named) {
   const auto read = [&](auto& to, std::string_view key, auto&& from_file) {
     if (to)
@@ -95,8 +96,8 @@ void read_named(OptionReader& options, NamedOptions& named) {
   whole(named.max_batches, "max_batches", 0);
 }
 
-// With a memory of 1 nothing would ever be learnt; without eps a value whose gradient is 0 would
-// become 0/0.
+// Reads the options of Adam. With a beta of 1 the means would never change. Without eps a value
+// whose gradient is 0 would become 0/0.
 void read_adam(OptionReader& options, SolverOptions& solver) {
   solver.adam = options.flag("adam", false);
   const float below_one = std::nextafter(1.0f, 0.0f);
@@ -158,8 +159,8 @@ void read_augment(OptionReader& options, AugmentOptions& augment) {
   augment.center = options.flag("center", false);
 }
 
-// Reads the size of the input. A flat input consists of vectors with `inputs` values, which are
-// neither cut nor turned nor coloured.
+// Reads the size of the input. A flat input consists of vectors with `inputs` values, which are not
+// cropped, flipped or recoloured.
 void read_input(OptionReader& options, NetOptions& read, AugmentOptions& augment) {
   augment.flat = options.has("inputs") && !options.has("height") && !options.has("width");
   if (augment.flat) {
@@ -187,10 +188,10 @@ void read_input(OptionReader& options, NetOptions& read, AugmentOptions& augment
                    "leave out inputs=, or the others");
 }
 
-// If a net has subdivisions, they say how many images fit in memory at once. If a command line
-// changes only the batch, that number stays the most, with as few subdivisions as possible. If then
-// less than half as many images were computed at once, as for a prime number of images, nothing is
-// changed.
+// The subdivisions of a net file say how many images fit in memory at once. If the command line
+// changes only the batch, no more images are computed at once, with as few subdivisions as
+// possible. If that would halve the number of images at once or worse, as for a prime batch,
+// nothing is changed.
 void keep_images_at_once(const NamedOptions& file, NetOptions& net) {
   const int before = file.subdivisions.value_or(1), most = file.batch.value_or(1) / before;
   if (before == 1) return;
@@ -214,8 +215,8 @@ Status add_settings(Section& net, const std::vector<std::string>& settings) {
   return {};
 }
 
-// Returns a text that is the same for equal sections. Checkpoints have a hash of the texts of all
-// layers.
+// Returns a text that is the same for sections with the same meaning. Checkpoints have a hash of
+// the texts of all layers.
 std::string normalised(const Section& section) {
   std::string text = "[" + section.type + "]";
   for (const Option& option : section.options) text += option.key + "=" + option.value + ";";

@@ -9,7 +9,8 @@
 namespace omni {
 namespace {
 
-// Darknet's padding is the total of both sides and defaults to size-1.
+// Reads the window of a pooling layer. Darknet's padding is the sum of both sides and defaults to
+// size-1.
 void read_window(DarknetLayerReader& reader) {
   OptionReader& options = reader.options;
   WindowOptions window;
@@ -24,7 +25,8 @@ void read_window(DarknetLayerReader& reader) {
   reader.layer.options = window;
 }
 
-// Darknet's [avgpool] pools the whole image. Here [avgpool] with a size pools windows.
+// Reads [avgpool]. Darknet's [avgpool] pools the whole image; with a size it pools windows, which
+// Darknet does not do.
 void read_avgpool(DarknetLayerReader& reader) {
   if (reader.options.has("size")) return read_window(reader);
   reader.layer.options = WindowOptions{.whole_image = true};

@@ -25,8 +25,8 @@ const Key* declared(std::span<const Key> keys, std::string_view name) {
   return it == keys.end() ? nullptr : &*it;
 }
 
-// Returns the whole text as a number; nothing for "", "3x", "nan", "inf" and numbers that do not
-// fit.
+// Returns the whole text as a number. Returns nothing for "", "3x", "nan", "inf" and numbers that
+// do not fit.
 template <class T>
 std::optional<T> number(std::string_view text) {
   const auto value = number_in<T>(text);
@@ -35,8 +35,8 @@ std::optional<T> number(std::string_view text) {
   return value;
 }
 
-// Numbers are read wider than they are kept. So 2147483648 is "out of range" rather than "not a
-// number", and 1e-50 becomes a zero instead of an error.
+// Numbers are parsed in a wider type than they are kept in. So 2147483648 is "out of range" rather
+// than "not a number", and 1e-50 becomes a zero instead of an error.
 template <class T>
 using Wide = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
 
@@ -72,7 +72,7 @@ std::optional<std::vector<T>> list(std::string_view text) {
   }
 }
 
-// Returns whether an option has its default value, also if it is written differently, as .0 for 0.
+// Returns whether an option has its default value, even if it is written differently, as .0 for 0.
 bool is_default(const Option& option, const Key& key) {
   const auto value = number<double>(option.value);
   return option.value == key.fallback || (value && value == number<double>(key.fallback));

@@ -1,6 +1,6 @@
-// This header has the description of a net as statements with their lines, and reads and checks the
-// options of a section. The keys that a section understands are declared once, as data. The
-// declaration drives reading, "did you mean" and `omni-run layers`.
+// This header has the description of a net as statements with their lines. It reads and checks the
+// options of a section. The keys that a section understands are declared once, as data. Reading,
+// "did you mean" and `omni-run layers` use this declaration.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ struct Option {
   int line = kCommandLine;
 };
 
-// A Section is one [section] of the file: a layer, or the [net] header.
+// A Section is one [section] of the file: a layer, or [net].
 struct Section {
   std::string type;  // as written, lower case: "convolutional", "conv", ...
   std::string file;
@@ -42,9 +42,9 @@ struct Section {
   }
 };
 
-// An Effect says what a key does here. none: the key is accepted because Darknet files carry it;
-// another value than the default causes a warning. refused: another value than the default is an
-// error; help says why.
+// An Effect says what a key does in this program. `none`: the key is accepted because Darknet files
+// have it, and another value than the default causes a warning. `refused`: another value than the
+// default is an error, and `help` says why.
 enum class Effect { full, none, refused };
 
 struct Key {
@@ -54,11 +54,12 @@ struct Key {
   Effect effect = Effect::full;
 };
 
-// Returns `keys`, and the keys without effect, which are written "name=default name=default".
+// Returns `keys` together with the keys without effect, which `in_vain` lists as "name=default
+// name=default".
 std::vector<Key> with_keys_in_vain(std::span<const Key> keys, std::string_view in_vain);
 
-// Reads one section. The first problem is kept (error()); later reads return their defaults, so a
-// layer reads all its options straight through and checks once.
+// An OptionReader reads one section. The first problem is kept (error()), and later reads return
+// their defaults. So a layer reads all its options first and checks once.
 class OptionReader {
  public:
   OptionReader(const Section& section, std::span<const Key> keys);
@@ -75,19 +76,20 @@ class OptionReader {
   bool flag(std::string_view key, bool fallback);   // 0 or 1
   std::vector<int> integers(std::string_view key);  // comma separated
   std::vector<float> reals(std::string_view key);
-  // Returns the index of the value in `choices`. An unknown value is an error with "did you mean".
+  // Returns the index of the key's value in `choices`. An unknown value is an error with "did you
+  // mean".
   int choice(std::string_view key, std::string_view fallback,
              std::span<const std::string_view> choices);
 
-  // Refuses these values of `key`, which are known but not supported. `why` is the hint of the
-  // error.
+  // Refuses these values of `key`, which Darknet knows but which are not supported. `why` is the
+  // hint of the error.
   void refuse_values(std::string_view key, std::initializer_list<std::string_view> values,
                      std::string why);
 
-  // Refuses a key for a reason of the caller's own. If the key is absent, the error names the
-  // section.
+  // Refuses a key for the reason `what`. If the key is absent, the error names the section.
   void refuse(std::string_view key, std::string what, std::string hint = "");
-  // Prints a remark about a key, if it is there. If `key` is "", the remark is about the section.
+  // Prints a remark about a key if the section has the key. If `key` is "", the remark is about the
+  // section.
   void warn(std::string_view key, std::string_view remark) const;
   // Warns of each key that is set to another value than its default.
   void warn_no_effect(std::initializer_list<std::string_view> keys, std::string_view where) const;
@@ -103,8 +105,8 @@ class OptionReader {
   bool failed_ = false;
 };
 
-// Warns of each unknown key of a section; if `strict`, the first one is an error. A refused key is
-// an error.
+// Warns of each unknown key of a section. If `strict`, the first unknown key is an error. A refused
+// key is always an error.
 Status check_keys(const Section& section, std::span<const Key> keys, bool strict);
 
 }  // namespace omni

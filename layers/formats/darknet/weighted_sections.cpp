@@ -1,5 +1,5 @@
-// This file reads the sections of layers with weights: filters over the image, and connected
-// layers.
+// This file reads the sections of layers with weights: filters that slide over the image, and
+// connected layers.
 #include <fmt/format.h>
 
 #include "layers/formats/darknet/layer_sections.hpp"
@@ -26,7 +26,7 @@ FilterOptions read_filters(DarknetLayerReader& reader) {
   return filters;
 }
 
-// pad=1 means size/2 and overrides padding, as in Darknet.
+// Reads the padding of filters. As in Darknet, pad=1 means size/2 and overrides the key padding.
 int read_padding(DarknetLayerReader& reader, int size) {
   const int padding = reader.options.integer("padding", 0, 0, 4096);
   if (!reader.options.flag("pad", false)) return padding;
@@ -59,8 +59,9 @@ void read_deconvolutional(DarknetLayerReader& reader) {
   reader.layer.options = filters;
 }
 
-// The padding is that of [convolutional]. Darknet pads by 1 whatever the size, but counts (h - 1) /
-// stride + 1 outputs. The two agree only for a size of 3, for which our padding is the same.
+// Reads [local], whose padding is read as for [convolutional]. Darknet pads by 1 whatever the size
+// is, but counts (h - 1) / stride + 1 outputs. The two agree only for a size of 3. For that size
+// the padding is the same as in Darknet.
 void read_local(DarknetLayerReader& reader) {
   FilterOptions filters = read_filters(reader);
   filters.padding = reader.options.flag("pad", false) ? filters.size / 2 : 0;

@@ -1,4 +1,4 @@
-// Reads and writes parameters in Darknet's .weights files.
+// This file reads and writes parameters in Darknet's .weights files.
 #include "layers/formats/darknet/darknet.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace omni {
 namespace {
 
-// Old files may hold a connected matrix as (inputs, outputs).
+// Transposes a matrix of a connected layer, which old files may hold as (inputs, outputs).
 void untranspose(const Stored& of, std::vector<float>& values) {
   const std::size_t rows = of.rows;
   const std::size_t columns = values.size() / rows;
@@ -37,7 +37,7 @@ bool has_place_in_darknet(const Layer& layer, const Param& param) {
 
 namespace {
 
-// In the order of Darknet's layers.
+// Returns the parameters of a net in the order of Darknet's layers.
 std::vector<Stored> stored(const Net& net) {
   constexpr std::array kUsual{ParamRole::bias,     ParamRole::scale,   ParamRole::mean,
                               ParamRole::variance, ParamRole::weights, ParamRole::averaged},
@@ -59,12 +59,13 @@ std::vector<Stored> stored(const Net& net) {
   return all;
 }
 
-// ---- the container: it checks nothing, so every read is weighed against the bytes left ----
+// The functions below read and write the bytes of the file. The format has no checksum, so every
+// read first compares its size with the bytes left.
 
 static_assert(std::endian::native == std::endian::little,
               "values are written as they are in memory");
 
-// No Darknet ever wrote a version beyond this; such a file is something else.
+// No Darknet ever wrote a version beyond this. A file with a larger one is something else.
 constexpr std::int32_t kLargestVersion = 9999;
 
 std::span<std::byte> bytes_of(auto& value) { return std::as_writable_bytes(std::span(&value, 1)); }
@@ -77,8 +78,8 @@ std::span<const std::byte> bytes_of(const auto& value) {
 Status load_darknet_weights(Net& net, const std::filesystem::path& path) {
   OMNI_TRY(DarknetWeightsReader reader, DarknetWeightsReader::open(path));
   std::vector<Stored> params = stored(net);
-  // Behind the last layer that loads, the file may have anything: weights of a net with other
-  // classes, for example, or nothing.
+  // Behind the last layer that is loaded, the file may hold anything, for example the weights of a
+  // net with other classes.
   const std::size_t all = params.size();
   while (!params.empty() && !params.back().param->load) params.pop_back();
   std::uint64_t count = 0;
@@ -95,7 +96,7 @@ Status load_darknet_weights(Net& net, const std::filesystem::path& path) {
     for_each_value(
         each, [&](std::size_t ours, std::size_t theirs) { access.f32()[ours] = block[theirs]; });
   }
-  // The file does not say of how many mini-batches its averages are: they count as one.
+  // The file does not say over how many mini-batches its averages were taken, so they count as one.
   for (const Param* param : net.params())
     if (param->role == ParamRole::averaged && param->load)
       std::ranges::fill(HostAccess(*param->master, HostAccess::Mode::write).f32(), 1.0f);
@@ -162,7 +163,8 @@ Status DarknetWeightsReader::expect(std::uint64_t float_count, bool more_may_fol
                  fmt::format("the network needs {} bytes of weights, the file has only {}", needed,
                              remaining_),
                  "the file is truncated, or belongs to another network"};
-  // The format has no names, so only too many values show that the file is another network's.
+  // The format has no names. Only a wrong number of values shows that the file belongs to another
+  // net.
   if (needed < remaining_ && !more_may_follow)
     return Error{
         ErrorKind::data, path_.string(),

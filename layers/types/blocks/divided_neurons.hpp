@@ -17,19 +17,19 @@ class DividedNeurons {
   DividedNeurons(LayerBuilder& builder, int inputs, int outputs, const ConnectedBlocks& blocks,
                  bool wants_gradient);
 
-  // These return the blocks of neurons that this rank computes, and their images, which are those
-  // of all ranks.
+  // first_block() and blocks() return which blocks of neurons this rank computes. The images are
+  // those of all ranks.
   std::size_t first_block() const { return static_cast<std::size_t>(rank_ * per_rank_); }
   int blocks() const { return computes_ ? by_block(0).parts() : 0; }
   int images() const { return slices_.images_of_all(); }
   const Tensor& src() const { return *src_; }  // the blocks' inputs
 
-  // Functions with `slice` are called for this rank's slices in order, the others once for all
-  // slices. `blocks` are those of this rank.
+  // Functions with the argument `slice` are called for this rank's slices in order, other functions
+  // once for all slices. `blocks` are those of this rank.
   void bring_inputs(const Tensor& src, int slice, TaskTag tag) const;
   void bring_outputs(std::span<Tensor* const> dst, TaskTag tag) const;
-  // In evaluation each rank gathers the blocks of all ranks, for its own images. join_outputs()
-  // then joins them, because one task has not enough buffers for both.
+  // In evaluation each rank receives the blocks of all ranks for its own images. join_outputs()
+  // then joins the blocks. One task cannot do both, as it has not enough buffers.
   void gather_outputs(int slice, std::span<Tensor* const> all_blocks, TaskTag tag) const;
   void join_outputs(int slice, const Tensor& dst, TaskTag tag) const;
   void bring_gradients(const Tensor& diff_dst, int slice, std::span<Tensor* const> blocks,
@@ -38,16 +38,16 @@ class DividedNeurons {
   void sum_shares(int slice, const Tensor& diff_src, TaskTag tag) const;
 
  private:
-  // Matrices are tensors by slice of the mini-batch. A slice of this rank has what each rank
-  // computes of it, by rank. A slice of another rank has what this rank computes of it, if
-  // anything.
+  // Matrices has tensors by slice of the mini-batch. A slice of this rank has one tensor for each
+  // rank that computes part of it. A slice of another rank has one tensor for what this rank
+  // computes of it, if anything.
   using Matrices = std::vector<std::vector<Tensor*>>;
   enum class Message { inputs, outputs, gradients, shares };
-  // `columns` 0 means as many as the rank has neurons.
+  // Declares matrices with `columns` columns; 0 means one column for each neuron of the rank.
   Matrices matrices(LayerBuilder& builder, const char* name, int columns) const;
   std::size_t own(int slice) const { return static_cast<std::size_t>(slices_.first + slice); }
-  // All ranks submit the messages of all slices in the same order. Before the messages of its first
-  // slice, and after those of its last, a rank submits those of other ranks' slices. So no rank
+  // All ranks submit the messages of all slices in the same order. With its first and last own
+  // slice a rank also submits the messages of other ranks' slices before or after it. So no rank
   // waits for a message that another rank submits later.
   std::size_t first_with(int slice) const { return slice == 0 ? 0 : own(slice); }
   std::size_t end_with(int slice) const {
@@ -58,13 +58,16 @@ class DividedNeurons {
     return *of[at][is_own(at) ? rank_ : 0];
   }
   int columns_of(int rank) const { return by_rank({}).width_of(rank); }
-  // Return how the neurons of all ranks, or the blocks of this rank, lie in the rows of a slice.
+  // These functions return how the neurons of all ranks, or the blocks of this rank, lie in the
+  // rows of a slice.
   ColumnPartsArgs by_rank(std::size_t at) const;
   ColumnPartsArgs by_block(std::size_t at) const;
-  // Transfers with the same tensor `turn` begin in the order of submission.
+  // Submits transfers of a tensor. Transfers with the same tensor `turn` begin in the order of
+  // their submission.
   void carry(bool sends, const Tensor& tensor, std::vector<int> peers, Message what, std::size_t at,
              TaskTag tag, const Tensor* turn = nullptr) const;
-  // Sends or receives, to or from the rank that has the images.
+  // Sends or receives the matrices of a slice. The other rank is the one that has the images, or
+  // those that compute.
   void carry_all(const Matrices& of, bool to_owner, Message what, std::size_t at,
                  TaskTag tag) const;
 

@@ -94,8 +94,8 @@ std::int64_t BatchnormBlock::rows(int slice) const {
 }
 
 // Each rank exchanges its total with the ranks of its row, then the row's total with the ranks of
-// its column. If results must have the bits of one rank, each rank exchanges the partial results of
-// its slices with all ranks.
+// its column. If results must have the same bits as on one rank, each rank instead exchanges the
+// partial results of its slices with all ranks.
 void BatchnormBlock::add_levels(const std::function<Tensor*()>& sums) {
   const auto add = [&](std::vector<Share> shares, Tensor* total) {
     for (Share& each : shares)
@@ -192,7 +192,7 @@ void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tens
                              {read(*src[slice]), write(*partials_[slice])}, tag);
   const std::int64_t batch_rows = frozen ? 1 : merge_partials(slice, false, tag);
   if (slice + 1 < slices_.count()) return;
-  // Frozen averages need no sums.
+  // If averages are frozen, no sums over the mini-batch are needed.
   submit_batchnorm_finish({.c = c,
                            .rows = batch_rows,
                            .momentum = options_.momentum,

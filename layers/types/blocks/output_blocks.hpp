@@ -1,4 +1,5 @@
-// These blocks end a layer: with an activation, or with batch normalisation and an activation.
+// These blocks are the last part of a layer: an activation, or batch normalisation and an
+// activation.
 #pragma once
 
 #include <functional>
@@ -15,15 +16,15 @@ namespace omni {
 std::string fused_name(Activation activation);  // for example " relu"; "" for linear
 
 // An ActivationBlock is the activation at the end of a layer, as its description says. Usually the
-// layer's own task applies it in place. If the activation's gradient needs its input, another task
-// applies it, and the layer keeps its input.
+// layer's own task applies it in place. If the activation's gradient needs its input, a separate
+// task applies it, and the layer keeps its input.
 class ActivationBlock {
  public:
   ActivationBlock() = default;
   ActivationBlock(LayerBuilder& builder, Activation kind, Extent extent);
 
   Activation kind() const { return kind_; }
-  // fused() is the activation that the layer's own task applies; targets() are the tensors that
+  // fused() is the activation that the layer's own task applies. targets() are the tensors that
   // this task writes.
   Activation fused() const { return before_.empty() ? kind_ : Activation::linear; }
   const std::vector<Tensor*>& targets(const Blob& output) const {
@@ -31,15 +32,15 @@ class ActivationBlock {
   }
   const Tensor& target(const Blob& output, int slice) const { return *targets(output)[slice]; }
 
-  // True if the gradient depends only on the sign of the output.
+  // Returns true if the gradient depends only on the sign of the output.
   bool allows_dropout_in_place() const;
 
   // Submits the activation of `count` values if it needs a task of its own.
   void forward(std::int64_t count, const Blob& output, int slice, TaskTag tag) const;
-  // Turns the gradient of the output into that of the activation's input, in place.
+  // Replaces the gradient of the output by that of the activation's input, in place.
   void backward(std::int64_t count, const Blob& output, int slice, TaskTag tag) const;
-  // This backward() also adds to the bias's gradient, in the same pass. It is only for a diff_bias
-  // to which no other slice adds.
+  // This backward() also adds to the bias's gradient in the same pass. It may only be used if no
+  // other slice adds to diff_bias.
   void backward(std::int64_t count, const Blob& output, int slice, const Tensor& diff_bias,
                 TaskTag tag) const;
 
@@ -49,9 +50,9 @@ class ActivationBlock {
 };
 
 // A BatchnormBlock is batch normalisation and the activation after it, as a part of a layer. It has
-// the statistics, scale and shift. It submits the tasks that make them exact over all slices; for a
-// single slice it submits one task. Batchnorm layers use it, and convolutional and connected layers
-// that normalise.
+// the statistics, scale and shift. It submits tasks that compute them exactly over all slices; if
+// there is only one slice, it submits one task. Batchnorm layers use it, and so do convolutional
+// and connected layers that normalise.
 class BatchnormBlock {
  public:
   BatchnormBlock(LayerBuilder& builder, Extent extent, const BatchnormOptions& options);
@@ -69,20 +70,20 @@ class BatchnormBlock {
                 const std::function<void(int)>& then);
 
   // Does what Layer::leave_relu_gradient() does. From then on dst.diff includes the gradient of the
-  // relu. False: there is no relu.
+  // relu. Returns false if the block has no relu.
   bool leave_relu_gradient();
-  // Does what Layer::absorb_sum() does. From then on dst = activation(normalised + addend). False:
-  // the block has an activation.
+  // Does what Layer::absorb_sum() does. From then on dst = activation(normalised + addend). Returns
+  // false if the block already has an activation.
   bool absorb_sum(const Input& addend, Activation activation);
 
   std::string in_one_task() const;  // as Layer's
 
-  // Scale and shift, the rolling mean and variance, and how many mini-batches they hold, if that
-  // counts.
+  // Returns scale and shift, the rolling mean and variance, and, if it is counted, the number of
+  // mini-batches in these averages.
   std::vector<Param*> params() const;
 
  private:
-  // Returns whether one task does all.
+  // Returns whether one task does the whole batch normalisation.
   bool whole() const {
     return slices_.all_sizes.size() == 1 && averaged_ == nullptr && !options_.frozen &&
            options_.momentum == BatchnormFinishArgs().momentum &&
@@ -95,7 +96,7 @@ class BatchnormBlock {
   // merges the totals of all ranks into total_. Returns the number of rows in the whole mini-batch.
   std::int64_t merge_partials(int slice, bool backward, TaskTag tag) const;
 
-  // Ranks exchange Shares, which are sums. A Level merges its shares into `total` in their order.
+  // Ranks exchange a Share, which is a sum. A Level merges its shares into `total` in their order.
   struct Share {
     Tensor* sums;
     int owner, images;
@@ -114,7 +115,7 @@ class BatchnormBlock {
   Activation activation_, activation_of_gradient_;
   const Input* addend_ = nullptr;
   const Slices& slices_;
-  // Only training has these.
+  // Only training needs the following tensors.
   std::vector<Tensor*> partials_;  // by slice; empty if all is done in one task
   std::vector<Level> levels_;      // empty on one rank
   Tensor* total_ = nullptr;

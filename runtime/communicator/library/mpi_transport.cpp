@@ -1,5 +1,5 @@
-// This library is the transport over MPI. MPI_Finalize is never called: over TCP it hangs in UCX
-// 1.13 (openucx/ucx#8738). Processes leave together instead (see ranks::leave).
+// This library implements the transport over MPI. MPI_Finalize is never called: over TCP it hangs
+// in UCX 1.13 (openucx/ucx#8738). Processes leave together instead (see ranks::leave).
 #include <mpi.h>
 
 #include <cstdio>

@@ -25,8 +25,8 @@ struct FeedOptions {
   DataType values = DataType::f32;  // type of the images' values: f32 or bf16
   Slices slices;
   int slots = 1;  // mini-batches that may exist at once
-  // True: images in memory are fed as 8-bit pixels, too, if they are exact so. A GPU then gets a
-  // quarter of the bytes, long before it unpacks them.
+  // True: images in memory are passed on as 8-bit pixels if that is exact. A GPU then gets a
+  // quarter of the bytes, and unpacks them later.
   bool unpack_apart = false;
   SharedStream* stream = nullptr;  // has the samples of the same SampleOptions; null: none
 };
@@ -41,7 +41,7 @@ class DataFeed {
   std::size_t bytes() const { return tensors_.bytes(); }
   std::vector<TensorSize> tensor_sizes() const { return tensors_.sizes(); }
 
-  // A mini-batch is named by its first sample. submit() submits its decode tasks; a slot must be
+  // Submits the decode tasks of a mini-batch, which is named by its first sample. A slot must be
   // free.
   void submit(std::uint64_t first_sample);
   bool holds(std::uint64_t first_sample) const;
@@ -49,8 +49,8 @@ class DataFeed {
   // Frees the slot of a mini-batch whose metrics were read. Compute groups may do so in any order.
   void release(std::uint64_t first_sample);
 
-  // These are for a shared stream. After join_stream() other trainings wait for this one, whose
-  // next mini-batch begins with first_sample. After leave_stream() they no longer wait.
+  // These functions are for a shared stream. After join_stream() other trainings wait for this one,
+  // whose next mini-batch begins with first_sample. After leave_stream() they no longer wait.
   Status join_stream(std::uint64_t first_sample);
   void leave_stream();
 

@@ -33,7 +33,7 @@ Cost decode_cost(const DecodeArgs& args) {
 constexpr std::uint64_t (*decode_footprint)(const DecodeArgs&) =
     footprint_by<&DecodeArgs::values_per_sample, &DecodeArgs::count>;
 
-// `bytes` is the size of a value.
+// Defines a codelet that prepares samples; `bytes` is the size of a value.
 template <class T, int bytes>
 CodeletDefinition<DecodeArgs> definition_apart(const char* name) {
   return {.name = name,

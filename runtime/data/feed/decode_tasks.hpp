@@ -28,15 +28,16 @@ struct DecodeArgs {
 
 extern Codelet<DecodeArgs> decode_batch;       // {images W, labels W}
 extern Codelet<DecodeArgs> read_image_labels;  // {labels W, what must be read before R, ...}
-// {samples of SampleReader::type_apart() W}. The codelet depends on the data: their times differ.
+// The buffers are {samples of SampleReader::type_apart() W}. The codelet depends on the kind of
+// data, as their times differ.
 Codelet<DecodeArgs>& codelet_apart(const SampleReader& reader);
 
 // Decoding has the lowest priority: images are needed only when a new mini-batch starts. A
 // mini-batch that has its pixels is finished before others are begun.
 inline constexpr int kDecodePriority = -(1 << 20), kUnpackPriority = kDecodePriority + 1;
 
-// Returns how many samples a task prepares apart: reading files takes some milliseconds for
-// this many, copying in memory one.
+// Returns how many samples one task prepares. Reading files takes some milliseconds for this many,
+// copying in memory takes one.
 int samples_per_task(const SampleReader& reader);
 
 // Returns whether a codelet with this name prepares samples.

@@ -42,7 +42,8 @@ struct SharedStream::Window {
   }
 };
 
-// The part of several ranks in the stream. Its window also holds blocks for other ranks.
+// Joint is the state of a stream that several ranks share. Its window also holds blocks for other
+// ranks.
 struct SharedStream::Joint {
   OverRanks with;
   Window* window = nullptr;
@@ -53,14 +54,15 @@ struct SharedStream::Joint {
   std::vector<std::uint64_t> firsts;  // by place: the first block that a rank needs
   bool begun = false;                 // readers here have joined
   std::uint64_t received = 0;         // bytes
-  // Transfers that are not done. Their callbacks may outlive the stream.
+  // under_way counts transfers that are not done. Their callbacks may run after the stream is
+  // destroyed.
   std::shared_ptr<std::atomic<std::uint64_t>> under_way =
       std::make_shared<std::atomic<std::uint64_t>>(0);
 
   std::uint64_t size() const { return window->tensors.size(); }
   std::uint64_t first() const { return begun ? window->first_block() : window->begin; }
-  // Blocks before it may be passed on. Another rank may be behind by the window that it fills and
-  // the one that this rank holds for it.
+  // Returns the block before which blocks may be passed on. Another rank may be behind by the
+  // window that it fills and the one that this rank holds for it.
   std::uint64_t limit() const {
     std::uint64_t most = std::min(std::max(wanted, others), end);
     const std::uint64_t own = first();
@@ -188,14 +190,15 @@ SharedStream::Slice SharedStream::Reader::read(std::uint64_t first_sample, int c
   if (is_common) stream.want(end);
   for (std::uint64_t block = first_sample / size; block < end; ++block) {
     if (is_common) {
-      // If a task has failed, the job ends.
+      // The wait needs no check for failed tasks, as the job ends if a task has failed.
       stream.moved_.wait(lock, [&] { return stream.joint_->done > block; });
     } else {
       stream.moved_.wait(lock, [&] { return window_->has_room_for(block); });
     }
     const std::size_t place = block % window_->tensors.size();
     slice.parts.push_back(window_->tensors[place]);
-    // The lock is held, so that tasks that read the block are submitted later.
+    // The lock is held so that tasks that read the block are submitted later than those that
+    // prepare it.
     if (window_->held[place] != block) stream.prepare(*window_, block);
   }
   return slice;
@@ -229,7 +232,7 @@ void SharedStream::Reader::leave() {
   stream_.remove(*this);
 }
 
-// ---- several ranks ----
+// The following functions are for several ranks.
 
 Status SharedStream::join_ranks(OverRanks with) {
   const std::lock_guard lock(mutex_);
@@ -239,7 +242,7 @@ Status SharedStream::join_ranks(OverRanks with) {
   auto joint = std::make_unique<Joint>();
   joint->done = block_of(with.first_sample);
   joint->end = with.end == kNoBlock ? kNoBlock : block_of(with.end - 1) + 1;
-  // Nobody goes ahead before the others have begun.
+  // No rank goes ahead before all other ranks have begun.
   joint->firsts.assign(with.ranks.size(), joint->done);
   joint->firsts[static_cast<std::size_t>(with.place)] = kNoBlock;
   joint->with = std::move(with);
@@ -249,7 +252,8 @@ Status SharedStream::join_ranks(OverRanks with) {
   return {};
 }
 
-// Keeps or puts a reader in the window of all ranks, if that has or will have this block.
+// Puts or keeps a reader in the window that all ranks share, if that window has or will have this
+// block.
 bool SharedStream::in_common_window(Reader& reader, std::uint64_t block) {
   if (joint_ == nullptr) return false;
   Window* const common = joint_->window;
@@ -269,7 +273,7 @@ bool SharedStream::in_common_window(Reader& reader, std::uint64_t block) {
   return true;
 }
 
-// A reader wants blocks before this one, and soon some more.
+// Notes that a reader needs the blocks before this one, and soon some more.
 void SharedStream::want(std::uint64_t block) {
   const auto batch = static_cast<std::uint64_t>(most_batch_ / samples_per_block_ + 1);
   if (block + batch > joint_->wanted) joint_->wanted = block + 2 * batch;

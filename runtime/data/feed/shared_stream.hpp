@@ -25,8 +25,8 @@ class SharedStream {
   struct Window;
 
  public:
-  // `bytes`: of a window. It is larger where the readers' mini-batches ask for that. Of test
-  // samples, the stream keeps all: see fits().
+  // `bytes` is the size of a window. It is larger if the readers' mini-batches need that. Of test
+  // samples, the stream keeps all (see fits()).
   SharedStream(const Dataset& dataset, SampleOptions options, std::size_t bytes);
   ~SharedStream();
   // Returns whether `bytes` hold all samples of a test set.
@@ -80,21 +80,23 @@ class SharedStream {
     std::function<void(std::uint64_t wanted, std::uint64_t first)> tell{};
   };
   static constexpr int kTags = 1 << 13;
-  // Called when all readers are made, and none has joined.
+  // Call join_ranks() when all readers are made and none has joined.
   Status join_ranks(OverRanks with);
-  // Another rank wants blocks up to one, and its slowest reader needs the first one.
+  // Call heard() when another rank wants blocks up to `wanted` and its slowest reader needs block
+  // `first`.
   void heard(int place, std::uint64_t wanted, std::uint64_t first);
-  // Blocks that were passed on so far. When no rank has readers any more, all pass on as many as
-  // any of them, and wait for the last messages.
+  // Returns the number of blocks that were passed on so far. When no rank has readers any more, all
+  // ranks pass on equally many, and wait for the last messages.
   std::uint64_t passed_on() const;
   void finish(std::uint64_t blocks);
   std::uint64_t received() const;  // bytes, from other ranks
   void leave_ranks();  // from now on it tells and sends nothing, whatever its readers do
 
-  // These two say how the stream is cut into blocks.
+  // samples_per_block() and most_batch() tell how the stream is cut into blocks.
   int samples_per_block() const { return samples_per_block_; }
   int most_batch() const { return most_batch_; }
-  // The share of the first window that holds prepared samples which its slowest reader still needs.
+  // Returns the share of the first window that holds prepared samples which its slowest reader
+  // still needs.
   double fill() const;
 
   const SampleReader& samples() const { return samples_; }

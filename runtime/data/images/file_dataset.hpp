@@ -31,7 +31,7 @@ class FileDataset : public Dataset {
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string place_of_label(std::size_t index) const override;
   std::string name_of(std::size_t index) const override { return original(index).string(); }
-  // The destructor deletes the copies.
+  // Copies the files to `place`. The destructor deletes the copies.
   Status stage(const std::filesystem::path& place, bool skips = false) override;
   ~FileDataset() override;
 

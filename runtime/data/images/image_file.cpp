@@ -17,7 +17,7 @@
 namespace omni {
 namespace {
 
-// ---- binary PGM and PPM files: the images that need no codec ----
+// The following functions read binary PGM and PPM files, which need no codec.
 
 // Returns the next number of the header, after white space and # comments; -1: there is none.
 int next_number(std::string_view bytes, std::size_t& at) {
@@ -39,7 +39,7 @@ bool is_netpbm(std::string_view bytes) {  // by their first bytes
   return bytes.starts_with("P5") || bytes.starts_with("P6");
 }
 
-// Requires is_netpbm(bytes). Errors name `where`.
+// Parses a file for which is_netpbm(bytes) is true. Errors name `where`.
 Result<Image> parse_netpbm(std::string_view bytes, const std::string& where) {
   const auto refuse = [&](std::string what, std::string hint = "") {
     return Error{ErrorKind::data, where, std::move(what), std::move(hint)};
@@ -62,7 +62,7 @@ Result<Image> parse_netpbm(std::string_view bytes, const std::string& where) {
   return image;
 }
 
-// ---- files of any kind ----
+// The following functions read files of any kind.
 
 constexpr std::uint64_t kMostPixelBytes = 3 * kMaxPixels + 4096;
 

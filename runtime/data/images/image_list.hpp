@@ -1,4 +1,4 @@
-// Lists of image files and of their classes, as Caffe and Darknet have them.
+// This header reads lists of image files and of their classes, in Caffe's and Darknet's formats.
 #pragma once
 
 #include <cstdint>

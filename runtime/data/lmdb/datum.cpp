@@ -7,14 +7,15 @@
 namespace omni {
 namespace {
 
-// The fields of the message.
+// A Field is a number of a field of the message.
 enum Field { channels = 1, height, width, data, label, float_data, encoded };
 
 Error damaged(const std::string& where, std::string what) {
   return {ErrorKind::data, where, std::move(what), "the entry is damaged, or no Datum"};
 }
 
-// The bytes of a message from its front. Whoever asks for more than there is gets `sound` false.
+// Bytes reads a message from its front. If a read asks for more than there is, `sound` becomes
+// false.
 struct Bytes {
   std::string_view left;
   bool sound = true;

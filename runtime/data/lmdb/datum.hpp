@@ -1,5 +1,5 @@
-// A Datum: an image with its label, as LMDBs hold them. It is a message of protobuf; its fields
-// are views of the bytes, of which only those that are asked for are read.
+// A Datum is an image with its label, as LMDBs hold them. It is a message of protobuf. Its fields
+// are views of the bytes, and only fields that are asked for are read.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Datum {
   std::string_view data;    // else channel by channel, and colours blue first
 };
 
-// Errors name `where`.
+// Parses a message. Errors name `where`.
 Result<Datum> parse_datum(std::string_view bytes, const std::string& where);
 // Returns the bytes of a Datum, with the image itself or with an image file.
 std::string datum_of(const Image& image, int label);

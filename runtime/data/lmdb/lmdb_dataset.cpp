@@ -1,4 +1,4 @@
-// LMDBs of Datum: an entry is an image with its label.
+// This file reads LMDBs of Datum: an entry is an image with its label.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ class LmdbDataset final : public Dataset {
   std::filesystem::path folder_;
 };
 
-// An entry's key and label are kept, and whether its image is as large as those before.
+// Notes an entry's key and label, and whether its image is as large as the earlier ones.
 void note(void* context, std::string_view key, std::string_view value) {
   Entries& entries = *static_cast<Entries*>(context);
   if (entries.problem) return;

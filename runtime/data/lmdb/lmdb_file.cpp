@@ -17,7 +17,7 @@
 namespace omni {
 namespace {
 
-// ---- accesses to mapped pages that are not there ----
+// The following functions handle accesses to mapped pages that do not exist.
 
 thread_local sigjmp_buf* way_out = nullptr;  // null: this thread reads no mapped file
 struct sigaction before_bus, before_segv;

@@ -19,7 +19,7 @@ Result<Extent> first_extent_of_lmdb(const std::filesystem::path& folder);
 
 class LmdbFile {
  public:
-  // A folder with data.mdb.
+  // Returns whether a folder has the file data.mdb.
   static bool is(const std::filesystem::path& folder);
   static Result<LmdbFile> open(const std::filesystem::path& folder);
 
@@ -29,7 +29,8 @@ class LmdbFile {
   // damaged.
   using Use = void (*)(void* context, std::string_view key, std::string_view value);
   Status for_each(Use use, void* context, std::uint64_t most = UINT64_MAX) const;
-  // Thread-safe. Refuses a value of more than `most` bytes.
+  // Reads a value. Several threads may call it at the same time. Refuses a value of more than
+  // `most` bytes.
   Status read(std::string_view key, std::uint64_t most, std::string& value) const;
 
  private:

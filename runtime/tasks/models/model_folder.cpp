@@ -68,7 +68,7 @@ class Lines {
     }
     return found;
   }
-  // Returns such numbers of a line that must have exactly one per kind.
+  // Returns the numbers of a line that must have exactly one number per kind.
   std::vector<double> all(std::string_view kinds) {
     std::vector<double> found = numbers(kinds);
     require(found.size() == kinds.size() && line_.size() <= kLongestLine &&
