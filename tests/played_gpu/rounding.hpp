@@ -17,7 +17,7 @@ inline float rounded(float value, int bits) {
   const auto all = std::bit_cast<std::uint32_t>(value);
   const bool finite = (all & 0x7F800000) != 0x7F800000;
   const std::uint32_t lost = (1u << (23 - bits)) - 1;
-  return finite ? std::bit_cast<float>((all + lost / 2 + 1) & ~lost) : value;
+  return finite ? std::bit_cast<float>((all + (lost + 1) / 2) & ~lost) : value;
 }
 
 constexpr int kExact = 23, kTf32 = 10, kBf16 = 7;
