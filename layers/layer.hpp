@@ -155,10 +155,9 @@ class Layer {
   virtual void take_relu_gradient() {}
   virtual bool leave_relu_gradient() { return false; }  // false: this layer has no relu
 
-  // The sum of a residual block is fused into the normalisation before it, if no other layer reads
-  // the normalisation's output. absorb_sum() makes activation(output + addend) the output of that
-  // layer, and both layers share the output's tensors. These functions return false if the sum is
-  // not fused. If Input::writes_gradient() is true for the addend, the normalisation also computes
+  // fuse_sum_into() asks the layer of a sum to let `before`, a normalisation that no other layer
+  // reads, compute the sum. It calls before.absorb_sum(), after which `before` outputs
+  // activation(output + addend). Both functions return false if the sum is not fused. If Input::writes_gradient() is true for the addend, the normalisation also computes
   // the addend's gradient from that of the sum.
   virtual bool fuse_sum_into(Layer& /*before*/) { return false; }
   virtual bool absorb_sum(const Input& /*addend*/, Activation) { return false; }

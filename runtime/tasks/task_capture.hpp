@@ -44,8 +44,8 @@ namespace task_capture {
 void start();  // needs a running Session
 std::vector<CapturedTask> finish();
 // Captures the tasks that `submit` submits, without running them. Needs neither StarPU nor
-// allocated tensors. Working memory is computed only on request, because some tasks must prepare
-// for that.
+// allocated tensors. Working::wanted also computes the working memory of each task. That can be
+// costly, as some codelets must plan their convolution for it.
 enum class Working { unknown, wanted };
 std::vector<CapturedTask> capture_tasks(const std::function<void()>& submit,
                                         Working working = Working::unknown);

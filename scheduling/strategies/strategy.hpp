@@ -83,7 +83,8 @@ class Strategy {
   // the tensors of that step. `param` is the parameter's number in the net.
   virtual ExchangeArgs step(const GroupUpdate& update, std::size_t param);
   virtual ExchangeTensors stepped(const GroupUpdate& update, std::size_t param);
-  // submit_behind() is called after the steps of some parameters. It submits further tasks on them.
+  // submit_behind() is called when the steps of `params` have been submitted. It may submit further
+  // tasks on these parameters.
   virtual void submit_behind(const GroupUpdate& /*update*/,
                              std::span<const std::size_t> /*params*/) {}
   // end() is called when all tasks of a mini-batch are submitted. It may submit a meeting of all

@@ -41,7 +41,8 @@ class Pilot {
   virtual ~Pilot() = default;
 
   virtual std::string_view name() const = 0;
-  // Returns the bytes of the copies of parameters that the pilot holds while it steers `groups`.
+  // Returns the bytes of the copies of parameters and velocities that the pilot holds while it
+  // steers `groups`.
   virtual std::size_t bytes(ComputeGroups& /*groups*/) const { return 0; }
   // Returns the bytes that kept() takes at most.
   virtual std::size_t kept_bytes(ComputeGroups& /*groups*/) const { return 0; }

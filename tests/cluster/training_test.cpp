@@ -115,8 +115,8 @@ TEST_F(Ranks, divide_neurons_and_learn_alike) {
   EXPECT_NEAR(run(2, "12", resuming), straight, 1e-4 * straight);
 }
 
-// Large images take longer to decode than the small images of the next mini-batch, which another
-// worker decodes meanwhile. The first layer sends the images to all ranks in order.
+// An image of the next mini-batch may be decoded before a larger one of this mini-batch. The first
+// layer must still send images to other ranks in the order of mini-batches.
 TEST_F(Ranks, send_images_in_the_order_of_mini_batches) {
   const std::string net = folder_ / "connected.cfg";
   put(net,

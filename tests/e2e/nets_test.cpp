@@ -1,5 +1,5 @@
 // These tests check that every shipped net builds, prints its layer table, and lowers its loss on
-// synthetic images.
+// synthetic images or vectors.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -128,7 +128,7 @@ TEST_F(Training, is_on_tensors_in_bf16) {
     return of_codelets<double>(trace, "bytes");
   };
   const auto floats = bytes_of_codelets("fp32"), bf16 = bytes_of_codelets("bf16");
-  // A byte becomes a float of four bytes, or a bf16 of two.
+  // For each value, unpack_batch reads one byte, and writes a float of four bytes or a bf16 of two.
   EXPECT_EQ(5 * bf16.at("unpack_batch"), 3 * floats.at("unpack_batch"));
   EXPECT_EQ(2 * bf16.at("copy_channels"), floats.at("copy_channels"));
 }

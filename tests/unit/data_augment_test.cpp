@@ -1,4 +1,5 @@
-// Without options for augmentation, images do not change. With options, results are reproducible.
+// Without options, values of an image of the net's size are only divided by 255. With options for
+// augmentation, results are reproducible.
 #include "runtime/data/augment.hpp"
 
 #include <gtest/gtest.h>

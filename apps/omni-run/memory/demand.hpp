@@ -66,8 +66,8 @@ class MemoryForecast {
   }
   // Returns the largest share that one GPU has of all groups' mini-batches.
   double largest_share() const;
-  // Suggests the smallest number of subdivisions for which fits(number) is true, or else another
-  // remedy.
+  // Names the smallest larger number of subdivisions, a divisor of the mini-batch, for which
+  // fits(number) is true. If there is none, the text says so.
   std::string what_would_fit(auto fits) const;
 
   const Net& net_;

@@ -49,7 +49,7 @@ struct alignas(std::max_align_t) CodeletCall {
 };
 
 starpu_data_access_mode starpu_mode(AccessMode mode);
-// Lets only these workers run the task. The set outlives the task.
+// Lets only `workers` run the task. The caller must keep the set until the task has ended.
 void bind(starpu_task& task, const WorkerSet& workers);
 
 // Reports that StarPU refused a task.

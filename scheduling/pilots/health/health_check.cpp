@@ -131,8 +131,8 @@ std::optional<Finding> find_no_gradient(const Inspection& found, const Learning&
 // kEpochsEarly.
 constexpr std::uint64_t kEpochs = 2, kEpochsEarly = 6;
 
-// On a GPU the first inspections come this many times later, as one takes as long as many
-// iterations.
+// On a GPU an inspection costs the time of many iterations. So the first inspections come later by
+// this factor.
 constexpr std::uint64_t kLaterOnGpus = 4;
 
 std::optional<Finding> find_one_class(std::span<const double> shares) {

@@ -36,7 +36,8 @@ std::string text_of(const SweepAxis& axis, double value) {
   return written(std::get<SweepRange>(axis.values), value);
 }
 
-// Returns the settings in the name of a member: "lenet,learning_rate=0.01,momentum=0.5".
+// Reads the settings in a member's name, such as "lenet,learning_rate=0.01". Returns a number for
+// each axis: the value in a range, or the position in a list.
 Result<std::vector<double>> settings_in(const std::string& name, const SweepSpec& sweep,
                                         const std::string& net) {
   const Error other = other_sweep(shown_name(name) + " in the run folder is of another sweep");
