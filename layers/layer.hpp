@@ -157,8 +157,9 @@ class Layer {
 
   // fuse_sum_into() asks the layer of a sum to let `before`, a normalisation that no other layer
   // reads, compute the sum. It calls before.absorb_sum(), after which `before` outputs
-  // activation(output + addend). Both functions return false if the sum is not fused. If Input::writes_gradient() is true for the addend, the normalisation also computes
-  // the addend's gradient from that of the sum.
+  // activation(output + addend). Both functions return false if the sum is not fused. If
+  // Input::writes_gradient() is true for the addend, the normalisation also computes the addend's
+  // gradient from that of the sum.
   virtual bool fuse_sum_into(Layer& /*before*/) { return false; }
   virtual bool absorb_sum(const Input& /*addend*/, Activation) { return false; }
   void share_output(Layer& before, TensorPool& tensors);

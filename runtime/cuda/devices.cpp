@@ -64,8 +64,8 @@ constexpr std::size_t kMostGpus = STARPU_MAXCUDADEVS;
 // This is the oldest architecture in CMake's list.
 constexpr int kOldestMajor = 8;
 
-// Returns how many bytes StarPU may take of a GPU: the user's limit for all GPUs, else the limit for
-// this GPU. Without a limit it returns the largest number.
+// Returns how many bytes StarPU may take of a GPU: the user's limit for all GPUs, else the limit
+// for this GPU. Without a limit it returns the largest number.
 std::size_t limit_of(int number) {
   for (const std::string& name :
        {std::string("STARPU_LIMIT_CUDA_MEM"), fmt::format("STARPU_LIMIT_CUDA_{}_MEM", number)})

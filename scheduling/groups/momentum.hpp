@@ -52,8 +52,8 @@ inline bool is_kept(const Momentum& momentum) {
 inline double stable_step(int age) { return 2 * std::sin(std::numbers::pi / (2 * (2 * age + 1))); }
 
 // Returns the momentum of all updates. It is the same for all groups, since they share the
-// velocity. `stale` is true if groups train on replicas of parameters, whose gradients can be old. It
-// is false if all trainable parameters are merged.
+// velocity. `stale` is true if groups train on replicas of parameters, whose gradients can be old.
+// It is false if all trainable parameters are merged.
 inline Momentum momentum_of_groups(Compensation compensation, double tuned, int groups,
                                    bool stale) {
   const double implicit = implicit_of_groups(stale ? groups : 1);

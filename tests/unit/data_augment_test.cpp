@@ -1,5 +1,4 @@
-// Without options, values of an image of the net's size are only divided by 255. With options for
-// augmentation, results are reproducible.
+// Without options, values of an image of the net's size are divided by 255, and do not change else.
 #include "runtime/data/augment.hpp"
 
 #include <gtest/gtest.h>

@@ -55,7 +55,8 @@ struct FleetPlan {
 };
 
 // Returns the plan with the smallest makespan that was found. The search also tries fewer devices.
-// So, up to about 20 members on 16 devices, an additional device never makes the makespan larger. Members without samples are left out.
+// So, up to about 20 members on 16 devices, an additional device never makes the makespan larger.
+// Members without samples are left out.
 Result<FleetPlan> plan_fleet(const Fleet& fleet);
 
 // Computes the makespan of a plan from its shares alone. Returns an error if a flotilla uses more
