@@ -118,7 +118,7 @@ struct MemoryCase {
 TEST(Memory, IsWhatWasPlanned) {
   for (const MemoryCase& each :
        {MemoryCase{"lenet", "fp32", "32", "300"}, MemoryCase{"mlp", "fp32", "64", "300"},
-        MemoryCase{"caffenet", "fp32", "32", "2"}, MemoryCase{"caffenet", "bf16", "32", "2"}}) {
+        MemoryCase{"caffenet", "fp32", "32", "4"}, MemoryCase{"caffenet", "bf16", "32", "4"}}) {
     const Finished run =
         omni_run({"--net", each.net, "--precision", each.precision, "--batch", each.batch,
                   "--subdivisions", "1", "--max-batches", each.iterations, "--no-test", "--gpus",
