@@ -73,8 +73,8 @@ TrainerEvents TrainCommand::events() {
       .on_iteration =
           [this](const StepReport& report) {
             time_limit_.note_iteration();
-             name_damaged(report.iteration);
-             if (!caffe_log_) progress_.iteration(report);
+            name_damaged(report.iteration);
+            if (!caffe_log_) progress_.iteration(report);
           },
       .is_reported =
           [this](std::uint64_t iteration) {
