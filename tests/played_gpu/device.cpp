@@ -45,10 +45,13 @@ Device::Device(int its_index, std::size_t bytes, long allocations, long launches
   add_stream(true);
 }
 
+// The message is printed before the failure can be seen, because a program may end at once when it
+// sees the failure.
 void Device::fail(cudaError_t error, const std::string& why) {
-  cudaError_t none = cudaSuccess;
-  if (failure_.compare_exchange_strong(none, error))
-    fmt::print(stderr, "played GPU {}: {}: {}\n", index, cudaGetErrorName(error), why);
+  const std::lock_guard lock(failing_);
+  if (failure_ != cudaSuccess) return;
+  fmt::print(stderr, "played GPU {}: {}: {}\n", index, cudaGetErrorName(error), why);
+  failure_ = error;
 }
 
 void Device::count_launch() {

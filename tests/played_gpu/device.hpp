@@ -41,6 +41,7 @@ class Device {
   Memory memory;
 
  private:
+  std::mutex failing_;
   std::atomic<cudaError_t> failure_ = cudaSuccess;
   std::atomic<long> launches_left_;  // negative: no end
   std::atomic<long> launches_ = 0;
