@@ -1,5 +1,6 @@
-// These tests check the shipped nets. The numbers of parameters are published in Caffe's model zoo
-// and torchvision. The multiply-adds were worked out by hand and agree with Darknet's layer tables.
+// These tests check the shipped nets. The numbers of parameters of nets that others published are
+// those of Caffe's model zoo and torchvision. The multiply-adds were worked out by hand and agree
+// with Darknet's layer tables.
 #include <gtest/gtest.h>
 
 #include <fstream>

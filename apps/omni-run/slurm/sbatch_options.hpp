@@ -15,7 +15,7 @@ namespace omni {
 
 using SbatchOptions = std::map<std::string, std::string>;  // by name
 
-// Refuses values outside of Slurm's grammar.
+// Refuses a value that sbatch refuses for its option, or that an #SBATCH line reads otherwise.
 Status check_grammar(const SbatchOptions& options);
 
 // Returns the value as in an #SBATCH line, quoted if necessary; nothing if no line can have it.
