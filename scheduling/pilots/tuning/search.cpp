@@ -183,9 +183,10 @@ class Race {
         break;
     }
     const bool tie = comparison.verdict == Verdict::tie || comparison.verdict == Verdict::unsure;
-    // In a tie a larger step wins over the given setting if it is larger only by about kFine. Steps
-    // near the failing one often are too large in the long run, which a trial does not show. So in
-    // a cold search a smaller step then wins a tie.
+    // Once in a search a larger step wins a tie: if its loss is lower, it is larger only by about
+    // kFine, and the champion is not the given setting. Steps near the failing one often are too
+    // large in the long run, which a trial does not show. So in a cold search a smaller step wins a
+    // tie with such a champion.
     const bool tells = tie && learns() && setting.groups == champion_.groups;
     const bool prefers = tells && comparison.gain > 0 && larger && !prefers_larger_ &&
                          !(champion_ == given_) && step_of(setting) < edge &&
