@@ -34,7 +34,7 @@ void add(TensorPart to, TensorPart from, TaskTag tag) {
                         {accumulate(to), read(from)}, tag);
 }
 
-constexpr int kCrossingPriority = 1 << 19;  // other ranks wait for these tasks, as for updates
+constexpr int kCrossingPriority = 1 << 19;  // other ranks wait for these tasks
 
 // Submits a step for a part of a parameter. If a parameter is updated in pieces, only its first
 // piece counts as an update.

@@ -6,7 +6,6 @@ namespace omni {
 // A group has at most two mini-batches under way: one that is computed, and one whose first tasks
 // are submitted.
 inline constexpr int kUnderWay = 2;
-// This many mini-batches are decoded before they are used.
-inline constexpr int kPrefetched = 2;
+inline constexpr int kPrefetched = 2;  // mini-batches that are decoded ahead
 
 }  // namespace omni
