@@ -48,7 +48,7 @@ class ComputeGroups {
   std::uint64_t images_per_pass(int group) const {
     return images_.empty() ? net(group).slices().images_of_all() : images_[group];
   }
-  // Returns true if each group has ranks of its own, and false if every rank has all groups.
+  // Returns true if groups are divided over ranks, and false if every rank has all groups.
   bool on_several_ranks() const { return !ranks_.empty(); }
   // Returns the first net of this rank. It also stands for nets on other ranks, as all nets are
   // built alike.

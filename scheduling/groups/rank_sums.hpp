@@ -62,15 +62,14 @@ class RankSums {
   struct Senders {
     int owner = 0;  // the rank to which they send
     std::vector<int> ranks{};
-    // `incoming` has, on the owner, a tensor for the values of each sender. Null stands for the
-    // owner itself.
+    // On the owner, `incoming` has a tensor for the values of each sender; null: the owner itself.
     std::vector<Tensor*> incoming{};
     Tensor* fresh = nullptr;  // on an owner outside the group: its new values; else null
     bool has(int rank) const { return std::ranges::find(ranks, rank) != ranks.end(); }
   };
   struct Piece {
     TensorPart values;            // of the master
-    int owner = 0, number = 0;    // the number is the piece's part of message tags
+    int owner = 0, number = 0;    // `number` counts all pieces, for message tags
     bool first_is_guest = false;  // the first rank only sends gathered contributions to meetings
     // If groups share one model, sets[g] are the senders of group g. If they have models of their
     // own, sets[0] are the senders of meetings; sets[1] are those of this rank's group if it has

@@ -16,8 +16,9 @@ class BacklogForecast {
   // identifies the codelet.
   using Sort = std::pair<std::uintptr_t, int>;
 
-  // Call note() when a task becomes ready. `ready_work` is the time that the kind needs for all
-  // other tasks that are ready or run. All work is such a time, in one unit.
+  // Call note() when a task becomes ready. `ready_work` is the work of all other ready tasks and
+  // what is left of running ones. Work is the sum of tasks' lengths divided by the number of
+  // workers, in any unit of time.
   void note(Sort sort, double ready_work) {
     History& history = histories_[sort];
     ++history.notes;

@@ -59,8 +59,8 @@ class Exploration {
 
  private:
   // One choice in kOtherChoices goes to the implementations in turn, if they seem at most
-  // kWorthALook times as slow as the best. With two or three implementations this costs at most 1
-  // %.
+  // kWorthALook times as slow as the best. With two or three implementations this costs at most one
+  // percent.
   static constexpr std::uint64_t kOtherChoices = 200;
   static constexpr double kWorthALook = 4;
   // Each slower implementation has a budget. All budgets together grow by at most this share of the

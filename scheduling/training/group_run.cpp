@@ -30,9 +30,9 @@ GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQu
       leaves_(local_ && across_ && (guest_ != nullptr || !ranks::first()) &&
               net_.has(Net::Phase::merged)) {}
 
-// The rest is submitted later if this rank computes the merged phase, which groups enter as they
-// arrive. So it is if the mini-batch has several passes, as a pass may have to wait for an earlier
-// one.
+// Returns false if every rank has all groups, and in two other cases. This rank computes the merged
+// phase, which groups enter as they arrive. Or the mini-batch has several passes, of which one may
+// have to wait for an earlier one.
 bool GroupRun::completes_at_begin() const {
   return across_ && guest_ == nullptr &&
          !(local_ &&

@@ -41,9 +41,9 @@ class GroupRun {
   GroupRun(const GroupRun&) = delete;
   GroupRun& operator=(const GroupRun&) = delete;
 
-  // Submits a new mini-batch up to the merged phase of its first pass. If the previous mini-batch
-  // is not submitted completely, that waits until it is. may_begin() must be true. With `announce`,
-  // an event `arrived` is pushed when the mini-batch reaches the merged phase.
+  // Submits a new mini-batch up to the merged phase of its first pass. Submission waits until the
+  // previous mini-batch is submitted completely. may_begin() must be true. With `announce`, an
+  // event `arrived` is pushed when the mini-batch reaches the merged phase.
   void begin(const MiniBatch& batch, bool announce, double simulated = 0);
   // Returns the oldest mini-batch that is not submitted completely.
   const MiniBatch& next_to_complete() const {

@@ -91,7 +91,7 @@ class TrainingLoop {
   EventQueue queue_;
   std::optional<RankEvents> reports_;               // none: every rank has all groups
   std::vector<std::unique_ptr<GroupRun>> runs_;     // by group
-  ArrivalState arrivals_;                           // its `clock` is only filled by note()
+  ArrivalState arrivals_;                           // its `clock` is not used
   std::deque<int> order_;                           // groups of the updates under way, as submitted
   std::vector<std::deque<GroupOutcome>> outcomes_;  // by group, of updates that are done
   std::optional<Error> divergence_;
