@@ -36,9 +36,9 @@ class RankSums {
   // rank owns. Does nothing if groups have models of their own. `number` is the parameter's number
   // in the net.
   void serve(std::size_t number, int group, ExchangeArgs args, ExchangeOrder order, TaskTag tag);
-  // Submits the transfer of activations and labels to the merged phase on the first rank, or with
-  // `back` that of the activations' gradients to the group. Both sides call cross(): the first rank
-  // with `guest`, each rank of the group without.
+  // Submits the transfer of activations and labels to the merged phase on the first rank. With
+  // `back` it transfers the activations' gradients to the group. Both sides call cross(): the first
+  // rank with `guest`, each rank of the group without.
   void cross(int group, const BatchSlot& slot, bool guest, bool back);
   BatchSlot& slot_of_guest(int group, std::uint64_t number) {
     return of_guests_[group][number % 2];

@@ -20,9 +20,9 @@ constexpr double kShareOfTime = 0.01;
 // wrong for minutes, until the budget allowed enough tries.
 constexpr double kPlausible = 10;
 
-// A kind is in the way if its transfer takes longer than that of another kind by more than
-// kMostTransfer times the task's length on the other kind. All tasks share the links, and other
-// tasks fetch the data back. A core that sums up a large gradient saves a GPU almost no time.
+// The transfer to a kind may exceed that to another kind by at most kMostTransfer times the task's
+// length on the other kind. All tasks share the links, and other tasks fetch the data back. A core
+// that sums up a large gradient saves a GPU almost no time.
 constexpr double kMostTransfer = 32;
 
 double length_or_guess(const Candidate& candidate) {
@@ -35,8 +35,8 @@ bool burdens_links(const Candidate& candidate, std::span<const Candidate> all) {
   });
 }
 
-// Returns true if another kind would get the updated data later by more than the task's length
-// there, and only after it could have begun the task itself.
+// Returns true if another kind would get the updated data too late: by more than the task's length
+// there, and after it could have begun the task.
 bool keeps_others_waiting(const Candidate& candidate, std::span<const Candidate> all) {
   return std::ranges::any_of(all, [&](const Candidate& other) {  // false where NaN
     return candidate.back - other.back > other.length && !is_back_before(candidate, other);

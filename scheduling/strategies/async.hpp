@@ -1,5 +1,5 @@
-// Async is the strategy in which each group applies its gradients to one shared model, as soon as
-// they are complete or in a fixed order. With one group it is plain synchronous training.
+// Async is the strategy in which groups apply their gradients to one shared model, as soon as these
+// are complete or in a fixed order. With one group it is plain synchronous training.
 #pragma once
 
 #include <deque>
