@@ -14,7 +14,7 @@ Result<ComputeGroups> ComputeGroups::make(int count, Sharing like, const BuildNe
   groups.ranks_ = std::move(ranks);
   groups.images_ = std::move(images);
   like.replicas = like.replicas || count > 1;
-  const Net* merged_master = nullptr;  // the net whose merged parameters all guests share
+  const Net* merged_master = nullptr;  // the first guest, whose merged parameters all guests share
   for (int group = 0; group < count; ++group) {
     Group& own = *groups.groups_.emplace_back(std::make_unique<Group>());
     const RankRange on = groups.ranks_of(group);

@@ -1,6 +1,6 @@
 // ComputeGroups are the compute groups of a training. Each group has a net and the workers that it
-// may use. With several ranks, each rank has the nets of some groups and knows all other groups
-// only by number. The rank's first net holds its master copies of the parameters.
+// may use. If groups are divided over ranks, each rank has the nets of some groups and knows the
+// others only by number. The rank's first net holds its master copies of the parameters.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,9 @@ class ComputeGroups {
   using BuildNet =
       std::function<Result<std::unique_ptr<Net>>(const Sharing&, int slice, int group)>;
   // `like` says how nets share parameters; several groups have replicas in any case. `ranks` are
-  // the ranks of each group, ascending. If it is empty, this rank has all groups. `images` are the
-  // images per pass of each group. If it is empty, all groups have the same number.
+  // the ranks of each group, ascending. If `ranks` is empty, every rank has all groups and computes
+  // a part of each mini-batch. `images` are the images per pass of each group; if it is empty, all
+  // groups have the same number.
   static Result<ComputeGroups> make(int count, Sharing like, const BuildNet& build,
                                     std::vector<RankRange> ranks = {},
                                     std::vector<int> images = {});
@@ -36,8 +37,8 @@ class ComputeGroups {
 
   int count() const { return in_use_; }                          // groups in use
   int most() const { return static_cast<int>(groups_.size()); }  // groups that use() allows
-  // Returns the ranks of a group. If a group has several ranks, they share each of its
-  // mini-batches.
+  // Returns the ranks of a group, which share each of its mini-batches. Call it only if
+  // on_several_ranks(); otherwise all ranks share them.
   RankRange ranks_of(int group) const { return ranks_.empty() ? RankRange() : ranks_[group]; }
   bool is_here(int group) const { return of(group).net != nullptr; }
   // A guest is a net on the first rank for the merged phase of a group that is also, or only, on
@@ -47,6 +48,7 @@ class ComputeGroups {
   std::uint64_t images_per_pass(int group) const {
     return images_.empty() ? net(group).slices().images_of_all() : images_[group];
   }
+  // Returns true if groups are divided over ranks, and false if every rank has all groups.
   bool on_several_ranks() const { return !ranks_.empty(); }
   // Returns the first net of this rank. It also stands for nets on other ranks, as all nets are
   // built alike.
@@ -61,7 +63,7 @@ class ComputeGroups {
   std::vector<Param*> params(int group) const;
   const WorkerSet& workers(int group) const { return of(group).workers; }
 
-  // Assigns workers to groups. Before the call every group may use all workers.
+  // Assigns workers to groups. Before the first call every group may use all workers.
   void assign(const GroupLayout& layout);
   // From now on only the first `count` groups train, evenly spread over the workers. All of them
   // start from the master copies. No task may be under way.
@@ -77,18 +79,19 @@ class ComputeGroups {
   void refresh_replicas() {
     for (const int group : here()) net(group).refresh_replicas();
   }
-  // Resets the optimizer states of groups with models of their own, and the tensors for meetings,
-  // in which models are averaged.
+  // Sets to 0 the optimizer states of groups with models of their own, and the tensors for
+  // meetings, in which models are averaged. Groups that share a model keep their states.
   void forget_updates();
 
-  // Returns the number of the parameter whose staleness is reported. It is the first replicated
-  // parameter, which a group reads first and writes last. Returns nothing if all trainable
+  // Returns the number of the parameter whose staleness is reported. It is the first trainable one
+  // that is replicated, which a group reads first and writes last. Returns nothing if all trainable
   // parameters are merged.
   std::optional<std::size_t> watched() const;
   // `sums` submits the messages between ranks; it is null with one rank.
   RankSums* sums = nullptr;
 
-  // Returns the net with which evaluations run: the one whose passes have the most images.
+  // Returns the net with which evaluations run: of this rank's nets, the one whose passes have the
+  // most images.
   Net& evaluating_net();
 
  private:

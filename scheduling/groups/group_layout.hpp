@@ -1,4 +1,4 @@
-// This header assigns workers and ranks to compute groups.
+// These functions assign workers and ranks to compute groups.
 #pragma once
 
 #include <string>
@@ -11,15 +11,16 @@ namespace omni {
 
 using GroupLayout = std::vector<std::vector<int>>;  // by group: worker numbers, ascending
 
-// Workers has the numbers of workers; StarPU numbers GPU workers first.
+// Workers says how many workers there are, and how many of them are on GPUs. StarPU gives GPU
+// workers the lowest numbers.
 struct Workers {
   Workers(int count, int on_gpus = 0) : all(count), gpus(on_gpus) {}
   int all, gpus;
 };
 
-// Divides workers evenly among groups; a group's workers have consecutive numbers. GPU workers and
-// CPU workers are divided separately, as a group without a GPU would be slow. If there are more
-// groups than workers, groups share workers.
+// Divides workers evenly among groups. GPU workers and CPU workers are divided separately, as a
+// group without a GPU would be slow; those of a group have consecutive numbers. If there are more
+// groups than workers of a kind, groups share these workers.
 GroupLayout spread_groups(int groups, Workers workers);
 
 // A RankRange is a range of ranks with consecutive numbers.
@@ -32,7 +33,7 @@ struct RankRange {
 struct GroupPlaces {
   GroupLayout workers;
   // ranks[g] are the ranks of group g, ascending. A rank may have several groups, or a group
-  // several ranks. If `ranks` is empty, all groups are on this rank.
+  // several ranks. If `ranks` is empty, every rank has all groups.
   std::vector<RankRange> ranks{};
 };
 
@@ -40,11 +41,11 @@ struct GroupPlaces {
 // `workers`.
 GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks);
 
-// Parses a layout like "0-3,8;4-7": ";" separates groups, "," separates workers, and "-" makes
-// ranges. A worker may be in several groups. A worker that is in no group computes only merged
-// layers. With several ranks a layout is like "0:0-3;1:0-3", where "0-1:0-3" is a group of two
-// ranks.
 inline constexpr int kAnyWorkers = 4096;  // `workers` before StarPU has counted them
+// Parses a layout like "0-3,8;4-7": ";" separates groups, "," separates workers, and "-" makes
+// ranges. A worker may be in several groups. A worker that is in no group only decodes images and
+// computes merged layers. With several ranks a layout is like "0:0-3;1:0-3", where "0-1:0-3" is a
+// group of two ranks.
 Result<GroupPlaces> parse_group_layout(std::string_view text, int workers, int ranks = 1);
 
 // Returns the texts between the separators, including empty ones.

@@ -1,14 +1,15 @@
-// Momentum has to be corrected in groups whose gradients are old. Gradients of age tau continue an
-// earlier direction. With a mean staleness of S the parameters move as if a momentum of S / (1 + S)
-// were added (Mitliagkas et al., "Asynchrony begets momentum"). For g groups that is 1 - 1/g. This
-// implicit momentum and the solver's explicit one combine as
+// These functions lower the momentum of groups whose gradients are old, as that age acts like
+// momentum. Gradients of age tau continue an earlier direction. With a mean staleness of S the
+// parameters move as if a momentum of S / (1 + S) were added (Mitliagkas et al., "Asynchrony begets
+// momentum"). For g groups that is 1 - 1/g. This implicit momentum and the solver's explicit one
+// combine as
 //   total = explicit + implicit - explicit * implicit
-// In all, a gradient moves the parameters by the step, rate / (1 - explicit momentum), whatever its
-// age. So compensation lowers the explicit momentum and raises the rate. The total and the step
-// stay those that were tuned for one group. Merged parameters are compensated as well. Their
-// gradients are never stale, but depend on activations of parameters that are. Without this
-// compensation of merged parameters, trainings diverged at half of the step and less
-// (docs/results/groups.md).
+// In all, a gradient moves the parameters by the step, rate / (1 - explicit momentum), times the
+// gradient, whatever its age. So compensation lowers the explicit momentum and raises the rate. The
+// total and the step stay those that were tuned for one group. Merged parameters are compensated as
+// well. Their gradients are never stale, but depend on activations of layers whose parameters are.
+// Without this compensation of merged parameters, some trainings diverged at half of the step that
+// is stable with it (docs/results/groups.md).
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 namespace omni {
 
 enum class Compensation {
-  off,     // momentum and rate as tuned, whatever the staleness
+  off,     // momentum and rate as tuned, for any staleness
   theory,  // implicit momentum from the number of groups
 };
 
@@ -27,7 +28,7 @@ struct Momentum {
   double explicit_part = 0;  // momentum in the updates
   double implicit_part = 0;  // momentum that asynchrony adds
   double total() const { return explicit_part + implicit_part - explicit_part * implicit_part; }
-  // Returns the factor of the learning rate with which the step stays the tuned one.
+  // Returns the factor of the learning rate that keeps the tuned step.
   double rate_factor() const { return tuned < 1 ? (1 - explicit_part) / (1 - tuned) : 1; }
 };
 
@@ -46,14 +47,14 @@ inline bool is_kept(const Momentum& momentum) {
 }
 
 // Returns the largest step, times the curvature of a quadratic loss, that is stable without
-// momentum if every gradient is `age` updates old. With 2 groups or more, explicit momentum from
-// -0.7 to 0.9 changes the bound by less than a third. If ages vary as with exponential times,
+// momentum if every gradient is `age` updates old. With 2 groups or more, an explicit momentum from
+// -0.7 to 0.9 changes this bound by less than a third. If ages vary as with exponential times,
 // larger steps are stable. They are 1.5, 2.3, 3 and 4 times as large for 2, 4, 8 and 16 groups.
 inline double stable_step(int age) { return 2 * std::sin(std::numbers::pi / (2 * (2 * age + 1))); }
 
 // Returns the momentum of all updates. It is the same for all groups, since they share the
-// velocity. `stale` is true if groups train on replicas of parameters, whose gradients can be old.
-// It is false if all trainable parameters are merged.
+// velocity. `stale` is false if all trainable parameters are merged; otherwise gradients of
+// replicas can be old.
 inline Momentum momentum_of_groups(Compensation compensation, double tuned, int groups,
                                    bool stale) {
   const double implicit = implicit_of_groups(stale ? groups : 1);

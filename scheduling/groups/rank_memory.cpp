@@ -1,5 +1,5 @@
 // RankSums::settle() and gather_memory() exchange the state that only some ranks have: parameters,
-// running statistics and optimizer state.
+// running statistics, optimizer state, and contributions to meetings.
 #include <algorithm>
 #include <span>
 #include <vector>

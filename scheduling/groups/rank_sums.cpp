@@ -34,7 +34,7 @@ void add(TensorPart to, TensorPart from, TaskTag tag) {
                         {accumulate(to), read(from)}, tag);
 }
 
-constexpr int kCrossingPriority = 1 << 19;  // other ranks wait for these tasks, as for updates
+constexpr int kCrossingPriority = 1 << 19;  // other ranks wait for these tasks
 
 // Submits a step for a part of a parameter. If a parameter is updated in pieces, only its first
 // piece counts as an update.
@@ -143,8 +143,8 @@ Status RankSums::allocate() {
 }
 
 // Chooses the ranks that own a piece and send its gradients. The owner of the watched piece
-// measures staleness. The first rank reports staleness, so it owns that piece if groups update one
-// by one.
+// measures staleness. The first rank reports staleness, so it owns that piece if several groups
+// share one model.
 void RankSums::deal(Piece& piece, const Param& param, bool watched) {
   const auto deal_to = [count = piece.values.count()](const std::vector<int>& ranks,
                                                       std::vector<std::size_t>& dealt) {

@@ -1,11 +1,11 @@
 // RankSums submits the messages of groups between ranks. Parameters are cut into pieces
-// (piece_values()), and each piece has a rank that owns it. To sum gradients, all ranks send their
-// values to the owner. The owner adds them up in a fixed order, makes the step, and sends the new
-// values back. So ranks share the work of the steps. Each sends and receives every parameter about
-// once, for any number of ranks. Asynchronous groups send each gradient to the owner, which makes
-// steps as gradients arrive, or in turn. It sends the new values to that group. Where groups have
-// models of their own, a piece has one owner for meetings, in which models are averaged. In each
-// group of several ranks it has another owner for that group's steps.
+// (piece_values()), and each piece has a rank that owns it. To sum gradients, all ranks of a group
+// send their values to the owner. The owner adds them up in a fixed order, makes the step, and
+// sends the new values back. So ranks share the work of the steps. Each sends and receives every
+// parameter about once, for any number of ranks. Asynchronous groups send each gradient to the
+// owner, which makes steps as gradients arrive, or in turn. It sends the new values to that group.
+// Where groups have models of their own, a piece has one owner for meetings, in which models are
+// averaged. In each group of several ranks it has another owner for that group's steps.
 #pragma once
 
 #include <algorithm>
@@ -26,18 +26,19 @@ class RankSums {
   std::size_t bytes() const { return incoming_.bytes(); }
   Status allocate();
   // Submits the step of a complete gradient, after its backward tasks. `number` is the parameter's
-  // number in the net. Returns false if only this rank has the parameter; the caller then submits
-  // the step.
+  // number in the net. Returns false if this rank needs no values of other ranks; the caller then
+  // submits the step.
   bool take(std::size_t number, int group, const Exchange& step, ExchangeOrder order, TaskTag tag);
   // Returns how many times a parameter counts down the UpdateReport of a group's update on this
   // rank.
   int counted(std::size_t number, int group, const Param& own) const;
-  // Submits the optimizer step of a group on another rank, for the pieces of a parameter that this
-  // rank owns. `number` is the parameter's number in the net.
+  // Submits the optimizer step of a group on other ranks, for the pieces of a parameter that this
+  // rank owns. Does nothing if groups have models of their own. `number` is the parameter's number
+  // in the net.
   void serve(std::size_t number, int group, ExchangeArgs args, ExchangeOrder order, TaskTag tag);
-  // Sends activations and labels to the merged phase on the first rank, or with `back` the
-  // gradients of the activations to the group. `guest` is true in the call on the first rank, and
-  // false on a rank of the group.
+  // Submits the transfer of activations and labels to the merged phase on the first rank. With
+  // `back` it transfers the activations' gradients to the group. Both sides call cross(): the first
+  // rank with `guest`, each rank of the group without.
   void cross(int group, const BatchSlot& slot, bool guest, bool back);
   BatchSlot& slot_of_guest(int group, std::uint64_t number) {
     return of_guests_[group][number % 2];
@@ -50,29 +51,28 @@ class RankSums {
 
   // No task may be under way during calls of the functions below.
 
-  // Sends the parameters of their owners to all ranks, and the mean of the ranks' running
-  // statistics.
+  // Gives all ranks the owners' parameters, and the mean of the ranks' running statistics.
   Status settle();
   // Sends the first rank the state of the optimizer and of meetings, and the groups' contributions
-  // to meetings.
+  // to meetings. The optimizer state of a group with a model of its own goes to that group's first
+  // rank.
   Status gather_memory();
 
  private:
   struct Senders {
     int owner = 0;  // the rank to which they send
     std::vector<int> ranks{};
-    // `incoming` has, on the owner, a tensor for the values of each sender. Null stands for the
-    // owner itself.
+    // On the owner, `incoming` has a tensor for the values of each sender; null: the owner itself.
     std::vector<Tensor*> incoming{};
-    Tensor* fresh = nullptr;
+    Tensor* fresh = nullptr;  // on an owner outside the group: its new values; else null
     bool has(int rank) const { return std::ranges::find(ranks, rank) != ranks.end(); }
   };
   struct Piece {
     TensorPart values;            // of the master
-    int owner = 0, number = 0;    // the first rank owns merged parameters
-    bool first_is_guest = false;  // the first rank only sends saved contributions to meetings
-    // If groups have one model, `sets` are the senders of each group. If they have models of their
-    // own, these are the senders of meetings. The senders of this rank's group follow if it has
+    int owner = 0, number = 0;    // `number` counts all pieces, for message tags
+    bool first_is_guest = false;  // the first rank only sends gathered contributions to meetings
+    // If groups share one model, sets[g] are the senders of group g. If they have models of their
+    // own, sets[0] are the senders of meetings; sets[1] are those of this rank's group if it has
     // several ranks. If `sets` is empty, ranks do not share the piece.
     std::vector<Senders> sets{};
   };
@@ -92,27 +92,28 @@ class RankSums {
     return is_shared(param) && !(meets_ && members(group).count == 1);
   }
   RankRange members(int group) const;
-  // Returns the ranks that send a group's gradient. It is only one rank if each rank computes the
-  // whole gradient.
+  // Returns the ranks that send a group's gradient. It is only one rank if each rank of the group
+  // computes the whole gradient.
   Senders senders(const Param& param, int owner, int group) const;
   void deal(Piece& piece, const Param& param, bool watched);
   int tag_of(const Piece& piece, std::size_t set, bool values) const;
-  // Receives the values of the set's senders from number `first` on, and adds them to `own`.
+  // Receives the values of the set's senders, from index `first` on, and adds them to `own`.
   void collect(const Piece& piece, std::size_t set, std::size_t first, TensorPart own,
                TaskTag tag) const;
   // Sends the pieces of a part that this rank owns, and receives its other pieces. `report` counts
   // the received ones.
   void spread(Pieces part, std::size_t set, const Tensor& values, RankRange among, TaskTag tag,
               UpdateReport* report = nullptr) const;
-  // Sends a piece from one rank to another. Does nothing on other ranks, or if `tensor` is null.
+  // Transfers a piece from one rank to another. Does nothing on other ranks, or if `tensor` is
+  // null.
   void hand(const Tensor* tensor, const Piece& piece, int from, int to, int tag) const;
 
   ComputeGroups& groups_;
   std::vector<Param*> params_;
   bool meets_;     // groups have models of their own
-  bool by_group_;  // several groups share one model: each group's ranks are a set of senders
+  bool by_group_;  // several groups share one model: each group has a set of senders
   std::size_t sets_;
-  std::vector<std::size_t> owned_, stepped_;       // by rank: values that were dealt to it so far
+  std::vector<std::size_t> owned_, stepped_;       // by rank: values that it owns, that it steps
   std::vector<Shared> params_of_ranks_;            // by parameter
   int crossing_tag_ = 0;                           // the first message tag of cross()
   std::vector<std::vector<BatchSlot>> of_guests_;  // by group, then by mini-batch under way

@@ -3,10 +3,9 @@
 
 namespace omni {
 
-// A group has at most two mini-batches under way: one that is computed, and one whose first tasks
-// are submitted.
+// A group has at most this many mini-batches under way: while one is computed, tasks of the next
+// are already submitted.
 inline constexpr int kUnderWay = 2;
-// This many mini-batches are decoded before they are used.
-inline constexpr int kPrefetched = 2;
+inline constexpr int kPrefetched = 2;  // mini-batches that are decoded ahead
 
 }  // namespace omni

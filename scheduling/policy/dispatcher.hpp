@@ -24,10 +24,9 @@ struct WorkerKind {
   unsigned type, node;
   std::vector<unsigned> workers{};
   ReadyQueue<Task> ready{};
-  bool may_help = false;  // another kind was given a task that this kind would have finished first
-  // `overhead` is the time that a task takes besides its length. On a GPU small tasks take longer
-  // to start than to run. It is measured when a worker takes its next task before the current one
-  // is done.
+  bool may_help = false;  // true: a task was given to another kind that this kind may finish first
+  // `overhead` is the time that a task takes besides its length; on a GPU small tasks take longer
+  // to start than to run. Only tasks that were taken before the previous one was done are measured.
   double overhead = 0;
   BacklogForecast backlog_forecast{};  // only used if there are several kinds
 };
@@ -35,9 +34,9 @@ struct WorkerKind {
 // `Facts` has these members, with all times in one unit:
 //   double kMicrosecond, constant
 //   int priority(Task), BacklogForecast::Sort sort(Task)
-//   bool holds_shared(Task): it holds data, from when it is ready, for which other tasks wait
+//   bool holds_shared(Task): as soon as it is ready, it holds data for which other tasks wait
 //   bool runs(Task, unsigned worker)
-//   bool is_for(Task, unsigned worker): it is not bound to other workers, as those of other groups
+//   bool is_for(Task, unsigned worker): false: it is bound to other workers, as those of a group
 //   std::optional<double> length(Task, const Kind&): of the best implementation; NaN: not known
 //     yet; nothing: none of these workers can run it
 //   double guess(Task, const Kind&): a length without performance models
@@ -53,7 +52,7 @@ class Dispatcher {
     Kind* kind;
     double length;
     Kind* helper = nullptr;  // another kind that may run the task; null: none
-    bool returns = false;    // the data that it updates are returned as soon as it is done
+    bool returns = false;    // the data that the task updates are returned as soon as it is done
   };
 
   Dispatcher(Facts facts, double now) : facts_(std::move(facts)), start_(now) {}
@@ -77,8 +76,9 @@ class Dispatcher {
     return count;
   }
 
-  // From now on only workers for which `stays` is true take tasks. Returns all ready tasks, which
-  // may be in queues of workers that stay no more. The caller places them again.
+  // From now on only workers for which `stays` is true take tasks. Removes all ready tasks from the
+  // queues and returns them. The caller must place them again, as some may wait for workers that
+  // left.
   std::vector<Task> regroup(auto stays) {
     std::vector<Task> waiting;
     for (Kind& kind : kinds_) {
@@ -102,12 +102,12 @@ class Dispatcher {
       const auto length = facts_.length(task, kind);
       if (!length) continue;
       const double transfer = facts_.transfer(task, kind.node);
-      // On workers that have its data the task runs before less urgent ones. On other workers it
-      // would displace other work, so its wait is that of the least urgent task.
+      // Workers that have its data run the task before less urgent ones. On other workers it would
+      // displace other work, so there it waits as the least urgent task would.
       const int before = transfer > 0 ? kLeastPriority : facts_.priority(task);
       const double ready = wait_for(kind, task, before, now);
-      // If other tasks wait for data that this task holds, it should start early. So it waits only
-      // for ready work.
+      // If other tasks wait for data that this task holds, it should start early. So the forecast
+      // of later work does not count.
       const double wait = facts_.holds_shared(task)
                               ? ready
                               : kind.backlog_forecast.expected(facts_.sort(task), ready);
@@ -169,7 +169,7 @@ class Dispatcher {
 
   void finished(unsigned worker, double now) {
     Worker& done = workers_.at(worker);
-    if (done.taken.empty()) return;  // a task bound to this worker never was in the queue
+    if (done.taken.empty()) return;  // StarPU gave it the task, not pop()
     if (done.in_a_row_since) {
       // The overhead approaches the median excess of tasks' times over their expected times. It
       // moves in small steps, so that rare delays, such as waiting for data, have no effect.
@@ -226,23 +226,22 @@ class Dispatcher {
       if (!worker.taken.empty()) left += std::max(0.0, worker.until - now);
       one_is_free = one_is_free || worker.taken.empty();
     }
-    // A worker is free and no ready task is for it, so the task need not wait.
+    // A worker is free, so any tasks in the queue are for other groups, and the task need not wait.
     if (one_is_free && (kind.ready.empty() || able < kind.workers.size())) return 0;
     return left / static_cast<double>(able) +
            kind.ready.length_before(priority) / static_cast<double>(kind.workers.size());
   }
 
   // Returns whether workers of another kind, `helper`, may run a task of a busy kind. They must
-  // fetch its data, run it and return the data before the busy kind would be done with it. The
-  // transfer must not take longer than the task would take on the busy kind, or the links become
-  // the bottleneck.
+  // fetch its data, run it and return the data before `done_there`. The transfer must not take
+  // longer than the task would take on the busy kind, or the links become the bottleneck.
   static bool pays_to_help(const Candidate& helper, double length_there, double done_there) {
     return helper.transfer <= length_there && 2 * helper.transfer + helper.length < done_there;
   }
 
-  // Takes a task of another kind of workers that this kind would finish first. An idle worker takes
-  // the task that the other kind would run last. A busy worker only takes a task that is more
-  // urgent than all tasks that wait for its own kind.
+  // Takes a task of another kind of workers that this kind would finish first. If its own kind has
+  // no task for the worker (`idle`), the task that the other kind would run last is preferred.
+  // Otherwise the task must be more urgent than all tasks that wait for its own kind.
   std::optional<Ready> help(Kind& own, unsigned worker, double now, bool idle) {
     for (Kind& busy : kinds_) {
       if (&busy == &own || busy.ready.empty()) continue;

@@ -36,7 +36,7 @@ class Exploration {
       return each.length <= kWorthALook * best.length;
     };
     History& history = histories_[model];
-    if (++history.choices % kOtherChoices == 0) {  // in turn, the best one too
+    if (++history.choices % kOtherChoices == 0) {  // each in turn, also the best
       const Choice& other = known[history.choices / kOtherChoices % known.size()];
       if (seems_close(other)) return {other};
     }
@@ -58,14 +58,15 @@ class Exploration {
   }
 
  private:
-  // One choice in kOtherChoices goes to another implementation that seems at most kWorthALook times
-  // as slow. With the usual two or three, that costs well below 1 %.
+  // One choice in kOtherChoices goes to the implementations in turn, if they seem at most
+  // kWorthALook times as slow as the best. With two or three implementations this costs at most one
+  // percent.
   static constexpr std::uint64_t kOtherChoices = 200;
   static constexpr double kWorthALook = 4;
-  // A budget for all slower implementations grows by this share of the time of the model's tasks.
-  // One that seems a hundred times as slow is tried after 10 000 tasks. Only the measured time is
-  // subtracted. If the length was overestimated, the rest pays for the ten or more runs that StarPU
-  // needs to correct its model.
+  // Each slower implementation has a budget. All budgets together grow by at most this share of the
+  // time of the model's tasks. Of two, one that seems a hundred times as slow is tried after 10 000
+  // tasks. In the end only the measured time is subtracted. If the length was overestimated, the
+  // rest pays for the ten or more runs that StarPU needs to correct its model.
   static constexpr double kSavedUp = 0.01;
 
   struct History {

@@ -61,7 +61,7 @@ class Implementations {
     return choice;
   }
 
-  // Notes when the task begins. Waits before that do not count for its time.
+  // Notes when the task begins. The time that it waited before does not count.
   void begins(starpu_task* task) {
     if (!any_under_way_) return;
     const std::scoped_lock lock(mutex_);
@@ -98,7 +98,7 @@ struct Context {
   Implementations implementations;
   Mutex mutex;
   TaskDispatcher dispatcher{TaskFacts{}, starpu_timing_now()};
-  std::atomic<bool> has_choice = false;  // Dispatcher::has_choice(), without the mutex
+  std::atomic<bool> has_choice = false;  // Dispatcher::has_choice(), for readers without the mutex
 };
 
 Context& context_of(unsigned id) {
@@ -114,8 +114,8 @@ void init(unsigned id) {
 
 void deinit(unsigned id) { delete &context_of(id); }
 
-// Sleepers are the workers of a kind that may have to be woken. They are copied under the lock, so
-// that none leaves or joins meanwhile.
+// Sleepers are the workers of a kind that may have to be woken. They are copied under the lock, as
+// other threads change the kind's list.
 class Sleepers {
  public:
   void note(const std::vector<unsigned>& workers) {
@@ -167,7 +167,7 @@ int push(starpu_task* task) {
       place = dispatcher.place(task, starpu_timing_now());
     }
     if (starpu_get_prefetch_flag() != 0) {
-      const Relaxed relaxed;  // a task that uses the data holds their lock, and may wait for us
+      const Relaxed relaxed;  // a task that uses the data has it locked, and may wait for this one
       starpu_prefetch_task_input_on_node_prio(task, place->kind->node, task->priority);
       if (place->returns) return_updates(*task, place->kind->node);
     }

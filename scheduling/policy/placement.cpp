@@ -8,21 +8,21 @@ namespace omni {
 namespace {
 
 // A length may be measured wrongly, for example while other programs used the machine. That kind of
-// workers would then never get tasks of the codelet again. So one task in kSecondLooks goes to
+// workers would then never get tasks of the codelet again. So one task in kSecondLooks may go to
 // another kind that is idle. StarPU resets a model that is often wrong.
 constexpr std::uint64_t kSecondLooks = 100;
 // Tasks on a kind that is not predicted to be the fastest, or whose length is not measured, may
 // take this share of all time. A convolution of a large batch takes a thousand times as long on a
 // core as on a GPU.
 constexpr double kShareOfTime = 0.01;
-// A length of more than kPlausible times the guess is probably wrong, so a try on that kind costs
-// at most this much. Otherwise a model that learned 85 ms for a task of 0.2 ms would stay wrong for
-// minutes, until the budget allowed enough tries.
+// A length of more than kPlausible times the guess is probably wrong, so the budget is charged at
+// most this much for a try. Otherwise a model that learned 85 ms for a task of 0.2 ms would stay
+// wrong for minutes, until the budget allowed enough tries.
 constexpr double kPlausible = 10;
 
-// A transfer may take at most kMostTransfer times as long as the task would take on a kind that has
-// more of its data. All tasks share the links, and other tasks fetch the data back. A core that
-// sums up a large gradient saves a GPU almost no time.
+// The transfer to a kind may exceed that to another kind by at most kMostTransfer times the task's
+// length on the other kind. All tasks share the links, and other tasks fetch the data back. A core
+// that sums up a large gradient saves a GPU almost no time.
 constexpr double kMostTransfer = 32;
 
 double length_or_guess(const Candidate& candidate) {
@@ -35,16 +35,16 @@ bool burdens_links(const Candidate& candidate, std::span<const Candidate> all) {
   });
 }
 
-// Returns true if another kind would wait for the task's updated data longer than the task would
-// take on that kind.
+// Returns true if another kind would get the updated data too late: by more than the task's length
+// there, and after it could have begun the task.
 bool keeps_others_waiting(const Candidate& candidate, std::span<const Candidate> all) {
   return std::ranges::any_of(all, [&](const Candidate& other) {  // false where NaN
     return candidate.back - other.back > other.length && !is_back_before(candidate, other);
   });
 }
 
-// Returns true if the candidate is excluded whatever its length is. Its length need not be measured
-// then.
+// A candidate that is in the way is never tried. It is chosen only if all candidates are in the
+// way, or if the length is not known on those that are not.
 bool is_in_the_way(const Candidate& candidate, std::span<const Candidate> all) {
   return burdens_links(candidate, all) || keeps_others_waiting(candidate, all);
 }

@@ -1,6 +1,6 @@
 // Placement chooses the kind of workers for a ready task: the one that is predicted to finish it
-// first. If a kind's model is missing or may be wrong, the kind is tried at intervals, within a
-// budget.
+// first. A kind that is idle is tried, within a budget, if its model has no length yet. A few tasks
+// try other idle kinds, as their models may be wrong.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace omni {
 
-// A Candidate is a kind of workers that could run the task; all times are in microseconds.
+// A Candidate is a kind of workers that could run the task; all times are in one unit.
 struct Candidate {
-  double wait = 0;      // until a worker is free, for ready work and work that is forecast
+  double wait = 0;      // until a worker is free; counts ready work and forecast work
   double ready = 0;     // the part of `wait` for ready work
   double transfer = 0;  // of data that are in other memories
   double back = 0;      // to return updated data to where they were used last

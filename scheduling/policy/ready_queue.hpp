@@ -41,8 +41,8 @@ class ReadyQueue {
   }
   double length() const { return length_before(std::numeric_limits<int>::min()); }
 
-  // Takes a task for a worker; returns nothing if `runs` refuses all tasks. Only the oldest few
-  // tasks are searched for one that the worker made ready, so that the search stays cheap.
+  // Takes a task for a worker; returns nothing if `runs` refuses all tasks. Only the oldest few of
+  // a priority are searched for one that the worker made ready, so that the search stays cheap.
   std::optional<Ready> pop(int worker, auto runs) {
     constexpr std::size_t kConsidered = 8;
     for (auto queue = queues_.begin(); queue != queues_.end(); ++queue) {
@@ -62,7 +62,8 @@ class ReadyQueue {
     return std::nullopt;
   }
 
-  // Takes the first task of higher priority than `above`. Workers of other kinds call this.
+  // Takes, for a worker of another kind, the first task above this priority that `runs` and `wants`
+  // accept.
   std::optional<Ready> pop_above(int above, auto runs, auto wants) {
     std::size_t considered = 0;
     for (auto queue = queues_.begin(); queue != queues_.end() && queue->first > above; ++queue) {
@@ -76,7 +77,7 @@ class ReadyQueue {
     return std::nullopt;
   }
 
-  // Takes the task that would run last. Workers of other kinds call this.
+  // Takes, for a worker of another kind, the last task that `runs` and `wants` accept.
   std::optional<Ready> pop_last(auto runs, auto wants) {
     std::size_t considered = 0;
     for (auto queue = queues_.end(); queue != queues_.begin();) {
@@ -92,7 +93,7 @@ class ReadyQueue {
   }
 
  private:
-  static constexpr std::size_t kForOthers = 8;  // tasks that are considered for other kinds
+  static constexpr std::size_t kForOthers = 8;  // tasks for which `wants` is called
 
   struct Equals {  // tasks of one priority
     std::deque<Ready> tasks;

@@ -51,7 +51,7 @@ void for_updates_of_others(const starpu_task& task, unsigned node, auto visit) {
   });
 }
 
-// Returns a guess of the length, in microseconds, of a task without a model.
+// Guesses the length of a task, in microseconds, without its performance model.
 double guess_length(const starpu_task& task, unsigned worker_type) {
   const bool core = worker_type == STARPU_CPU_WORKER;
   const double flops_per_us = core ? 2e4 : 5e6, bytes_per_us = core ? 5e3 : 1e6;
@@ -95,7 +95,7 @@ std::optional<double> best_length(starpu_task* task, std::span<const unsigned> w
   for (const unsigned worker : workers) {
     const auto known = known_implementations(task, worker, room);
     if (known.empty()) continue;
-    // Other programs have tasks without a model, whose lengths are never measured.
+    // Tasks of other programs may have no model, so their lengths are never measured.
     if (task->cl->model == nullptr)
       return guess_length(*task, starpu_worker_get_type(static_cast<int>(worker)));
     return std::ranges::min_element(known, {}, &Choice::length)->length;

@@ -27,8 +27,8 @@ Exploration::Model model_of(starpu_task* task, unsigned worker);
 // equal, may run the task.
 std::optional<double> best_length(starpu_task* task, std::span<const unsigned> workers);
 
-// Requests the transfers whose time TaskFacts::back() returns. Each starts when the task releases
-// the data.
+// Requests the transfers whose time TaskFacts::back() returns. Each starts when the task has
+// released the data and the link is idle.
 void return_updates(const starpu_task& task, unsigned node);
 
 // NamedWorkers are the workers to which a task is bound. They are copied before the task is pushed,

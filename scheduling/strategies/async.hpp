@@ -1,5 +1,5 @@
-// In this strategy each group applies its gradient to the shared model as soon as the gradient is
-// complete. With one group it is plain synchronous training.
+// Async is the strategy in which groups apply their gradients to one shared model, as soon as these
+// are complete or in a fixed order. With one group it is plain synchronous training.
 #pragma once
 
 #include <deque>
@@ -11,7 +11,7 @@ namespace omni {
 
 // Asynchrony is the order in which several groups update the master copies of the parameters.
 enum class Asynchrony {
-  reproducible,  // in a fixed order: in turn, every gradient is exactly groups - 1 updates old
+  reproducible,  // in a fixed order; in turn, each gradient is exactly groups - 1 updates old
   free,          // as gradients arrive
 };
 
@@ -42,7 +42,8 @@ class Async : public Strategy {
   std::vector<std::deque<SeenVersion>> seen_;  // by group and parameter
 };
 
-// Makes the strategy with the solver's momentum, compensated for the groups' asynchrony.
+// Makes the strategy with the solver's momentum, which Compensation::theory lowers for several
+// groups.
 MakeStrategy async(Asynchrony asynchrony = Asynchrony::free,
                    Compensation compensation = Compensation::off);
 

@@ -17,8 +17,8 @@ bool is_drop(double from, double to) {
 
 namespace {
 
-// Returns true if the policy lowers the rate at some iterations only. Other policies change it with
-// every mini-batch.
+// Returns true if the policy lowers the rate at some iterations only. Other policies keep it or
+// change it with every mini-batch.
 bool drops_by_steps(const SolverOptions& solver) {
   return solver.policy == RatePolicy::step || solver.policy == RatePolicy::steps;
 }
@@ -55,8 +55,8 @@ void Averaging::contribute(int group, std::span<const std::size_t> numbers) {
                            {.priority = kUpdatePriority});
 }
 
-// With SMA (synchronous model averaging) the average has already followed the models, unless they
-// never met.
+// With SMA (synchronous model averaging) the average has followed the models at meetings, so there
+// is nothing to merge unless they never met.
 bool Averaging::conclude() {
   const bool open =
       std::ranges::any_of(progress_, [](const Progress& group) { return group.since_meeting > 0; });

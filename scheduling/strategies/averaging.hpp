@@ -1,7 +1,8 @@
-// In these strategies groups have models of their own. Every few mini-batches all groups meet:
-// their models are averaged. Synchronous model averaging (SMA, Crossbow) pulls every model towards
-// the average, which moves by the sum of the pulls. Local SGD (and DiLoCo) replaces every model by
-// the average, which moves by an outer step. Meetings are tasks, for which the host does not wait.
+// Averaging has two strategies in which groups have models of their own. Every few mini-batches all
+// groups meet: their models are averaged. Synchronous model averaging (SMA, Crossbow) pulls every
+// model towards the average, which moves by the sum of the pulls. Local SGD (and DiLoCo) replaces
+// every model by the average, which moves by an outer step. Meetings are tasks, for which the host
+// does not wait.
 #pragma once
 
 #include "scheduling/strategies/strategy.hpp"
@@ -10,7 +11,7 @@ namespace omni {
 
 struct AveragingOptions {
   bool pulls = false;    // true: SMA; false: local SGD
-  bool restarts = true;  // the average forgets its momentum when the learning rate drops
+  bool restarts = true;  // if the learning rate drops, all models restart from the average
   int every = 1;         // mini-batches of each group from one meeting to the next
   double pull = 0;       // SMA: alpha
   double rate = 1;       // local SGD: rate of the outer step
@@ -46,7 +47,7 @@ class Averaging final : public Strategy {
 
  private:
   struct Progress {
-    double since_meeting = 0, steps = 0;
+    double since_meeting = 0, steps = 0;  // updates since the last meeting, and in all
   };
   const Progress& of(const GroupUpdate& update) const { return progress_[update.batch.group]; }
   bool meets(const GroupUpdate& update) const {
@@ -60,10 +61,10 @@ class Averaging final : public Strategy {
   double meetings_ = 0;
   double rate_ = 0;        // learning rate of the last mini-batch
   bool restarts_ = false;  // the rate dropped: the next meeting is a restart
-  bool at_start_ = true;   // the average has no momentum yet
+  bool at_start_ = true;   // the next meeting leaves out the momentum of the average
 };
 
-// Returns true if the learning rate drops so far that all models start again from the average.
+// Returns true if the learning rate falls by more than rounding errors.
 bool is_drop(double from, double to);
 
 }  // namespace omni

@@ -1,8 +1,8 @@
-// Elastic averages models over mega-batches, which are a fixed number of samples. Groups with
-// models of their own take mini-batches when they are free, until the mega-batch is used up. Then
-// the models are averaged, weighted by their updates. Mini-batches become larger for fast groups
-// and smaller for slow ones. Momentum is applied once: by the models, or by the average if it has
-// momentum.
+// Elastic is the strategy that averages models after each mega-batch, a fixed number of samples.
+// Groups with models of their own take mini-batches when they are free, until the mega-batch is
+// used up. Then the models are averaged, weighted by their numbers of updates. Mini-batches become
+// larger for fast groups and smaller for slow ones. Momentum is applied once: by the models, or by
+// the average if it has momentum.
 #pragma once
 
 #include "scheduling/strategies/registry.hpp"
@@ -19,8 +19,8 @@ struct ElasticOptions {
 // 1.
 std::vector<double> merge_weights(std::span<const double> updates, std::span<const double> batches);
 // BatchScaling is the rule by which the sizes of mini-batches change. A size grows by `step`
-// samples for every update that a group is ahead of the mean. Sizes are multiples of `unit`, the
-// number of samples that a net computes at once.
+// samples for every update that a group is ahead of the mean, and shrinks for those behind. It
+// changes by multiples of `unit`, the number of samples that a net computes at once.
 struct BatchScaling {
   double least = 1, most = 1, step = 1, unit = 1;
   double next(double batch, double updates_ahead) const;

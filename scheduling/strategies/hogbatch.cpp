@@ -89,7 +89,7 @@ void Hogbatch::take(std::span<const double> numbers) {
   const std::size_t ages = numbers.size() - 2 * kinds_.size();
   Async::take(numbers.first(ages));
   for (std::size_t i = 0; i < kinds_.size(); ++i) {
-    // A saved size is ignored if it is outside the present bounds.
+    // A saved size is ignored if it does not fit the present bounds, or if sizes do not adapt.
     const auto saved = static_cast<std::uint64_t>(numbers[ages + 2 * i]);
     Kind& kind = kinds_[i];
     const bool fits = saved >= static_cast<std::uint64_t>(kind.bounds.least) &&
@@ -120,7 +120,7 @@ constexpr DeclaredOption kAdaptWeight{
     "--adapt-weight", "WEIGHT",
     "weight of an update by the smallest mini-batch, in the balance of updates",
     number_from(1e-6, 1)};
-constexpr OptionUse kUsualRate{&kBatchRate, 0.5};  // a gradient's noise falls as the square root
+constexpr OptionUse kUsualRate{&kBatchRate, 0.5};  // noise falls as the root of the size
 
 std::optional<int> samples_in(std::string_view text) {
   const auto samples = number_in<int>(text);

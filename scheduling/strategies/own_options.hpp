@@ -1,5 +1,5 @@
-// Strategies and pilots declare options in their own files. This header declares the types of those
-// options and of the values that a user gave for them.
+// These types describe options that strategies and pilots declare in their own files, and the
+// values of those options.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace omni {
 
-// OptionRange has the values that an option may take.
+// OptionRange says which values an option may take. The bounds are for whole numbers and numbers.
 struct OptionRange {
   enum class Kind { flag, text, whole, number } kind = Kind::flag;
   double least = 0, most = 1e12;
@@ -39,12 +39,13 @@ struct OptionValue {
 struct OptionValues {
   std::map<std::string, OptionValue, std::less<>> by_name{};
 
-  // Returns the value that the user gave for the option; null if the user gave none.
+  // Returns the value that the user gave for the option, or its default after make_strategy();
+  // null: there is none.
   const OptionValue* given(const DeclaredOption& option) const {
     const auto found = by_name.find(option.name);
     return found != by_name.end() && found->second.given() ? &found->second : nullptr;
   }
-  // Returns the first of these options that the user gave; null if the user gave none.
+  // Returns the first of these options that has a value; null: none has.
   const DeclaredOption* first_given(std::span<const DeclaredOption> options) const {
     for (const DeclaredOption& option : options)
       if (given(option) != nullptr) return &option;

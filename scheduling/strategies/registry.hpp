@@ -12,7 +12,7 @@
 
 namespace omni {
 
-// GroupBatch is the initial size of a group's mini-batch in samples, with bounds if the size
+// GroupBatch is the initial size of a group's mini-batch in samples, with the bounds of a size that
 // adapts.
 struct GroupBatch {
   int start = 0, least = 0, most = 0;
@@ -24,7 +24,7 @@ struct StrategyOptions {
   std::optional<Compensation> compensation{};
   OptionValues own{};                       // of the options that strategies declare
   std::vector<GroupBatch> group_batches{};  // as StrategyType::sizes() gives them
-  bool in_order = false;  // groups take turns: the run is deterministic or simulated
+  bool in_order = false;  // groups update in a fixed order, as in deterministic and simulated runs
 };
 
 // An OptionUse is an option that a strategy uses.
@@ -54,9 +54,9 @@ struct StrategyType {
   // this name steers the training.
   std::vector<std::string_view> uses{};
   GroupModels models = GroupModels::one;
-  int least_groups = 1;  // fewer groups train as `sync` does
+  int least_groups = 1;  // fewer groups: omni-run takes `sync`
   int most_groups = kMostGroups;
-  int usual_groups = 0;         // by default; 0: as many as workers that compute
+  int usual_groups = 0;         // by default; 0: one for each worker that computes
   Meetings meetings{};          // by default
   bool grows = false;           // --groups auto finds the number of groups while training
   std::string_view saved_as{};  // name in checkpoints; "": `name`

@@ -1,4 +1,4 @@
-// These types tell the cost model what a strategy sends between groups, and when.
+// These types say what a strategy sends between groups, and when. The cost model uses them.
 #pragma once
 
 namespace omni {

@@ -76,7 +76,7 @@ class Strategy {
   virtual Sends sends(int /*group*/) const { return Sends::update; }
   virtual UpdateRule rule(const MiniBatch& batch, float learning_rate) const = 0;
 
-  // begin() is called before the first task that reads parameters shared by all groups is
+  // begin() is called before the first task of the mini-batch that reads merged parameters is
   // submitted.
   virtual void begin(const GroupUpdate& /*update*/) {}
   // step() returns the arguments of the step that applies a complete gradient. stepped() returns
@@ -87,8 +87,8 @@ class Strategy {
   // tasks on these parameters.
   virtual void submit_behind(const GroupUpdate& /*update*/,
                              std::span<const std::size_t> /*params*/) {}
-  // end() is called when all tasks of a mini-batch are submitted. It may submit a meeting of all
-  // groups.
+  // end() is called when all tasks of a mini-batch are submitted; where groups on several ranks
+  // update as they arrive, only when its update is done. It may submit a meeting of all groups.
   virtual void end(const GroupUpdate& /*update*/) {}
 
   // Returns the first sample number after `samples` at which all groups stop for meet_at_rest().
@@ -96,7 +96,7 @@ class Strategy {
   virtual std::uint64_t next_rest(std::uint64_t /*samples*/) const { return UINT64_MAX; }
   virtual void meet_at_rest() {}
   // conclude() is called after the last checkpoint. It merges the groups' changes since the last
-  // meeting into the model that is tested. Returns true if there were any changes.
+  // meeting into the model that is tested. Returns true if it changes that model.
   virtual bool conclude() { return false; }
 
   StrategyState state() const { return {name(), numbers()}; }
@@ -116,10 +116,10 @@ class Strategy {
     const auto tuned = static_cast<double>(solver_.momentum);
     return {tuned, tuned, 0};
   }
-  // Submits a task for the next meeting. It adds the group's change since the group last read the
-  // master copy, times `weight`, to the contributions.
+  // Submits tasks that add weight * (the group's replica - the master copy) to the contributions to
+  // the next meeting.
   void contribute(float weight, int group, std::size_t param, TaskTag tag = {}) const;
-  // Submits a task that moves the parameter's master copy by the contributions of all groups.
+  // Submits tasks that move the parameter's master copy by the contributions of all groups.
   void move_centre(const MoveCentreArgs& move, std::size_t param, TaskTag tag = {}) const;
   // Records a meeting in the trace. `number` counts meetings from 0.
   void record_meeting(double number) const;

@@ -28,7 +28,7 @@ namespace {
 
 // Runs one pass over a test set. `begin(slot)` submits the tasks of a mini-batch. `end(slot)` reads
 // their results after `ahead` more mini-batches were begun. Ranks that share a mini-batch form a
-// set, and the sets take turns. Mini-batches behind the end of the test set have no images. If the
+// set, and the sets take turns. Mini-batches beyond the end of the test set have no images. If the
 // size of mini-batches or of sets differs between ranks, the first set computes all mini-batches.
 Status pass_over(DataFeed& test, const Slices& slices, std::uint64_t ahead, const auto& begin,
                  const auto& end) {

@@ -1,5 +1,5 @@
-// An evaluation is one pass over a test set. It gives mean loss and accuracy, or the outputs for
-// every image.
+// These functions evaluate a net in one pass over a test set. The result is the loss and accuracy,
+// and if wanted the outputs for every image.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,9 @@ struct Tally {
 
 // UseOutputs receives the outputs of one image. If it returns an error, the evaluation ends.
 using UseOutputs = std::function<Status(std::size_t index, std::span<const float> outputs)>;
-// Computes the test set's loss and accuracy. `use`, if given, gets the outputs of the images in
-// order. No mini-batch is then computed ahead, but images are still decoded ahead.
+// Computes the test set's loss and accuracy, summed over all ranks. `use`, if given, gets the
+// outputs of this rank's images in order. No mini-batch is then computed ahead, but images are
+// still decoded ahead.
 Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use = {});
 
 // Reads and decodes the images of an evaluation without computing it. It calls `on_batch` after

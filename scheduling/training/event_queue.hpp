@@ -1,5 +1,5 @@
-// These classes hold events for the training loop. Workers push them, and messages of other ranks
-// become events.
+// EventQueue holds events for the training loop; workers push them. RankEvents adds the events that
+// other ranks send.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace omni {
 
-// A GroupOutcome is the result of an update. It is of one rank, or added up over all ranks of the
+// A GroupOutcome is the result of an update, either on one rank or added up over all ranks of the
 // group.
 struct GroupOutcome {
   std::uint64_t number = 0;  // the mini-batch's, see MiniBatch::number
@@ -62,9 +62,10 @@ class EventQueue {
   std::deque<GroupEvent> events_;
 };
 
-// Groups on several ranks report their updates to the first rank. It adds up the reports of a
-// group's ranks, puts the sums in one order, and sends them to all ranks. The training loops of all
-// ranks follow only these reports. So they agree on the next group, its samples, and when to stop.
+// With groups on several ranks, each rank of a group reports its part of an update to the first
+// rank. The first rank adds up the reports of an update, puts the sums in one order, and sends them
+// to all ranks. The training loops of all ranks follow only these sums. So they agree on the next
+// group, its samples, and when to stop.
 class RankEvents {
  public:
   explicit RankEvents(EventQueue& queue) : queue_(queue) {
@@ -80,8 +81,8 @@ class RankEvents {
       if (ranks.has(channel.peer)) await(channel);
   }
 
-  // On the first rank, adds the outcomes that other ranks reported for the update to the event's.
-  // Returns true once `ranks` ranks have reported it; the event then holds the sum.
+  // On the first rank, adds up the outcomes that ranks report for an update; call it for each
+  // report. Returns true once `ranks` ranks have reported; the event then holds the sum.
   bool complete(GroupEvent& event, int ranks) {
     const auto found = partial_.try_emplace(event.outcome.number).first;
     auto& [all, reported] = found->second;
@@ -96,7 +97,7 @@ class RankEvents {
     return true;
   }
 
-  // The first rank sends the event to all others; every other rank sends it to the first.
+  // On the first rank, sends the event to all others; on any other rank, to the first.
   void send(GroupEvent& event) {
     event.outcome.stops = event.outcome.stops || stop_requested();
     const auto copy = std::make_shared<GroupEvent>(event);

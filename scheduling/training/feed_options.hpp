@@ -1,4 +1,4 @@
-// With these options a DataFeed decodes images for a net.
+// feed_options() returns the options with which a DataFeed decodes images for a net.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,7 @@ namespace omni {
 // An evaluation has at most this many mini-batches under way at once.
 inline constexpr int kEvaluationSlots = 3;
 
-// Returns the options with which a DataFeed decodes images for the net. It needs a running Session,
-// which decides whether GPUs compute.
+// Needs a running Session, as GPUs change the options.
 inline FeedOptions feed_options(const Net& net, const AugmentOptions& augment, std::uint64_t seed,
                                 bool training, int slots, SharedStream* stream = nullptr) {
   return {.training = training,

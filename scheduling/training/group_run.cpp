@@ -30,8 +30,9 @@ GroupRun::GroupRun(ComputeGroups& groups, int group, TrainingFeed& feed, EventQu
       leaves_(local_ && across_ && (guest_ != nullptr || !ranks::first()) &&
               net_.has(Net::Phase::merged)) {}
 
-// Returns false in two cases: a pass would wait for an earlier one, or the merged phase would wait
-// for the group.
+// Returns false if every rank has all groups, and in two other cases. This rank computes the merged
+// phase, which groups enter as they arrive. Or the mini-batch has several passes, of which one may
+// have to wait for an earlier one.
 bool GroupRun::completes_at_begin() const {
   return across_ && guest_ == nullptr &&
          !(local_ &&
@@ -187,12 +188,11 @@ void GroupRun::begin_updates(Update& update) {
     const auto& run = *static_cast<GroupRun*>(argument);
     run.events_.push({GroupEvent::Kind::updated, run.group_});
   };
-  if (awaited == 0) report.done(report, report.argument);  // nothing learns
+  if (awaited == 0) report.done(report, report.argument);  // this rank updates no parameter
 }
 
 void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
-  // With several groups, tasks of different groups update the same master copy, so there is no
-  // chain.
+  // There is no chain if other groups update the same master copies, or if other ranks take part.
   const ChainScope chain(!net_.has_replicas() && sums_ == nullptr);
   const bool merged = phase == Net::Phase::merged;
   const ExchangeOrder order = merged ? ExchangeOrder::submission : exchange_order();
@@ -231,7 +231,7 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
       if (!taken) exchanges.push_back(step);
       if (!taken || param->change != nullptr) stepped.push_back(i);
     }
-    if (TaskChain::open() == nullptr) submit();  // the layer's, without waiting for others
+    if (TaskChain::open() == nullptr) submit();  // so the layer's steps wait for no other layer
   }
   submit();
 }

@@ -1,7 +1,7 @@
 // GroupRun submits the tasks of one compute group's mini-batches and collects their results. A run
 // is local if the group's net is on this rank. Otherwise it is remote and only steps the parameters
-// that this rank owns. On the first rank it may also have a guest, a net for the merged phase of a
-// group on other ranks.
+// that this rank owns. On the first rank a run may also have a guest, a net for the merged phase;
+// see ComputeGroups::guest().
 #pragma once
 
 #include <array>
@@ -41,23 +41,24 @@ class GroupRun {
   GroupRun(const GroupRun&) = delete;
   GroupRun& operator=(const GroupRun&) = delete;
 
-  // Submits a new mini-batch up to the merged phase of its first pass. The previous mini-batch must
-  // be submitted completely. With `announce`, an event `arrived` is pushed when the mini-batch
-  // reaches the merged phase.
+  // Submits a new mini-batch up to the merged phase of its first pass. Submission waits until the
+  // previous mini-batch is submitted completely. may_begin() must be true. With `announce`, an
+  // event `arrived` is pushed when the mini-batch reaches the merged phase.
   void begin(const MiniBatch& batch, bool announce, double simulated = 0);
   // Returns the oldest mini-batch that is not submitted completely.
   const MiniBatch& next_to_complete() const {
     return updates_[completed_ % kUnderWay].update.batch;
   }
-  // Submits the rest of next_to_complete(). An event `updated` is pushed when that mini-batch's
-  // update is done.
+  // Submits the rest of next_to_complete(). If the run is local, an event `updated` is pushed when
+  // this rank's part of the update is done.
   Status complete(const UpdateRule& rule);
-  // Submits as many passes of next_to_complete() as kHeld allows. Returns true if the mini-batch is
-  // then submitted completely. Otherwise another event `arrived` is pushed when the next pass can
-  // be submitted.
+  // Like complete(), but submits only as many passes as kHeld allows. Returns true if the
+  // mini-batch is then submitted completely. Otherwise another event `arrived` is pushed when the
+  // next pass can be submitted.
   Result<bool> advance(const UpdateRule& rule);
-  // Reads the outcome of the oldest mini-batch that was not read yet; its update must be done. Adds
-  // this rank's sums to `reported`, those of other ranks.
+  // Reads the outcome of the oldest mini-batch that was not read yet; its update must be done. The
+  // tally is added to that of `reported`, which has the sums of other ranks. The staleness is that
+  // of this rank.
   Result<GroupOutcome> read_outcome(const GroupOutcome& reported = {});
   // Ends the oldest mini-batch, whose outcome over all ranks is `outcome`.
   FinishedUpdate collect(const GroupOutcome& outcome);
@@ -65,8 +66,8 @@ class GroupRun {
   bool may_begin() const {
     return (across_ || completed_ == begun_) && begun_ - collected_ < kUnderWay;
   }
-  // Returns true if this rank submits a mini-batch completely when it begins. It can where groups
-  // update as they arrive and no event `arrived` has to be awaited.
+  // Returns true if groups that update as they arrive submit a mini-batch completely when it
+  // begins. There are then no events `arrived`.
   bool completes_at_begin() const;
 
  private:
@@ -85,15 +86,16 @@ class GroupRun {
   std::uint64_t first_of(const Update& update, std::uint64_t pass) const {
     return update.update.batch.first + pass * feed_.batch();
   }
-  // Returns what the tasks of an update need. If `workers` is null, all workers may compute.
+  // Returns the Submission for tasks of an update. If `workers` is null, all workers may run them.
   Submission submission(const Update& update, const WorkerSet* workers = nullptr) const;
   Step next_step(const Update& update, std::uint64_t pass);
   void start(Update& update);
   void start_guest(Update& update);
   void start_local(Update& update);
   void end_submission();
-  // Usually the strategy counts an update when it is submitted. Where groups on several ranks
-  // update as they arrive, it is counted in collect(), which all ranks call in the same order.
+  // Usually Strategy::end() is called when an update is submitted completely. Where groups on
+  // several ranks update as they arrive, collect() calls it, as all ranks collect in the same
+  // order.
   bool counts_when_collected() const { return across_ && !strategy_.in_order(); }
   void begin_updates(Update& update);
   void submit_pass(Update& update);
@@ -119,7 +121,7 @@ class GroupRun {
   RankSums* sums_;     // null: there is one rank
   const bool across_;  // groups are on several ranks
   const bool local_;
-  const bool leaves_;                // the run is local, but a guest computes the merged phase
+  const bool leaves_;                // the run is local; a guest computes its merged phase
   std::optional<ChainScope> chain_;  // from begin() to the end of complete()
   std::array<Update, kUnderWay> updates_;
   // These count the mini-batches that were begun, submitted completely, read, and collected so far.

@@ -77,7 +77,7 @@ std::uintmax_t bytes_in(const std::filesystem::path& path) {
 // checkpoint.
 Status set_aside(const std::filesystem::path& path) {
   std::error_code none;
-  const std::string file = std::filesystem::canonical(path, none);  // a link stays
+  const std::string file = std::filesystem::canonical(path, none);  // a link to the file stays
   std::string kept = file + ".1";
   for (int number = 2; exists(std::filesystem::symlink_status(kept, none)); ++number)
     kept = fmt::format("{}.{}", file, number);

@@ -1,4 +1,5 @@
-// The metrics file has one JSON object per line. Each line is flushed as it is written.
+// MetricsLog writes the metrics file, which has one JSON object per line. Each line is flushed as
+// it is written.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ nlohmann::json metrics_number(double value);
 
 class MetricsLog {
  public:
-  // Refuses the files that open() would refuse, and changes nothing.
+  // Refuses the files that open() would refuse, and changes no file.
   static Status check(const std::filesystem::path& path, bool resumes);
 
   // Opens the metrics file. Refuses a file that is not empty, unless it holds metrics and the run
@@ -41,15 +42,16 @@ class MetricsLog {
   // Writes a line that says which Slurm job continues after `iteration`.
   Status job(std::uint64_t iteration);
   Status step(const StepReport& report);
-  // Writes an evaluation, unless the file has one of the same iteration from before a resume.
+  // Writes an evaluation, unless the last one in the file is of the same iteration, as after a
+  // resume.
   Status evaluation(const EvaluationReport& report);
   bool has_evaluation(std::uint64_t iteration) const {
     return iteration > 0 && tested_ == iteration;
   }
   // Writes a row of the plan from which --groups auto chose the number of groups.
   Status planned(const GroupPlan::Row& row, bool chosen, std::uint64_t iteration);
-  // Writes which image cannot be read. `training` means that it is in the training set, otherwise
-  // it is in the test set.
+  // Writes which image cannot be read. `training` says whether it is in the training set or in the
+  // test set.
   Status damaged(const DamagedImage& image, bool training, std::uint64_t iteration);
 
   const std::filesystem::path& path() const { return path_; }

@@ -50,7 +50,7 @@ class Pilot {
   // Returns the next iteration after which all groups rest. rested() is then called.
   virtual std::uint64_t next_rest() const { return UINT64_MAX; }
 
-  // judge() is called after every update.
+  // judge() is called after every update with a finite loss.
   virtual Advice judge(const StepReport& /*at*/) { return Advice::go_on; }
 
   // The following functions are called while no task is under way. They may call the functions of
@@ -65,8 +65,8 @@ class Pilot {
   // tested() is called after every test, including the test of the result. It must not change
   // parameters.
   virtual Status tested(Trainer& /*training*/, const EvaluationReport& /*of*/) { return {}; }
-  // go_back() is called when the training has diverged. It returns true if the pilot has restored
-  // earlier parameters, so that the training goes on.
+  // go_back() is called when the training has diverged, on one pilot after another until one
+  // returns true. That pilot has restored earlier parameters, so that the training goes on.
   virtual Result<bool> go_back(Trainer& /*training*/, const Error& /*why*/) { return false; }
   // end() is called once, when the training is complete. If it returns an error, the training has
   // failed.

@@ -14,9 +14,9 @@ namespace omni {
 
 namespace {
 
-// Returns the rate of a cosine policy with restarts. In each cycle it falls from learning_rate to
-// its minimum along half a cosine; cycles get longer. The last mini-batch of a cycle has the
-// minimum.
+// Returns the rate of a cosine policy with restarts. In each cycle it falls along half a cosine
+// from learning_rate to learning_rate_min, which the last mini-batch of the cycle has. A cycle is
+// cycle_factor times as long as the one before.
 double cosine_with_restarts(const SolverOptions& solver, double batch) {
   double length = solver.cycle != 0 ? solver.cycle : solver.max_batches, start = 0;
   if (solver.cycle_factor == 1) start = std::fmax(0.0, std::ceil(batch / length) - 1) * length;

@@ -1,4 +1,4 @@
-// The learning rate is a function of the iteration. This header has Darknet's policies with
+// These functions compute the learning rate of an iteration. They have Darknet's policies with
 // burn-in, and AlexeyAB's policy sgdr.
 #pragma once
 
@@ -27,8 +27,8 @@ SolverOptions for_length(SolverOptions solver, std::uint64_t iterations);
 bool follows_length(const SolverOptions& solver);
 
 // Returns the first iteration, before the training's last, from which on the rate is below `least`.
-// Returns nothing if the rate does not fall so low, is 0 from the start, or follows the training's
-// length.
+// Returns nothing if the rate does not fall so low or has vanished from the start. It also does for
+// policies that end at 0 or may rise again.
 std::optional<std::uint64_t> vanishes_at(const SolverOptions& solver, std::uint64_t seed,
                                          std::uint64_t iterations, float least = kLeastRate);
 

@@ -1,4 +1,5 @@
-// A training reports these figures after an update and after an evaluation.
+// StepReport and EvaluationReport have the figures that a training reports after an update and
+// after an evaluation.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct StepReport {
   double loss = 0, average_loss = 0, accuracy = 0, average_accuracy = 0;
   float learning_rate = 0;
   Momentum momentum;
-  bool adam = false;  // its B1 is the explicit momentum, to which asynchrony adds none
+  bool adam = false;  // Adam or another rule to whose momentum asynchrony adds nothing
   int group = 0;
   std::int64_t staleness = 0;                    // of this update, in updates
   std::optional<std::int64_t> fc_staleness = 0;  // of merged layers; none: groups share no layer

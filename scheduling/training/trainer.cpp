@@ -224,7 +224,7 @@ Status Trainer::catch_up(std::uint64_t before) {
 }
 
 Status Trainer::go_back(Error error) {
-  const std::uint64_t before = state_.iteration - 1;  // what is due at this iteration is not done
+  const std::uint64_t before = state_.iteration - 1;  // what was due at this iteration was not done
   for (Pilot* pilot : pilots_) {
     Result<bool> restored = pilot->go_back(*this, error);
     if (!restored) {

@@ -29,7 +29,7 @@ struct TrainerOptions {
   std::uint64_t snapshot_every = 0;    // iterations; 0: never
   bool traced = true;                  // tasks belong to iterations of the trace
   MakeStrategy strategy = async();
-  std::vector<DataFeed*> feeds{};  // by group, where they take mini-batches of other sizes
+  std::vector<DataFeed*> feeds{};  // by group, if passes differ in size; empty: `train`
   MakeClock make_clock{};          // decides the order of groups; none: real time does
   // Sets the number of groups in use. Pilots call it.
   std::function<void(int groups)> use_groups{};
@@ -37,7 +37,7 @@ struct TrainerOptions {
 
 // TrainerEvents are callbacks of a training. Each of them may be empty.
 struct TrainerEvents {
-  std::function<void(const StepReport&)> on_iteration{};  // called after every iteration
+  std::function<void(const StepReport&)> on_iteration{};  // called after every update
   // Returns whether on_step is called for this iteration. If is_reported is empty, on_step is
   // called for every iteration.
   std::function<bool(std::uint64_t iteration)> is_reported{};
@@ -153,7 +153,7 @@ class Trainer {
   bool pilot_asked_ = false;          // a pilot advised Advice::rest
   bool some_rank_stops_ = false;
   bool evaluated_ = false;      // the present parameters are evaluated
-  bool merged_at_end_ = false;  // the result is in no checkpoint
+  bool merged_at_end_ = false;  // the result was merged after the last checkpoint
   std::uint64_t started_at_;    // iteration
   StepReport report_;
   std::optional<EvaluationReport> evaluation_;  // the last one

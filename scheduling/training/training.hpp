@@ -1,5 +1,6 @@
-// A Training is made from a TrainingPlan. A process may have several, one after another or at the
-// same time. They share StarPU's session, its performance models, the stop request and the trace.
+// A Training has the groups, feeds, pilots and trainer that a TrainingPlan describes. A process may
+// have several trainings, one after another or at the same time. They share StarPU's session, its
+// performance models, the stop request and the trace.
 #pragma once
 
 #include <memory>
@@ -13,8 +14,8 @@
 namespace omni {
 
 Workers workers_of(const Session& session);
-// Refuses SolverOptions::clip_gradients where no group has all gradients of its mini-batch.
-// `automatic` means that the number of groups may grow.
+// Refuses SolverOptions::clip_gradients unless there is one group and one rank, as it needs the
+// whole gradient before the first step. `automatic` means that the number of groups may grow.
 Status check_clipping(const TrainableNet& net, int groups, bool automatic);
 Result<ComputeGroups> make_groups(const NetDescription& net, const BuildOptions& build,
                                   const GroupsPlan& plan);

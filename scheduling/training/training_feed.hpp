@@ -12,10 +12,10 @@ namespace omni {
 
 class TrainingFeed {
  public:
-  // Decodes samples from `first` to `end`. `in_sequence` means that step() is called for
-  // consecutive mini-batches, and kPrefetched of them are decoded ahead. Otherwise step() decodes
-  // its pass and the next pass of the same update. `turns` says which passes this rank takes,
-  // repeated over all passes; if it is empty, this rank takes all.
+  // Decodes samples from `first` to `end`. `in_sequence` means that step() is called for the passes
+  // of this rank in order, and kPrefetched of them are decoded ahead. Otherwise step() decodes its
+  // pass and the next pass of the same update. `turns` says which passes this rank takes, repeated
+  // over all passes; if it is empty, this rank takes all. `turns` is only used with `in_sequence`.
   TrainingFeed(DataFeed& feed, std::uint64_t seed, std::uint64_t first, std::uint64_t end,
                bool in_sequence = true, std::vector<bool> turns = {})
       : feed_(feed),
@@ -60,7 +60,7 @@ class TrainingFeed {
       }
   }
 
-  // Passes the feed to `use` while no task is under way. What `use` decodes is not recorded in the
+  // Passes the feed to `use` while no task is under way. What `use` decodes does not count in the
   // trace.
   template <class Use>
   Status lend(const Use& use) {

@@ -153,8 +153,9 @@ bool TrainingLoop::begin(int group, std::uint64_t limit, bool announce) {
 }
 
 // When a group's mini-batch arrives at the merged phase, the loop submits the rest of it. It also
-// submits the group's next mini-batch at once, so that workers do not wait for this thread. If
-// groups are on several ranks, a group begins its next mini-batch only after a report.
+// submits the beginning of the group's next mini-batch at once, so that workers do not wait for
+// this thread. If groups are on several ranks, a mini-batch begins only after a report, as all
+// ranks must begin the same ones.
 Status TrainingLoop::run_freely(std::uint64_t limit) {
   const auto begin_next = [&](int group) -> Status {
     GroupRun& run = run_of(group);
@@ -239,7 +240,7 @@ Status TrainingLoop::finish_one(const GroupEvent& event) {
 }
 
 // Restores the virtual clock and its mini-batches from the training's state. If that state does not
-// fit the strategy, the groups or the clock, all groups begin a new mini-batch.
+// fit the strategy, the groups or the clock, the groups begin new mini-batches.
 void TrainingLoop::take_arrivals() {
   const std::size_t count = groups_.count();
   arrivals_.samples.resize(count);

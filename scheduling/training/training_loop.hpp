@@ -22,12 +22,12 @@ struct LoopOptions {
   SolverOptions solver{};
   Steering steering{};
   MakeStrategy strategy = async();
-  std::vector<DataFeed*> feeds{};          // by group, where they take mini-batches of other sizes
+  std::vector<DataFeed*> feeds{};          // by group, if passes differ in size; empty: `train`
   VirtualClock* clock = nullptr;           // decides the order of groups; null: real time does
   std::uint64_t last_sample = UINT64_MAX;  // no sample from here on is decoded
   bool traced = true;                      // tasks belong to iterations of the trace
-  // `judge` is called after every update, when the state includes it. If it is empty, the training
-  // always goes on.
+  // `judge` is called after every update with a finite loss, when the state includes it. If it is
+  // empty, the training always goes on.
   std::function<Advice(const FinishedUpdate&)> judge{};
   std::function<bool()> must_stop = stop_requested;  // true: no more mini-batches begin
 };
@@ -39,7 +39,7 @@ class TrainingLoop {
  public:
   // The loop changes `state` whenever an update ends.
   TrainingLoop(ComputeGroups& groups, DataFeed& train, TrainingState& state, LoopOptions options);
-  ~TrainingLoop();  // waits, and releases what is decoded
+  ~TrainingLoop();  // waits for all tasks, and releases mini-batches that were decoded ahead
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
@@ -56,7 +56,7 @@ class TrainingLoop {
 
   const Strategy& strategy() const { return *strategy_; }
   const SolverOptions& solver() const { return options_.solver; }
-  // Returns true if groups update some parameters in common, without replicas of them.
+  // Returns true if there are layers without replicas: with one group, or with merged layers.
   bool shares_layers() const { return shares_layers_; }
 
  private:
@@ -65,7 +65,7 @@ class TrainingLoop {
   bool may_begin(std::uint64_t limit) const {
     return cursor_ < limit && !divergence_ && !rests_ && !options_.must_stop();
   }
-  void agree(GroupOutcome& outcome);  // adds up a group's outcome where all ranks are in the group
+  void agree(GroupOutcome& outcome);  // adds up the outcome over ranks if every rank has all groups
   bool begin(int group, std::uint64_t limit, bool announce);  // false: too few samples are left
   int next_in_order(std::uint64_t turn);
   void take_arrivals();
@@ -89,9 +89,9 @@ class TrainingLoop {
   bool shares_layers_;
   std::deque<TrainingFeed> feeds_;  // one for each DataFeed
   EventQueue queue_;
-  std::optional<RankEvents> reports_;               // none: all groups are on all ranks
+  std::optional<RankEvents> reports_;               // none: every rank has all groups
   std::vector<std::unique_ptr<GroupRun>> runs_;     // by group
-  ArrivalState arrivals_;                           // its `clock` is only filled by note()
+  ArrivalState arrivals_;                           // its `clock` is not used
   std::deque<int> order_;                           // groups of the updates under way, as submitted
   std::vector<std::deque<GroupOutcome>> outcomes_;  // by group, of updates that are done
   std::optional<Error> divergence_;

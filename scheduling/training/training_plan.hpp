@@ -21,7 +21,7 @@ namespace omni {
 struct GroupsPlan {
   int count = 1;
   GroupModels models = GroupModels::one;                    // StrategyType::models
-  FullyConnected fully_connected = FullyConnected::merged;  // of groups with one model
+  FullyConnected fully_connected = FullyConnected::merged;  // only for GroupModels::one
   std::vector<int> images_per_pass{};                       // by group; empty: the whole mini-batch
   std::vector<RankRange> ranks{};  // by group; empty: all ranks share all mini-batches
   int sharing = 0;  // number of groups among which a rank's workers are divided; 0: all on the rank

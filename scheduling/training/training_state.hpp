@@ -41,8 +41,9 @@ struct TrainingState {
   // was just loaded.
   std::map<std::string, std::vector<std::shared_ptr<const TrainingSnapshot>>, std::less<>> kept{};
   std::vector<std::uint64_t> damaged{};  // training images that could not be read, ascending
-  // `saved_at` is the iteration of this process's last checkpoint, and is not part of checkpoints.
-  // If it is not set, a checkpoint must be saved in any case.
+  // `saved_at` is the iteration of the last checkpoint, or the one at which the Trainer started.
+  // Checkpoints do not contain it. If a pilot resets it, the next save writes a checkpoint in any
+  // case.
   std::optional<std::uint64_t> saved_at{};
 };
 
