@@ -43,7 +43,7 @@ struct SimulationOptions {
   MachineModel machine;
   GroupLayout layout;        // by group
   bool in_turn = false;      // see Trainer
-  int iterations = 200;      // simulated; the first ones, while groups start, are not counted
+  int iterations = 200;      // simulated; the first and last ones are not counted
   double task_overhead = 0;  // s from taking a task to its start; a running task hides it
   double jitter = 0;         // the largest random variation of a task's length, as a share
   unsigned seed = 1;         // of the random variation
