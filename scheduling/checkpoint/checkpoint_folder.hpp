@@ -19,7 +19,7 @@
 
 namespace omni {
 
-// CheckpointFields are numbers and texts by name (iteration, images seen, seed, ...). They are
+// CheckpointFields are numbers and texts by name (iteration, samples, seed, ...). They are
 // stored as text in the metadata of the file, where any tool can read them. Real numbers are
 // restored bit by bit.
 class CheckpointFields {
@@ -67,7 +67,7 @@ class CheckpointFields {
 struct Snapshot {
   std::uint64_t step = 0;
   std::string cfg_hash;
-  std::vector<NamedArray> arrays;  // "param/...", "velocity/...", "mean_square/..."
+  std::vector<NamedArray> arrays;  // "param/...", "velocity/...", "group1/...", ...
   CheckpointFields fields;
 };
 

@@ -20,7 +20,9 @@ struct NetCosts {
   };
   int images = 1, passes = 1;  // of a mini-batch
   double flops = 0;            // of an image, forward and backward
-  double merged_share = 0;     // share of the flops in layers that groups with one model merge
+  // `merged_share` is the share of computing in layers that groups with one model merge. It is a
+  // share of flops here, and of measured time in a plan.
+  double merged_share = 0;
   Parameters replicated{}, merged{};
   double activations = 0;  // bytes of a mini-batch that the other layers send to the merged ones
   // `statistics` has the bytes of the batch statistics of each layer with batch normalisation that

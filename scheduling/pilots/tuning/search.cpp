@@ -25,7 +25,7 @@ constexpr int kDoublings = 2;  // how often the length of an undecided trial is 
 constexpr double kMemories = 2;
 constexpr double kUsual = 0.9;           // momentum
 constexpr double kOtherMomentum = 0.05;  // a smaller difference of momentum is not tried
-// Groups whose iterations are faster by this factor are tried before other steps, and win ties.
+// Groups whose iterations are faster by this factor are tried before other steps, and may win ties.
 constexpr double kMuchFaster = 1.5;
 
 // with_momentum() changes the momentum and keeps the step. scaled() multiplies the step.

@@ -71,14 +71,14 @@ class Trials : private TrialRunner {
 
   // Between searches three states of the training are saved. `older` and `newer` are the last two
   // good states. `before_search` is the state before the last search, or the last good state before
-  // that. The search is an earlier one if nothing is learned, or no good state was saved since the
-  // last return.
+  // that search. It is not replaced while nothing is learned, or while no good state was saved
+  // since the last return.
   enum Saved { older, newer, before_search };
   const TrainingSnapshot& saved(Saved which) const;
   // Returns the three saved states themselves, not copies. The functions below change them.
   std::vector<std::shared_ptr<const TrainingSnapshot>> kept() const;
-  void take(
-      std::span<const std::shared_ptr<const TrainingSnapshot>> kept);  // as kept() returned them
+  // Restores the states that kept() returned.
+  void take(std::span<const std::shared_ptr<const TrainingSnapshot>> kept);
   void keep();                // `newer` becomes `older`, and the current state becomes `newer`
   void keep_before_search();  // saves the current state as all three
   void protect_newer() { before_search_ = start_ = champion_.at; }  // saves `newer` as all three
@@ -87,8 +87,8 @@ class Trials : private TrialRunner {
 
   static constexpr int kSnapshots = 4;  // that are held at most
   static std::uint64_t cooldown_of(std::uint64_t iterations) { return iterations / 4 + 1; }
-  static constexpr std::uint64_t kProbesPerIteration =
-      3;                          // a forward pass takes a third of the time
+  // A probe is a forward pass, which takes a third of an iteration's time.
+  static constexpr std::uint64_t kProbesPerIteration = 3;
   std::uint64_t probes() const {  // number of mini-batches on which trials are compared
     return std::clamp<std::uint64_t>(256 / batch(), 6, 12);
   }

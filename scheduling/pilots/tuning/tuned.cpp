@@ -16,8 +16,8 @@ namespace omni {
 namespace {
 
 // Trials may cost the share kMostCost of all iterations, but only kMostCold before something is
-// learned. In any case they may cost kLeastCost and kLeastCold iterations. If a training has no
-// end, its length is estimated as kOutlook times the iterations done, but at least kShortest.
+// learned. In short trainings kLeastCost and kLeastCold iterations are allowed. If a training has
+// no end, its length is estimated as kOutlook times the iterations done, but at least kShortest.
 constexpr double kMostCost = 0.11, kMostCold = 0.08;
 constexpr std::uint64_t kLeastCost = 220, kLeastCold = 150, kShortest = 4000, kOutlook = 4;
 constexpr std::uint64_t kShortestTrial = 20;  // iterations, long enough to judge a momentum of 0.9
