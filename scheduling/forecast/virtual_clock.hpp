@@ -44,7 +44,7 @@ class VirtualClock {
   void give_up();
 
   bool under_way(int group) const { return groups_[group].stage != Stage::idle; }
-  double now() const { return now_; }  // simulated s since the training began
+  double now() const { return now_; }  // simulated s since this clock began
 
   const std::string& machine() const { return machine_.name; }
   const GroupDevices& placement() const { return placement_; }

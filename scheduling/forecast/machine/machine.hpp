@@ -38,7 +38,7 @@ struct Machine {
     std::optional<double> merged_share{};       // merged layers' share of the time; none: of flops
     double overhead = 0;                        // s per mini-batch
     double flops_per_second = 0;
-    double half_size = 0;  // images of a mini-batch that reaches half of that rate
+    double half_size = 0;  // images of a mini-batch at half of flops_per_second
     Law law = Law::constant;
     double sigma = 0;   // of Law::lognormal: standard deviation of the logarithm
     double memory = 0;  // bytes; 0: not known
