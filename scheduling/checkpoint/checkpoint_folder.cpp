@@ -49,8 +49,8 @@ std::string last_line(std::string_view text_before) {
   return fmt::format(",\n  \"manifest_xxh3_64\": \"{}\"\n}}\n", checksum_of(text_before));
 }
 
-// Returns the member `key` of an object. Throws nothing, as a manifest of another version may hold
-// anything.
+// Returns the member `key` of an object; nothing: it is missing or has another type. A manifest of
+// another version may hold anything.
 template <class T>
 std::optional<T> member(const ordered_json& object, std::string_view key) {
   constexpr bool kText = std::is_same_v<T, std::string>;
@@ -71,7 +71,7 @@ struct OpenedArrays {
     checksum.update(bytes);
     return {};
   }
-  // Returns the first error of all reads; call check() after everything has been read.
+  // Returns an error if the checksum is wrong. Call check() after everything has been read.
   Status check() const {
     if (checksum.value() != manifest.arrays_checksum)
       return damaged(path, "damaged: its checksum is not the one in the manifest");

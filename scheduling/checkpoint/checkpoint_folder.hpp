@@ -1,5 +1,5 @@
-// A checkpoint has everything that determines how a training goes on. The functions list, name,
-// read and verify the folders of complete checkpoints. Each folder has a manifest, which is written
+// These functions list, name, read and verify the folders of complete checkpoints. A checkpoint has
+// everything that determines how a training goes on. Each folder has a manifest, which is written
 // last and states the size and checksum of the arrays.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace omni {
 
-// CheckpointFields are numbers and texts by name (iteration, images seen, seed, ...). They are
+// CheckpointFields are numbers and texts by name (iteration, samples, seed, ...). They are
 // stored as text in the metadata of the file, where any tool can read them. Real numbers are
 // restored bit by bit.
 class CheckpointFields {
@@ -67,7 +67,7 @@ class CheckpointFields {
 struct Snapshot {
   std::uint64_t step = 0;
   std::string cfg_hash;
-  std::vector<NamedArray> arrays;  // "param/...", "velocity/...", "mean_square/..."
+  std::vector<NamedArray> arrays;  // "param/...", "velocity/...", "group1/...", ...
   CheckpointFields fields;
 };
 
@@ -101,7 +101,7 @@ struct CheckpointFolder {
 // Lists the checkpoints, the newest first; empty when the directory is missing. Verifies nothing.
 Result<std::vector<CheckpointFolder>> list_checkpoints(const std::filesystem::path& directory);
 
-// Returns the number of the newest checkpoint plus 1.
+// Returns the number of the newest checkpoint plus 1; without checkpoints 1.
 Result<std::uint64_t> next_checkpoint_number(const std::filesystem::path& directory);
 
 std::string checkpoint_folder_name(std::uint64_t number, std::uint64_t step);
@@ -109,8 +109,7 @@ std::string checkpoint_folder_name(std::uint64_t number, std::uint64_t step);
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                    Links links = Links::refused);
 
-// Does the checks of read_checkpoint() without keeping the values. If `with_contents` is false,
-// only sizes are checked.
+// Checks the manifest and the size of the arrays, and `with_contents` also their checksum.
 Status verify_checkpoint(const std::filesystem::path& folder, bool with_contents);
 
 // Makes a checkpoint from arrays that have been read. Its fields are in the metadata of the arrays'

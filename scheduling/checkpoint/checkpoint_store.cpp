@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Only the process that holds the lock of the directory uses these names. If a run is killed, the
-// next save deletes what it left under them.
+// Only the process that holds the lock of the directory writes these names. If a run is killed, the
+// next save or mark_best() replaces what it left.
 constexpr std::string_view kUnfinished = ".unfinished", kDoomed = ".doomed", kBest = "best",
                            kNextBest = ".best";
 
@@ -190,8 +190,8 @@ Result<Checkpoint> load_checkpoint(const fs::path& path) {
   if (!fs::exists(status))
     return Error{ErrorKind::usage, path.string(), "no such checkpoint", "check the path"};
   if (fs::is_directory(status)) {
-    // Symbolic links are followed only in a path that the user gave. Other links in the directory
-    // may be from other users.
+    // Symbolic links are followed only in a path that the user gave. Links in a directory of
+    // checkpoints may be from other users.
     if (fs::exists(path / kManifestName, code))
       return read_checkpoint(fs::is_symlink(path, code) ? fs::canonical(path, code) : path,
                              Links::followed);

@@ -17,8 +17,8 @@
 
 namespace omni {
 
-// Returns ErrorKind::diverged if a value of the array is infinite or not a number. The error counts
-// the index of a value from `at`.
+// Returns ErrorKind::diverged if a value of the array is infinite or not a number. `at` is the
+// index of the array's first value in the message.
 Status check_finite(const NamedArray& array, std::ptrdiff_t at = 0);
 
 class CheckpointStore {
@@ -36,8 +36,8 @@ class CheckpointStore {
   // Saves a checkpoint and returns its folder. Values that are not finite are refused. After an
   // error the earlier checkpoints are unchanged. Two threads may not call it at once.
   Result<std::filesystem::path> save(const Snapshot& snapshot);
-  // Keeps the newest checkpoint until another one is marked. `best` in the directory is a link to
-  // it.
+  // Keeps the newest checkpoint until another one is marked. The link `best` in the directory then
+  // points to this checkpoint.
   Status mark_best();
 
  private:

@@ -1,5 +1,5 @@
-// RunLock makes sure that only one process uses a run directory. The lock ends with the process,
-// however that ends, and leaves nothing to clean up.
+// RunLock makes sure that only one process uses a run directory, if the file system has locks. The
+// lock ends with the process, however that ends, and leaves nothing to clean up.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@ namespace omni {
 
 class RunLock {
  public:
-  // If another process holds the lock, returns ErrorKind::usage with its host:pid at once.
+  // Does not wait: if another process holds the lock, returns ErrorKind::usage with its host:pid.
   static Result<RunLock> acquire(const std::filesystem::path& directory);
 
  private:

@@ -47,14 +47,15 @@ Status require_same_solver(const Checkpoint& checkpoint, const Net& net) {
                    : fmt::format("resume with --set adam={}", saved == kAdam ? 1 : 0)};
 }
 
-// No training has larger values than these bounds, and their sums and products do not overflow.
+// No training has larger values than these bounds, and kMostIterations times a batch does not
+// overflow.
 constexpr std::uint64_t kMostIterations = 1'000'000'000'000;
 constexpr double kLargestRate = 1e30;
 
 void save_arrivals(CheckpointFields& fields, const ArrivalState& arrivals) {
   fields.set("clock_now", arrivals.clock.now);
-  // At most this many numbers of the virtual clock are saved. With thousands of devices there would
-  // be more, and the groups begin anew after a resume.
+  // If the virtual clock has more numbers, as with thousands of devices, none are saved. The groups
+  // then begin anew after a resume.
   constexpr std::size_t kMostNumbers = 50'000;
   const bool fits = arrivals.clock.numbers.size() <= kMostNumbers;
   fields.set("clock_numbers", fits ? listed(arrivals.clock.numbers) : std::string());
@@ -136,8 +137,8 @@ Status restore_pilots(const Checkpoint& checkpoint, TrainingState& state) {
   return {};
 }
 
-// Restores fields that older checkpoints lack. If they are missing, the time starts at 0, and no
-// evaluation is due.
+// Restores fields that older checkpoints lack. If they are missing, the time starts at 0, no
+// evaluation is due, and the average accuracy is not known.
 Status restore_progress(const CheckpointFields& fields, TrainingState& state) {
   if (fields.text("average_accuracy")) {
     OMNI_TRY(state.average_accuracy, fields.number("average_accuracy", 0.0, 1.0));
@@ -238,7 +239,7 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
     snapshot.fields.set(std::string(kPilot) + name, listed(numbers));
   if (!state.damaged.empty()) snapshot.fields.set("damaged_images", listed(state.damaged));
   auto saved = store.save(snapshot);
-  while (next < snapshot.arrays.size())  // after an error the other ranks still send their arrays
+  while (next < snapshot.arrays.size())  // even after an error, other ranks send their arrays
     (void)snapshot.arrays[next].fetch([](auto) { return Status(); });
   return saved;
 }

@@ -17,7 +17,8 @@ namespace omni {
 // it.
 std::string layers_hash(const NetDescription& net);
 
-// A RunIdentity has the properties of a run that are compared with its checkpoint when it resumes.
+// A RunIdentity has the properties of a run that its checkpoints save, to compare them when a run
+// resumes.
 struct RunIdentity {
   std::string layers;                        // layers_hash()
   std::string data;                          // DatasetPair::name
@@ -34,14 +35,15 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
                                             const RunIdentity& identity);
 void bring_arrays(ComputeGroups& groups);
 
-// Returns an error if the checkpoint was trained on other data.
+// Returns an error if the checkpoint was trained on other data. Warns if its data are not known.
 Status require_same_data(const Checkpoint& checkpoint, const std::string& data);
 
 // Loads the parameters into the net; a net for training also gets the optimizer state. Refuses a
-// checkpoint of other layers.
+// checkpoint whose arrays do not fit the net.
 Status restore_parameters(Net& net, const Checkpoint& checkpoint);
 
-// Writes the parameters alone, as restore_parameters() reads them from a .safetensors file.
+// Writes the parameters of a net without optimizer state into a .safetensors file, as
+// restore_parameters() reads them.
 Status save_parameters(Net& net, const std::filesystem::path& path);
 
 // Returns the class name of each output; an empty list if the checkpoint has no names.
@@ -59,9 +61,9 @@ std::uint64_t saved_length(const Checkpoint& checkpoint);
 Result<int> saved_groups(const Checkpoint& checkpoint);
 
 // Loads parameters, optimizer state, replicas and the state of the training, with the states that
-// pilots keep. Refuses parameters of other shapes and a checkpoint of the other solver; warns if
-// the layers are described differently. After another strategy (StrategyState::name) or with
-// another number of groups, all groups start from the masters.
+// pilots keep. Refuses parameters of other shapes, another solver and another batch. Warns if
+// `hash`, a layers_hash(), differs. After another strategy (StrategyState::name) or with another
+// number of groups, all groups start from the masters.
 Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& checkpoint,
                                        const std::string& hash, std::string_view strategy);
 

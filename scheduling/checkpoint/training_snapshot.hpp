@@ -38,7 +38,7 @@ void for_each_of_group(Net& net, int group, Visit& visit) {
 }
 
 // Visits the replicas of all groups in use on this rank, and the arrays for meetings, in which
-// models are averaged. With several ranks, the first rank visits the contributions of all ranks.
+// models are averaged. Only the first rank visits the contributions, which RankSums gathers there.
 void for_each_replica(ComputeGroups& groups, auto visit) {
   for (const int group : groups.here()) for_each_of_group(groups.net(group), group, visit);
   for (const Param* param : groups.net().params()) {
@@ -72,13 +72,13 @@ class TrainingSnapshot {
     });
   }
   const TrainingState& state() const { return state_; }
-  // Returns the bytes of a snapshot if all groups are in use.
+  // Returns the bytes of a snapshot of the groups in use, those on other ranks included.
   static std::size_t bytes(ComputeGroups& groups, bool with_replicas = true);
 
  private:
   TrainingState state_;
   std::vector<std::vector<float>> arrays_, replicas_;  // in the order in which they are visited
-  int groups_ = 0;
+  int groups_ = 0;  // whose replicas are in the snapshot; 0: there are no replicas
 };
 
 }  // namespace omni

@@ -52,16 +52,17 @@ std::vector<double> pieces_of(const std::vector<double>& parts, double all, int 
   return pieces;
 }
 
-// Returns, by level of a tree sum, how many ranks exchange statistics of batch normalisation with
-// each other.
+// Returns how many ranks exchange statistics of batch normalisation with each other: first in a row
+// of the grid of ranks, then in a column. Lengths of 1 are left out.
 std::vector<int> levels_of_statistics(int sharers) {
   std::vector<int> levels{ranks_in_a_row(sharers), sharers / ranks_in_a_row(sharers)};
   std::erase(levels, 1);
   return levels;
 }
 
-// Adds the statistics of batch normalisation of one pass. Devices wait for the statistics of each
-// layer, and compute nothing meanwhile. The link's latency includes the work for one message.
+// Adds the delays and messages of statistics of batch normalisation. Devices wait for the
+// statistics of each layer, and compute nothing meanwhile. The link's latency includes the work for
+// one message.
 void add_statistics(const NetCosts& costs, const Machine::Link& link, int sharers,
                     Demands::Group& group, double& messages) {
   for (const int count : levels_of_statistics(sharers)) {
@@ -90,7 +91,7 @@ Demands demands_of(const NetCosts& costs, const Machine& machine, const GroupDev
   const bool one = placement.devices.size() == 1, merges = placement.server.has_value();
   demands.owned.resize(count);
   demands.activations = merges ? costs.activations : 0;
-  std::vector<double> parts;  // bytes; all groups' devices cut parameters alike
+  std::vector<double> parts;  // bytes, alike for all groups
   double pieces = 0;
   for (const std::vector<std::size_t>& devices : placement.devices) {
     Demands::Group& group = demands.groups.emplace_back();
@@ -120,7 +121,7 @@ Demands demands_of(const NetCosts& costs, const Machine& machine, const GroupDev
     const Machine::Link& link = machine.link;
     group.work =
         (link.work_per_message * messages + link.work_per_byte * 2 * group.values) / sharers.cores;
-    // Returns the work of the busiest device. Gradients are sent to the owners of parameters, and
+    // The busiest device determines the work. Gradients are sent to the owners of parameters, and
     // values back.
     const auto others = static_cast<double>(count - 1);
     const auto [least, most] = std::ranges::minmax(demands.owned);

@@ -22,9 +22,9 @@ Places places_of(const Machine& machine);
 
 struct Demands {
   Places places{};
-  std::vector<double> owned{};  // bytes of the parameters that groups exchange, by place
+  std::vector<double> owned{};  // bytes of the parameters that groups exchange, by owning place
   double parameters = 0;        // bytes of all of these
-  double piece = 0;             // rough number of bytes of one message with parameters
+  double piece = 0;             // mean bytes of a message with parameters
   double activations = 0;  // bytes that a mini-batch sends to the merged layers; as many return
 
   struct Group {

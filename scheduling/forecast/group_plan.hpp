@@ -1,6 +1,6 @@
-// A GroupPlan has a row for each number of compute groups, with the predicted time per iteration
-// and the number of updates. It also has the best number of groups. A Saturation has the largest
-// number of groups up to which iterations get faster.
+// A GroupPlan compares numbers of compute groups. Each has a row with the predicted time per
+// iteration and the relative number of updates. A Saturation has the largest number of groups up to
+// which iterations get clearly faster.
 #pragma once
 
 #include <cmath>

@@ -77,8 +77,8 @@ class SimulatedWorkers {
         if (runs(id, worker)) return of.length(id, worker);
       return std::nullopt;
     }
-    // Dispatcher only uses the guess to decide when to try another kind of workers. In the
-    // simulation it is the exact length.
+    // Dispatcher uses a guess where a length is missing or may be wrong. In the simulation all
+    // lengths are exact, and so is the guess.
     double guess(int id, const WorkerKind<int>& kind) const {
       return of.length(id, kind.workers.front());
     }
@@ -213,7 +213,7 @@ class SimulatedWorkers {
   SimulatedTasks tasks_;
   std::vector<Worker> workers_;
   Dispatcher<int, Facts> dispatcher_;
-  std::map<int, std::vector<Return>> returns_;  // by task, when it is done
+  std::map<int, std::vector<Return>> returns_;  // by task; they begin when the task is done
   std::minstd_rand chance_;
   std::uniform_real_distribution<double> jitter_;
 };

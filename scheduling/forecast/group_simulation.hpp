@@ -42,8 +42,8 @@ struct IterationTask {
 struct SimulationOptions {
   MachineModel machine;
   GroupLayout layout;        // by group
-  bool in_turn = false;      // see Trainer
-  int iterations = 200;      // simulated; the first ones, while groups start, are not counted
+  bool in_turn = false;      // true: groups begin in turn, and updates happen in that order
+  int iterations = 200;      // simulated; not all are counted (steady_seconds())
   double task_overhead = 0;  // s from taking a task to its start; a running task hides it
   double jitter = 0;         // the largest random variation of a task's length, as a share
   unsigned seed = 1;         // of the random variation

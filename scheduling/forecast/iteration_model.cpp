@@ -90,13 +90,13 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
       added.uses.push_back({use.id(), use.mode, shared ? Owner::all : Owner::group, use.bytes()});
     }
   };
-  // `own` has the tasks of the group's last iteration that was captured as a whole, without tasks
-  // of the data feed.
+  // `own` has the tasks of the group's last captured iteration, without tasks of the data feed.
   std::vector<const CapturedTask*> own;
   for (const CapturedTask& task : captured)
     if (task.group == 0 && task.iteration == newest && !is_decoding(task.codelet))
       own.push_back(&task);
-  // The gate is the first task of the merged phase, or the end of forward if no layers are merged.
+  // The tasks from `first_after` on have the stage `complete`. They begin with the merged phase, or
+  // if no layers are merged, after the last task of forward.
   const auto merged =
       std::ranges::find_if(own, [](const CapturedTask* task) { return task->any_worker; });
   auto first_after = merged;
@@ -111,7 +111,7 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
   if (std::ranges::none_of(graph, &IterationTask::update))
     return Error{ErrorKind::usage, net.name(), "has nothing to learn", "add a layer with weights"};
 
-  std::set<std::string> brought;  // data of the mini-batch that its first access writes
+  std::set<std::string> brought;  // data for which a decoding task was added
   for (const CapturedTask& task : captured)
     if (is_decoding(task.codelet) && brought.insert(task.uses.front().part.tensor->name()).second)
       add(task, Stage::decode);
@@ -120,12 +120,15 @@ Result<std::vector<IterationTask>> iteration_graph(const std::vector<CapturedTas
 
 constexpr int kCaptured = 4;  // iterations: two of each group
 constexpr int kMostRounds = 5;
-constexpr double kMostOverhead = 200e-6, kFitted = 0.05;  // s; share of the measured time
-constexpr double kOverheadStep = 0.1e-6;                  // s
+// kMostOverhead is in seconds. A relative error of the fit above kFitted causes a warning.
+constexpr double kMostOverhead = 200e-6, kFitted = 0.05;
+constexpr double kOverheadStep = 0.1e-6;     // s
 constexpr double kJitter = 0.01;             // largest random variation of a task, as a share
 constexpr unsigned kFewest = 3, kMost = 12;  // simulations per prediction
 constexpr double kSure = 2e-3;  // relative standard error of the mean that ends a prediction
-constexpr double kFar = 0.05;   // so does a distance from `compared`, if it is so many errors:
+// A relative distance from `compared` above kFar also ends a prediction, if it exceeds kFarErrors
+// standard errors.
+constexpr double kFar = 0.05;
 constexpr double kFarErrors = 5;
 
 // Choices maps a codelet, layer and kind of worker to the implementation that ran most often.
@@ -157,8 +160,8 @@ Result<IterationModel> IterationModel::measure(const Net& net, Workers workers, 
   log::info("slices of {} images: {} iterations warm up the models", net.slices().sizes.front(),
             warm_up);
   OMNI_CHECK(train(warm_up));
-  // The first iterations are not measured: they take longer while StarPU's models still try
-  // implementations.
+  // The warm-up is not measured, as iterations take longer while StarPU's models still try
+  // implementations. Measurements end when two in a row ran the same implementations most often.
   std::vector<TaskTime> times;
   IterationModel model;
   Choices before;

@@ -43,8 +43,8 @@ class IterationModel {
 
  private:
   // Returns the mean of several simulations. Task lengths vary at random, because microseconds can
-  // decide which GPU gets a task. Simulations end once the mean is clearly above or below
-  // `compared`. If `compared` is 0, they end once the mean is precise.
+  // decide which GPU gets a task. Simulations end once the mean is precise, or is clearly above or
+  // below a `compared` above 0.
   double predict(const GroupLayout& layout, bool in_turn, double overhead,
                  double compared = 0) const;
 

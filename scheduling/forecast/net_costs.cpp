@@ -4,8 +4,8 @@ namespace omni {
 
 namespace {
 
-// Returns the bytes that groups send to the merged phase. If all layers are merged, these are the
-// images.
+// Returns the bytes of a mini-batch that a group sends to the merged phase. If all layers are
+// merged, these are the images.
 double bytes_to_merged(const Net& net) {
   if (!net.has(Net::Phase::merged)) return 0;
   const NetOptions& options = net.options();

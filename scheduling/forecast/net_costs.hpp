@@ -1,4 +1,4 @@
-// NetCosts are the costs of a net's mini-batch on any machine: flops by phase, parameters, and the
+// NetCosts are the costs of a net's mini-batch that no machine changes: flops, parameters, and the
 // bytes that layers send each other.
 #pragma once
 
@@ -20,13 +20,15 @@ struct NetCosts {
   };
   int images = 1, passes = 1;  // of a mini-batch
   double flops = 0;            // of an image, forward and backward
-  double merged_share = 0;  // share of the computation in layers that groups with one model merge
+  // `merged_share` is the share of computing in layers that groups with one model merge. It is a
+  // share of flops here, and of measured time in a plan.
+  double merged_share = 0;
   Parameters replicated{}, merged{};
   double activations = 0;  // bytes of a mini-batch that the other layers send to the merged ones
   // `statistics` has the bytes of the batch statistics of each layer with batch normalisation that
   // is trained and not merged. Devices that share a mini-batch exchange these.
   std::vector<double> statistics{};
-  std::vector<double> scales{};  // bytes of parameters that only travel between groups
+  std::vector<double> scales{};  // bytes of each parameter that only travels between groups
 
   bool operator==(const NetCosts&) const = default;
 };

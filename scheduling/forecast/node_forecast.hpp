@@ -31,21 +31,21 @@ struct NodeForecast {
   NodeCount nodes{};
   int groups = 1;
   std::string strategies{};  // the strategies for which the forecast holds
-  // `compute`, `network` ... `merged` are the seconds of one group's mini-batch on idle nodes and
-  // links. Nodes wait for activations and statistics.
+  // `compute`, `network` ... `merged` are the seconds of one group's mini-batch if no other group
+  // uses nodes and links. While nodes wait for activations and statistics, they compute nothing.
   double compute = 0, network = 0, activations = 0, statistics = 0, merged = 0;
   UpdateForecast update{};
 };
 
 // Returns forecasts for 1, 2, 4 ... groups, as long as these divide the computing nodes, and for
-// one group on each node. Groups of asynchronous strategies share the merged layers, if there are
-// any.
+// one group on each node. Groups that train one model share the merged layers, if there are any.
 std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::Link& link,
                                          std::span<const NodeCount> nodes);
 // Returns the row with the most updates per second. There must be at least one row.
 const NodeForecast& fastest(std::span<const NodeForecast> rows);
 
 // Parses "1gbit:50us": the rate in kbit, mbit or gbit per second, and the latency in us, ms or s.
+// Without a latency, as in "1gbit", it is 0.
 Result<Machine::Link> parse_link(const std::string& text);
 
 }  // namespace omni

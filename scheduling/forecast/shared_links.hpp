@@ -10,7 +10,7 @@ namespace omni {
 
 struct Message {
   double left = 0;         // s that the rest takes if no other message is on the link
-  int group = 0;           // the group that waits for it
+  int group = 0;           // the group that waits for the message
   bool for_later = false;  // true: the group's next mini-batch waits, not the current one
 };
 
@@ -20,7 +20,7 @@ class SharedLinks {
 
   void send(std::size_t link, double now, const Message& message);
   double next_arrival() const;  // when the next message has arrived; infinite: none is under way
-  std::vector<Message> arrived(double now);
+  std::vector<Message> arrived(double now);  // removes these messages from the links
   void give_up(double now);
   double busiest() const;  // s that the busiest link was busy
 

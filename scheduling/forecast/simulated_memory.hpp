@@ -214,7 +214,7 @@ struct SimulatedTask {
   };
   std::vector<Use> uses{};
   int waits_for = 0;
-  std::size_t acquired = 0;  // number of its uses that it holds, in their order
+  std::size_t acquired = 0;  // number of its uses, in order, whose data it need not wait for
   bool done = false;
   std::vector<int> successors{};
 };

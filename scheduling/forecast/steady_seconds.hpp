@@ -1,4 +1,5 @@
-// Computes seconds per iteration of groups that take turns, from the times when iterations ended.
+// steady_seconds() computes the seconds per iteration of several groups, from the times when
+// iterations ended.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,8 @@
 
 namespace omni {
 
-// Returns the number of iterations still under way when the last one starts. Fewer iterations run
-// at once then, and each ends faster, so they are not counted. With 16 groups on one GPU, 84
+// Returns the number of last iterations that are not counted: those under way when the last one
+// starts. Fewer and fewer run at once then, and each ends faster. With 16 groups on one GPU, 84
 // iterations would seem 7 % too fast.
 inline std::size_t drained(int groups) { return static_cast<std::size_t>(kUnderWay * groups); }
 

@@ -7,7 +7,8 @@
 namespace omni {
 namespace {
 
-constexpr int kSettling = 10, kMeasured = 40;  // mini-batches of each group; whole meetings
+// These are numbers of mini-batches of each group. They are rounded up to whole meetings.
+constexpr int kSettling = 10, kMeasured = 40;
 // Groups that wait for the same link or server drift apart, in cycles of hundreds of mini-batches.
 // So spans of time are measured until two in a row differ from the mean by less than this share of
 // it.
@@ -64,7 +65,7 @@ class Groups {
   Meetings meetings_;
   std::uint64_t samples_;
   std::vector<int> since_;  // mini-batches since the last meeting, by group
-  int updates_ = 0;         // of all groups
+  int updates_ = 0;         // of all groups, since then
 };
 
 }  // namespace

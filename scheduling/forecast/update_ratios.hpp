@@ -15,7 +15,7 @@ namespace omni {
 
 struct UpdateRatio {
   int groups = 1;
-  double ratio = 1, error = 0;  // infinite: the loss was not reached
+  double ratio = 1, error = 0;  // an infinite ratio: the loss was not reached
 };
 
 // UpdateRatios are the stored ratios of a net, its data and its mini-batch size. `key` identifies
@@ -41,7 +41,7 @@ std::optional<std::size_t> first_below(std::span<const double> losses, std::size
 
 // Compares the losses of one group, `one`, and of several groups, which started from the same
 // parameters on the same mini-batches. It compares how many updates each needs to reach the final
-// mean loss of one group. The error is the noise of that mean, in updates.
+// mean loss of one group. The error is the change of the ratio by one standard error of that mean.
 UpdateRatio ratio_of_updates(int groups, std::span<const double> one,
                              std::span<const double> several, std::size_t window);
 

@@ -11,7 +11,7 @@
 namespace omni {
 namespace {
 
-constexpr double kForward = 1.0 / 3;  // share of a mini-batch's computing time
+constexpr double kForward = 1.0 / 3;  // forward's share of a mini-batch's computing time
 
 double at_least_a_tick(double seconds) { return std::max(in_ticks(seconds), kTick); }
 
@@ -119,8 +119,8 @@ void VirtualClock::send(int number, std::size_t place, bool in, double bytes, bo
   ++wait.messages;
 }
 
-// Computes one pass of a group's mini-batch. Its time includes half of the work for messages, and
-// the waits for values of other devices.
+// Computes forward or backward of a group's mini-batch. Its time includes half of the work for
+// messages, and the waits for values of other devices.
 void VirtualClock::compute(int number, bool backward) {
   Group& group = groups_[number];
   const Demands::Group& demands = demands_.groups[number];
@@ -163,9 +163,8 @@ void VirtualClock::cross(int number, bool back) {
   }
 }
 
-// Sends gradients to the owners of parameters, which are all places, or with `back` new values to
-// the group. At a meeting, groups of one place add up their contributions in that place, and share
-// the values.
+// Sends gradients to the places that own parameters, or with `back` new values to the group. At a
+// meeting, groups of one place add up their contributions in that place, and share the values.
 void VirtualClock::exchange(int number, bool back, bool for_later) {
   const std::vector<std::size_t>& own = demands_.groups[number].places;
   std::vector<double> shares(demands_.owned.size());
@@ -258,7 +257,7 @@ bool VirtualClock::go_on(int number) {
   return false;
 }
 
-// The owner sends values back as soon as the first piece of the gradient has arrived.
+// Owners send values back as soon as the first piece of the gradient has arrived.
 void VirtualClock::expect_values(int number) {
   Group& group = groups_[number];
   if (piece_seconds_ > 0)
@@ -372,7 +371,7 @@ bool VirtualClock::restore(const State& state) {
   restored.visit(reader);
   bool sound = reader.sound && reader.numbers.empty() && state.draws.size() == draws_.size() &&
                std::isfinite(state.now) && state.now >= 0;
-  int messages = 0;  // messages for which groups wait; these must be all
+  int messages = 0;  // messages for which groups wait; no others may be on links
   for (std::size_t i = 0; sound && i < groups_.size(); ++i) {
     const Group& group = restored.groups_[i];
     const auto number = static_cast<int>(i);

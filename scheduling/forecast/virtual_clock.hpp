@@ -1,7 +1,7 @@
-// VirtualClock simulates which compute group finishes next, and when, on the machine of a machine
-// file. Mini-batches wait for devices, for links in either direction, and for the server of merged
-// layers. Times are multiples of 2^-30 s, which are added exactly, so results are equal on every
-// machine.
+// VirtualClock simulates which compute group finishes next, and when, on a Machine. Groups that
+// share a device slow each other down. Mini-batches wait for links in either direction, and for the
+// server of merged layers. Times are multiples of 2^-30 s, which are added exactly, so results are
+// equal on every machine, except for rare random draws (Machine::Device::variation()).
 #pragma once
 
 #include <algorithm>
@@ -40,11 +40,11 @@ class VirtualClock {
   int next();
   // Simulates a meeting of idle groups, in which all groups send their models.
   void meet();
-  // Drops running mini-batches.
+  // Drops running mini-batches and messages under way.
   void give_up();
 
   bool under_way(int group) const { return groups_[group].stage != Stage::idle; }
-  double now() const { return now_; }  // simulated s since the training began
+  double now() const { return now_; }  // simulated s since this clock began
 
   const std::string& machine() const { return machine_.name; }
   const GroupDevices& placement() const { return placement_; }
@@ -55,7 +55,8 @@ class VirtualClock {
   // Restores a saved state. Returns false, and changes nothing, if the state does not fit the
   // groups and the machine.
   bool restore(const State& state);
-  // Restores a state of this clock, but takes the time and the draws of another clock.
+  // Restores a state of this clock, but takes the draws of another clock, and its time if that is
+  // later.
   void restart(const State& state, const State& other) {
     if (!restore(state)) return;
     now_ = std::max(now_, other.now);
@@ -96,9 +97,9 @@ class VirtualClock {
     std::vector<Computing> computing{};
     Wait stage_wait{};
     Wait values{};         // parameters for the next mini-batch
-    double values_at = 0;  // when the first of these values leave their owners; 0: all have left
+    double values_at = 0;  // when owners will begin to send these values; 0: none are to be sent
     bool is_complete(double now) const;  // the current stage is complete
-    double at() const;                   // time of the next event that is not a message
+    double at() const;  // time of the next event that is not a message; infinite: there is none
   };
 
   bool has_link(std::size_t place) const {
@@ -125,7 +126,7 @@ class VirtualClock {
   std::vector<double> slowdown_;                              // by device, as groups share it
   std::vector<double> sharers_;                               // by place: number of groups
   std::vector<std::map<std::uint64_t, Division>> divisions_;  // by group and samples
-  double piece_seconds_ = 0;  // s until the first piece of parameters has arrived
+  double piece_seconds_ = 0;  // s from sending a piece of parameters to its arrival
   double now_ = 0;
   std::vector<Device> devices_;
   SharedLinks links_;  // two for each place, out and in

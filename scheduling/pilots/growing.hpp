@@ -1,6 +1,5 @@
 // Growing finds the number of groups per device while training, as Crossbow's tuner does. It adds
-// one group to each device as long as that clearly raises the samples per second. Checkpoints keep
-// its state.
+// one group to each device as long as that clearly raises the samples per second.
 #pragma once
 
 #include "scheduling/training/trainer.hpp"
@@ -9,7 +8,7 @@ namespace omni {
 
 // GroupGrowth is the rule by which Growing changes the number of groups.
 struct GroupGrowth {
-  int most = 1;            // groups per device
+  int most = 1;            // largest number of groups per device
   double threshold = 0.1;  // share by which the throughput must grow
   int groups = 1;          // current number per device
   double best = 0;         // samples per second with one group less; 0: not measured
@@ -35,7 +34,7 @@ class Growing : public Pilot {
     return {static_cast<double>(devices_), growth_.best, growth_.settled ? 1.0 : 0.0};
   }
 
-  // Each group makes kWarmUp updates before a measurement, and kMeasured updates during it.
+  // The groups make kWarmUp updates each before a measurement, and kMeasured during it, on average.
   static constexpr std::uint64_t kWarmUp = 10, kMeasured = 30;
 
  private:
@@ -46,7 +45,7 @@ class Growing : public Pilot {
 
   int devices_;
   GroupGrowth growth_;
-  std::uint64_t next_ = UINT64_MAX;  // iteration after which the warm-up or the measurement ends
+  std::uint64_t next_ = UINT64_MAX;  // iteration in which the warm-up or the measurement ends
   struct Measurement {
     double begun;           // seconds of the training at the beginning
     std::uint64_t samples;  // samples of the training at the beginning

@@ -18,23 +18,24 @@ namespace omni {
 namespace {
 
 constexpr int kKept = 2, kSnapshots = kKept + 1;
-// The first of the saved numbers is one of these versions. States saved before version kFailures
-// lack the failures of RateShare. Those before kDeadLayers also lack the last number. States before
-// kBefore have no version: their first number is the share, at most 1.
+// The first of the saved numbers is one of these versions. Before version kFailures, the failures
+// of RateShare, stretch_ and before_ are missing. Before kDeadLayers, dead_at_start_ is missing,
+// too. Before kBefore there is no version: the first number is the share, at most 1.
 constexpr double kFailures = 4, kDeadLayers = 3, kBefore = 2;
-// A window of losses, which are judged together, covers at least kSamples samples and kLosses
-// losses.
+// A window of losses, which are judged together, covers about kSamples samples. It has at least
+// kLosses losses, and as many as there are groups.
 constexpr std::uint64_t kSamples = 1024, kLosses = 16;
-// From one snapshot to the next there are kWindows windows, or 1 / kPart of the iterations done.
+// From one decision to the next there are at least kWindows windows, and at least 1 / kPart of the
+// iterations done.
 constexpr std::uint64_t kWindows = 2, kPart = 8;
 constexpr std::uint64_t kTrial = 4;  // stretches that must be left when the share grows
-// With one group the product of the step and the curvature is usually this. Four nets at their best
-// rates of a grid, with momentum 0.9, had 1 to 2.
+// With one group the product of the step and the curvature is usually at most this. Four nets at
+// their best rates of a grid, with momentum 0.9, had 1 to 2.
 constexpr double kUsualStep = 2;
 // A larger share of the rate fails if losses exceed those of the smaller share by this many
 // standard errors.
 constexpr double kErrors = 2;
-constexpr std::uint64_t kProbes = 16;  // mini-batches that measure the loss of the result
+constexpr std::uint64_t kProbes = 16;  // most mini-batches that measure the loss of the result
 
 std::size_t window_of(const ComputeGroups& groups) {
   const std::uint64_t batch = groups.net().options().batch;
@@ -78,8 +79,8 @@ Status Guard::begin(Trainer& training, std::span<const double> saved) {
 Status Guard::watch(Trainer& training, std::span<const double> saved) {
   const ComputeGroups& groups = training.groups();
   window_ = window_of(groups);
-  // If the loss of guessing is not known (infinite), log(classes) stands for it. Otherwise no loss
-  // would count as one that has risen.
+  // If the loss at chance is not known (infinite), log(classes) stands for it. Compared with an
+  // infinite loss at chance, no loss would ever count as lost.
   const double chance = loss_at_chance(groups.net(), training.feed().dataset());
   watch_.emplace(window_, std::isfinite(chance) ? chance : std::log(groups.net().classes()));
   share_ = RateShare(first_share(groups.count()));
@@ -181,8 +182,8 @@ Status Guard::rested(Trainer& training) {
   }
   if (watch_->good()) {
     sure_ = std::exchange(latest_, {});
-    // The share does not grow near the end of the training, as later losses would not show the
-    // effect in time.
+    // The share does not grow near the end of the training, as too few losses would follow to show
+    // the effect.
     const std::uint64_t end = training.options().iterations;
     share_.held(iteration, rate_of(training), is_higher(kErrors),
                 end == 0 || iteration + kTrial * stretch(iteration) < end);
@@ -194,8 +195,8 @@ Status Guard::rested(Trainer& training) {
   return {};
 }
 
-// Returns why the current parameters are worse than the last snapshot. Returns nothing if the
-// losses show no difference.
+// Returns why the current parameters are worse than the last snapshot: the loss rises, or a layer
+// gives the same output for all samples. Returns nothing if neither is the case.
 Result<std::optional<Error>> Guard::why_bad(Trainer& training) const {
   if (before_.count > 0 && watch_->surely_above(stretch_, before_))
     return std::optional(Error{ErrorKind::diverged, "",
@@ -251,7 +252,7 @@ Result<LossMean> Guard::level_now(Trainer& training) const {
 }
 
 // The last losses were computed with older parameters, so the level is measured again. With groups
-// on several ranks no rank has all parameters, so the last losses are used instead.
+// on several ranks no rank has all parameters, so only the last losses tell whether the loss rises.
 Status Guard::end(Trainer& training) {
   if (!watch_) return {};
   ComputeGroups& groups = training.groups();

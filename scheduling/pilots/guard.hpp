@@ -30,11 +30,11 @@ class Guard : public Pilot {
   Status begin(Trainer& training, std::span<const double> saved) override;
   Status rested(Trainer& training) override;
   Result<bool> go_back(Trainer& training, const Error& why) override;
-  // If the loss rises at the end of the training, the result is the better of the current and the
-  // saved parameters.
+  // If the loss rises at the end of the training, the result is the best of the current and the
+  // saved parameters. With groups on several ranks it is the latest saved parameters.
   Status end(Trainer& training) override;
   // Returns the numbers of both good states, and all that decisions depend on. So a resumed
-  // training restores the same parameters as an undisturbed one.
+  // training restores the same parameters as an uninterrupted one.
   std::vector<double> numbers() const override;
   std::vector<std::shared_ptr<const TrainingSnapshot>> kept() const override;
 
@@ -49,20 +49,19 @@ class Guard : public Pilot {
   struct GoodState {
     std::shared_ptr<const TrainingSnapshot> snapshot;
     LossWatch watch;
-    std::optional<LossMean> level{};  // none: the window is not complete
+    std::optional<LossMean> level{};  // none: not measured yet
   };
 
   // Begins to watch the losses. `saved` are the numbers of a checkpoint, as in Pilot::begin().
   Status watch(Trainer& training, std::span<const double> saved);
   // Restores what numbers() and kept() gave to the checkpoint.
   Status go_on(const Trainer& training, std::span<const double> saved);
-  // Restores a checkpoint of an older version, which has no good states (GoodState) and no levels
-  // of them.
+  // Restores the numbers of an older version, whose checkpoints have no good states.
   Status go_on_from_older(std::span<const double> saved);
   Status keep(Trainer& training);
   void rest_later(std::uint64_t iteration) { next_ = iteration + stretch(iteration); }
-  // Returns true if the mean loss since the last snapshot exceeds the mean between the two
-  // snapshots before by `errors` standard errors.
+  // Returns true if the mean loss since the last snapshot exceeds the mean between the last two
+  // snapshots by `errors` standard errors.
   bool is_higher(double errors) const {
     return before_.count > 0 &&
            stretch_.mean - before_.mean > errors * std::hypot(stretch_.error(), before_.error());
@@ -72,17 +71,18 @@ class Guard : public Pilot {
   }
   Result<std::optional<Error>> why_bad(Trainer& training) const;
   Result<LossMean> level_now(Trainer& training) const;
-  std::uint64_t stretch(std::uint64_t iteration) const;  // iterations to the next snapshot
+  std::uint64_t stretch(std::uint64_t iteration) const;  // iterations to the next decision
 
   static double rate_of(const Trainer& training);  // by the solver's policy
 
   RateShare share_;
-  std::uint64_t next_ = 0;  // iteration of the next snapshot
-  std::size_t window_ = 0;
+  std::uint64_t next_ = 0;  // iteration of the next decision, which is mostly to take a snapshot
+  std::size_t window_ = 0;  // losses that are judged together
   std::optional<LossWatch> watch_{};  // none: there was only one group so far
-  LossMean stretch_{},
-      before_{};  // losses since the last snapshot, and up to it from the one before
-  std::optional<GoodState> sure_{}, latest_{};  // none: as for watch_; sure_ is the older one
+  // `stretch_` has the losses since the last snapshot or return. `before_` has the losses between
+  // the last two snapshots.
+  LossMean stretch_{}, before_{};
+  std::optional<GoodState> sure_{}, latest_{};  // none: as watch_; sure_ is the older one
   bool returned_ = false;                       // latest_ was restored since it was taken
   bool dead_at_start_ = false;  // a layer's outputs were the same for all samples from the start on
 };

@@ -25,8 +25,8 @@ class LossWatch {
 
   void note(double loss);
   // Returns true if the net has forgotten most of what it had learned, or gives the same output for
-  // every sample. Rises that are shorter than a window do not count, unless the loss explodes.
-  // After a few huge losses a net often stays at chance for ever.
+  // every sample. Rises that are shorter than a window do not count, unless the loss explodes. A
+  // few huge losses count at once, as a net often stays at chance for ever after them.
   bool lost() const;
   // From now on losses should fall. rises() compares later losses with the first window of losses
   // after this call.
@@ -35,18 +35,18 @@ class LossWatch {
   std::optional<LossMean> first() const {
     return first_.size() < window_ ? std::nullopt : std::optional(mean_of(first_));
   }
-  // Returns true if the losses rise, even by less than lost() detects. Either the median was above
-  // 1.5 times the lowest for a whole window. Or recent losses are surely above the first ones since
-  // expect_falling().
+  // Returns true if the losses rise, even by less than lost() detects. There are two cases: the
+  // median was clearly above 1.5 times the lowest for a whole window, or recent losses are surely
+  // above the first ones since expect_falling().
   bool rises() const { return risen_ >= window_ || (since_ > 0 && surely_above_first()); }
   // Returns true if the median is near the lowest one, so the parameters are worth saving.
   bool good() const { return full() && near(window_); }
-  bool near_chance() const;                             // true: the recent losses
+  bool near_chance() const;                             // true: the mean of the recent losses is
   LossMean recent() const { return mean_of(recent_); }  // of one window at most
   // Returns true if `now` exceeds `before` by several standard errors and by a few per cent.
   bool surely_above(const LossMean& now, const LossMean& before) const;
   double lowest() const { return lowest_; }
-  // Returns true if the median of the last few losses is near the lowest one.
+  // Returns true if the median of the last few losses is near the lowest one, or not known.
   bool ends_well() const { return recent_.size() < kLast || near(kLast); }
 
   void forget_recent() {
@@ -70,7 +70,7 @@ class LossWatch {
  private:
   static constexpr std::size_t kLast = 5;
   // kForgotten and kNear are shares of what was learned (chance - lowest loss). kNoise is a share
-  // of the loss.
+  // of the lowest loss.
   static constexpr double kForgotten = 0.8, kNoise = 0.1, kNear = 0.15;
 
   bool has_exploded() const;
@@ -89,8 +89,8 @@ class LossWatch {
   std::size_t window_;
   double chance_;
   double lowest_ = std::numeric_limits<double>::infinity();  // lowest of the first loss and medians
-  std::uint64_t above_ = 0;    // number of losses since the median rose as far as lost() requires
-  std::uint64_t risen_ = 0;    // number of losses since the median rose as far as rises() requires
+  std::uint64_t above_ = 0;    // number of losses in a row for which is_above() was true
+  std::uint64_t risen_ = 0;    // number of losses in a row for which has_risen() was true
   std::vector<double> first_;  // the first window of losses since expect_falling()
   std::uint64_t since_ = 0;    // number of losses after that window
   std::deque<double> recent_;  // the last window of losses

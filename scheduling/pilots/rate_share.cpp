@@ -6,7 +6,7 @@
 namespace omni {
 namespace {
 
-constexpr double kGrowth = 2, kLeastGrowth = 1.2;
+constexpr double kGrowth = 2, kLeastGrowth = 1.2;  // factors by which a share grows
 // A share below this part of one that failed is clearly smaller.
 constexpr double kClear = 0.75;
 // A failure counts until the training is this many times as long, as curvatures have changed by
@@ -45,8 +45,8 @@ void RateShare::held(std::uint64_t iteration, double rate, bool higher, bool may
   grown_ = true;
 }
 
-// The first failure after a growth restores the rate from before the growth. Each further failure
-// halves the rate.
+// The first failure after a growth restores the rate from before the growth, if it is clearly
+// smaller but more than half. Any other failure halves the share.
 void RateShare::failed(std::uint64_t iteration, double rate) {
   failed_ = share_ * rate;
   failed_at_ = iteration;

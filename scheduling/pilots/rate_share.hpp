@@ -1,7 +1,7 @@
 // RateShare is the share of the learning rate with which several groups train. It grows towards 1
-// while the loss falls. After a failure it falls, and then approaches the rate that failed by a
-// smaller step. It does not try that rate again until the training is much longer. Rates are
-// compared, not shares, since the learning rate may follow a policy.
+// unless the loss rises. After a failure it falls. Then it grows in smaller steps, which do not
+// reach the rate that failed until the training is much longer. Rates are compared, not shares,
+// since the learning rate may follow a policy.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class RateShare {
   std::vector<double> saved() const;
 
   double value() const { return share_; }
-  // Returns true if the share of the learning rate is so small that the training gives up.
+  // Returns true if the share is so small that it is not lowered any more.
   bool is_smallest() const { return share_ < kSmallest; }
 
   // Call held() when the training was good up to `iteration`, whose learning rate is `rate`. A
@@ -35,15 +35,15 @@ class RateShare {
   static constexpr double kSmallest = 1e-4;
 
   double share_;
-  // patience_ is the number of calls of held() between two growths; wait_ is how many of them are
-  // left until the next growth.
+  // patience_ is the least number of calls of held() from one growth to the next. wait_ is how many
+  // of them are left.
   std::uint64_t patience_ = 1, wait_ = 1;
   // proven_ and failed_ are learning rates times shares. proven_ is the last product before the
-  // share grew; 0 means that the share has shrunk since. failed_ is the last product that failed,
-  // in iteration failed_at_; 0 means that none failed.
+  // share grew; 0 means that the share has not grown, or has shrunk since. failed_ is the last
+  // product that failed, in iteration failed_at_; 0 means that none failed lately.
   double proven_ = 0, failed_ = 0;
   std::uint64_t failed_at_ = 0;
-  bool grown_ = false;  // the last call let the share grow
+  bool grown_ = false;  // the last call of held() let the share grow
 };
 
 }  // namespace omni

@@ -19,7 +19,7 @@ struct PilotOptions {
   bool automatic = false;        // --auto
   bool grows = false;            // Growing finds the number of groups
   bool guard = true;             // Guard watches several groups of one model
-  bool strict = false;           // a net that does not learn ends the training
+  bool strict = false;           // a net that does not learn ends the training with an error
   bool health = true;            // HealthCheck watches the training
   std::uint64_t cold_start = 0;  // iterations with one group before there are several
   int groups = 1;                // the largest number that may be used
@@ -27,8 +27,8 @@ struct PilotOptions {
   Workers workers{1, 0};
   Asynchrony asynchrony = Asynchrony::free;
   OptionValues own{};  // of the options that pilots declare
-  // Makes a further pilot that is not in the registry; empty means that there is none. It is called
-  // last.
+  // Makes a further pilot that is not in the registry; empty means that there is none. This pilot
+  // is called last.
   std::function<std::unique_ptr<Pilot>()> make_another{};
 };
 
@@ -37,9 +37,9 @@ struct PilotType {
   std::vector<DeclaredOption> options{};
   // True: the pilot assumes that every mini-batch has the net's size in samples.
   bool counts_iterations = false;
-  bool needs_tests = false;    // it needs a test set
-  bool saves = false;          // it saves checkpoints, so it needs a folder for them
-  bool outlasts_data = false;  // its numbers hold for other data, too
+  bool needs_tests = false;    // the pilot needs a test set
+  bool saves = false;          // the pilot saves checkpoints, so it needs a folder for them
+  bool outlasts_data = false;  // the pilot's numbers hold for other data, too
   std::string_view without{};  // how the user can train without the pilot, to save its memory
   // This warning is printed when a resumed training goes on without the pilot.
   std::string_view left_out{};

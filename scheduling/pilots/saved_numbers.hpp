@@ -48,7 +48,7 @@ class SavedNumbers {
     return losses > 0 ? std::optional(LossMean{losses, mean, squares}) : std::nullopt;
   }
 
-  // Reads the losses that append_losses() wrote; these must be the last numbers.
+  // Reads the losses that append_losses() wrote. They must be the last numbers.
   LossWatch::State losses() {
     LossWatch::State state;
     state.lowest = between(-kLargest, kLargest);

@@ -59,9 +59,9 @@ struct FleetPlan {
 // Members without samples are left out.
 Result<FleetPlan> plan_fleet(const Fleet& fleet);
 
-// Computes the makespan of a plan from its shares alone. Returns an error if a flotilla uses more
-// devices than there are, or a member that has ended. A member that is not trained to its end is an
-// error as well.
+// simulate_fleet() computes a plan from the shares of its flotillas, and makespan() computes its
+// seconds. They return an error if a flotilla uses more devices than there are, or a member that
+// has ended. A member that is not trained to its end is an error as well.
 Result<FleetPlan> simulate_fleet(const Fleet& fleet, std::span<const FleetShares> shares);
 Result<double> makespan(const Fleet& fleet, const FleetPlan& plan);
 

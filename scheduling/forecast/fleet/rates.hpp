@@ -1,5 +1,4 @@
-// The cost model predicts how many samples per second nets train on a number of a machine's
-// devices.
+// These functions predict how many samples per second a net trains on some of a machine's devices.
 #pragma once
 
 #include <vector>
@@ -9,7 +8,8 @@
 
 namespace omni {
 
-// Returns the machine with only those devices that have the same kind as the first one.
+// Returns the machine with only those devices that equal the first one in everything but
+// serves_merged, which becomes false.
 Machine devices_like_first(const Machine& machine);
 
 // Returns how many samples per second one group trains on 1, 2 ... all devices. The group divides

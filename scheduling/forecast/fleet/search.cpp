@@ -10,19 +10,21 @@
 namespace omni {
 namespace {
 
-// A search takes this many steps of the inner loop of a knapsack.
+// A search takes about this many steps of the inner loop of a knapsack, but makes at least
+// kLeastSchedules schedules and at most kMostSchedules.
 constexpr double kSearchWork = 1e8;
 constexpr double kLeastSchedules = 4, kMostSchedules = 100;
-constexpr std::size_t kPaces = 24;    // that are tried for a flotilla
+constexpr std::size_t kPaces = 24;    // that are tried for a flotilla at most
 constexpr double kSame = 1e-9;        // smaller relative differences of seconds do not count
-constexpr double kWorthChange = 1.1;  // a new flotilla must be worth more by this than to go on
-constexpr float kDisturbance = 0.2f;  // of the logarithms of prices and worths
+constexpr double kWorthChange = 1.1;  // factor by which a new flotilla must be worth more
+constexpr float kDisturbance = 0.2f;  // standard deviation of logarithms of prices and worths
 constexpr double kBracket = 1.02;     // paces within this factor have one bound
 
-// FleetSearch schedules all members on a number of devices, again and again. It forms each flotilla
-// from the members that are worth most: its pace times the sum of their prices. At first the price
-// of a sample is the least number of device seconds that it takes. Prices rise for members that
-// trained while devices were used badly. So these members train earlier, beside other members.
+// FleetSearch schedules all members on a number of devices, again and again. It forms the flotillas
+// that are worth most. A flotilla's worth is its pace times the sum of its members' prices. At
+// first a member's price is the least number of device seconds that one of its samples takes.
+// Prices rise for members that trained while devices were used badly. So these members train
+// earlier, beside other members.
 class FleetSearch {
  public:
   FleetSearch(const Fleet& fleet, int devices) : fleet_(fleet), devices_(devices) {
@@ -50,7 +52,7 @@ class FleetSearch {
     FleetPlan best;
     std::vector<double> prices = prices_, best_prices;
     for (int round = 0; round < rounds; ++round) {
-      // Every second round starts from the prices of the best plan.
+      // Every second round starts from the prices of the best plan, with random changes.
       const bool departs = round % 2 == 1;
       prices_ = departs ? disturbed(best_prices) : prices;
       worth_change_ = round % 4 < 2 ? kWorthChange : 1;
@@ -71,6 +73,7 @@ class FleetSearch {
 
   // Returns a lower bound of every plan's seconds, by number of devices. It is the price of all
   // samples, divided by the largest worth of a flotilla per second. The bound holds for any prices.
+  // If one member alone takes longer, its time is the bound.
   std::vector<double> bounds() {
     running_ = all_;
     std::vector<double> most(devices_ + 1), bounds(devices_ + 1, INFINITY);
@@ -111,7 +114,7 @@ class FleetSearch {
     double most = 0;  // worth of the best flotilla when flotillas were compared last
     while (!state.complete()) {
       std::erase_if(now.shares, [&](FleetShare share) { return state.left[share.member] == 0; });
-      if (!now.shares.empty()) {  // go on, or is there a better one?
+      if (!now.shares.empty()) {  // the members that are left may go on
         for (FleetShare& share : now.shares) share.devices = devices_for(share.member, kLeastRate);
         judge(now, state);
       }
@@ -140,7 +143,7 @@ class FleetSearch {
                    worth_of(choice.shares);
   }
 
-  // Fills running_. If several members are worth the same, those that already train go on.
+  // Fills running_. Members that already train come first: they are preferred among equal worths.
   void choose_running(const FleetState& state, const FleetShares& before) {
     running_.clear();
     for (const FleetShare& share : before)
@@ -234,8 +237,8 @@ class FleetSearch {
   }
 
   // Returns higher prices for members that train in seconds of little worth. A price is multiplied
-  // by a root. Its argument is the mean worth of a second of the plan, divided by that of the
-  // seconds in which this member trains.
+  // by sqrt(a / b). Here a is the mean worth of a second of the plan, and b that of the seconds in
+  // which this member trains.
   std::vector<double> raised_prices(const FleetPlan& plan) const {
     std::vector<double> worth(prices_.size()), seconds(prices_.size()), raised = prices_;
     double all = 0;
@@ -262,7 +265,7 @@ class FleetSearch {
   const int devices_;
   double worth_change_ = kWorthChange, work_ = 0;
   Draws draws_{Philox(0, RandomStream::ensemble), 0};
-  std::vector<int> all_;                                // members that have samples left
+  std::vector<int> all_;                                // members that have samples to train
   std::vector<std::vector<double>> rates_;              // by member and devices
   std::vector<std::pair<double, int>> rates_in_order_;  // with the member
   std::vector<double> prices_;                          // of a sample, by member

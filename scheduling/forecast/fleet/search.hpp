@@ -60,7 +60,7 @@ bool is_better(const FleetPlan& plan, const FleetPlan& than);
 
 struct FoundPlan {
   FleetPlan plan;
-  std::vector<double> bounds;  // by number of devices: seconds that every plan takes
+  std::vector<double> bounds;  // by number of devices: seconds that every plan takes at least
   double work = 0;             // of the search, in steps
 };
 

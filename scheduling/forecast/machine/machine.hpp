@@ -35,12 +35,12 @@ struct Machine {
   struct Device {
     Kind kind = Kind::cpu;
     std::map<std::uint64_t, double> seconds{};  // by mini-batch size; empty: the rates below
-    std::optional<double> merged_share{};       // share of merged layers; none: that of flops
+    std::optional<double> merged_share{};       // merged layers' share of the time; none: of flops
     double overhead = 0;                        // s per mini-batch
     double flops_per_second = 0;
-    double half_size = 0;  // images per mini-batch that reach half of that rate
+    double half_size = 0;  // images of a mini-batch at half of flops_per_second
     Law law = Law::constant;
-    double sigma = 0;   // standard deviation of the logarithm
+    double sigma = 0;   // of Law::lognormal: standard deviation of the logarithm
     double memory = 0;  // bytes; 0: not known
     std::optional<Roofline> roofline{};
     // gain[n] is the throughput of n groups that share the device, relative to one group.
@@ -68,8 +68,9 @@ struct Machine {
 
   // Returns the mean time in seconds for a mini-batch of at least one sample, which is above 0.
   // `flops_per_sample` includes forward and backward. A table is interpolated linearly. Beyond its
-  // ends the outermost slope continues, with two limits. The time never falls as the size grows,
-  // and falls at most in proportion to the size.
+  // ends the outermost slope continues, with two limits. Above the largest size the time does not
+  // fall. Below the smallest size it falls at most in proportion to the size. If the table has one
+  // size, the time is in proportion to the size.
   double seconds(std::size_t device, std::uint64_t samples, double flops_per_sample) const;
   // Returns the factor by which a group is slower if `groups` groups, itself included, share the
   // device.

@@ -116,11 +116,11 @@ Status parse_json(std::string_view text, const std::string& where, LinedJson& js
     const auto good = text.substr(0, std::max<std::size_t>(error.byte, 1) - 1);
     refuse("is not JSON: " + reason_in(error.what()),
            1 + static_cast<int>(std::ranges::count(good, '\n')));
-  } catch (const Json::out_of_range& error) {  // the character behind the number is read
+  } catch (const Json::out_of_range& error) {  // the character after the number is read
     refuse("is not JSON: " + reason_in(error.what()), so_far.line - (so_far.last == '\n'));
   }
   if (text.find('\0') != text.npos)
-    refuse("is not JSON: holds a zero byte", 1);  // the library takes it for the end
+    refuse("is not JSON: holds a zero byte", 1);  // the library takes the byte for the end
   if (problem) return *std::move(problem);
   auto next = lines.cbegin();
   json.note_lines(json.root, next);
@@ -164,8 +164,8 @@ std::string one_of(std::string_view word, Words known) {
                       : fmt::format("did you mean \"{}\"?", near);
 }
 
-// MachineReader reads the whole machine. It keeps the first problem, and uses the default for a
-// value that it refuses.
+// MachineReader reads the whole machine. It keeps the first problem, and goes on with another value
+// for one that it refuses.
 class MachineReader {
  public:
   MachineReader(const LinedJson& json, const std::string& where) : json_(json), where_(where) {}

@@ -127,8 +127,8 @@ std::optional<Finding> find_no_gradient(const Inspection& found, const Learning&
   return finding;
 }
 
-// A net that learns nothing counts as stuck after kEpochs at least. The user is warned after
-// kEpochsEarly.
+// A net that learns nothing counts as stuck after kEpochs at the earliest. The user is warned after
+// kEpochsEarly at the earliest.
 constexpr std::uint64_t kEpochs = 2, kEpochsEarly = 6;
 
 // On a GPU an inspection costs the time of many iterations. So the first inspections come later by

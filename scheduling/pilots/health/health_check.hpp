@@ -1,6 +1,6 @@
 // HealthCheck warns the user when a net cannot learn, has not learned for long, or forgets, and
 // says what to do. It inspects the net when the losses are suspicious, and after 1024, 2048, 4096
-// ... iterations. The inspection shows why the net does not learn.
+// ... iterations (on GPUs from 4096 on). The inspection shows why the net does not learn.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ struct Learning {
 enum class LossIs {
   at_chance,  // at the level of chance, or risen to where little is left of what was learned
   lower,      // below chance
-  low         // so low that small gradients are normal
+  low         // so low that small gradients are normal, or chance is not known
 };
 
 // Returns the first reason found why the net does not learn, if there is one.
@@ -59,9 +59,11 @@ std::optional<Finding> diagnose(const Inspection& inspection, const Learning& le
 Result<std::optional<Finding>> find_dead_layer(Trainer& training);
 
 struct HealthOptions {
-  bool strict = false;         // a training that does not learn ends with an error
-  std::uint64_t first = 200;   // iteration of the first inspection for a loss at chance
-  std::uint64_t usual = 1024;  // iteration of the first routine inspection
+  bool strict = false;  // a training that does not learn ends with an error
+  // `first` is the iteration of the first inspection for a loss at chance. `usual` is that of the
+  // first routine inspection. On GPUs both come later (kLaterOnGpus).
+  std::uint64_t first = 200;
+  std::uint64_t usual = 1024;
   // A net is stuck after `stuck` losses at chance, and at least two epochs.
   std::uint64_t stuck = 1000;
   // The user is warned after `early` losses at chance and `early_samples` samples, and at least six
@@ -69,7 +71,7 @@ struct HealthOptions {
   std::uint64_t early = 100, early_samples = 3200;
 };
 
-// Returns the share of each class among the samples.
+// Returns the share of each class among the samples, of which a large data set has only some read.
 std::vector<double> class_shares(const Dataset& data, int classes);
 
 // Returns the loss at chance: the lowest loss of a net with the same output for every sample. If
@@ -125,19 +127,20 @@ class HealthCheck : public Pilot {
   SolverOptions solver_;
   std::uint64_t epoch_ = 1;  // mini-batches
   std::optional<LossLevel> level_;
-  std::uint64_t stuck_ = 0, early_ = 0;  // losses at chance: net is stuck; user is warned
+  // These are numbers of losses at chance after which the net is stuck, or the user is warned.
+  std::uint64_t stuck_ = 0, early_ = 0;
   // `next_` is the iteration of the next inspection for a loss at chance. `next_usual_` is that of
   // the next routine inspection.
   std::uint64_t next_ = 0, next_usual_ = 0;
-  Stuck seen_stuck_ = not_long;  // at the last inspection
+  Stuck seen_stuck_ = not_long;  // the least since and at the last inspection
   std::optional<Finding> one_class_, current_, failure_;
   std::map<FindingKind, int> warned_;  // the layer of each finding that the user was warned of
   bool inspects_ = false;              // the net is inspected as soon as groups rest
-  bool had_finding_ = false;           // before a resume; end() inspects again
+  bool had_finding_ = false;           // current_ was set before a resume; end() inspects again
   int inspections_ = 0;
   float most_rate_ = 0;      // the highest learning rate so far
   std::uint64_t batch_ = 1;  // samples of a mini-batch
-  std::uint64_t idle_ = 0;   // samples since the learning rate became 0; 0: it is not
+  std::uint64_t idle_ = 0;   // samples since the learning rate became 0
   StepReport last_;
 };
 

@@ -14,8 +14,7 @@ namespace omni {
 namespace {
 
 constexpr std::size_t kLookedAt = 32;  // samples of a mini-batch whose outputs are compared
-// A problem that this many samples show counts as sure. No more passes are made then, however small
-// a pass is.
+// A problem that this many samples show is certain, so no more mini-batches are inspected then.
 constexpr std::uint64_t kSurely = 256;
 
 // KeptStatistics saves a net's running statistics and restores them in its destructor. Forward

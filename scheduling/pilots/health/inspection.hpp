@@ -18,7 +18,8 @@ struct InspectedLayer {
   bool learns = false;    // the layer has parameters that are trained
   double parameters = 0;  // norm of the trained parameters
   // `gradient` is the norm of the parameters' mean gradient over a mini-batch, the largest of all
-  // mini-batches. For parameters that are updated in backward it is an upper bound.
+  // mini-batches. For gradients in several parts, and for parameters that are updated in backward,
+  // it is an upper bound.
   double gradient = 0;
   double values = 0;  // number of trained parameters
 
@@ -37,14 +38,14 @@ struct Inspection {
 };
 
 // Inspects the net; no task may be under way. Parameters, optimizer state and statistics are
-// unchanged afterwards, bit by bit. The mini-batches begin with `first_sample`; several are used
-// only if the first one shows a problem. A mini-batch that the feed does not hold uses a free slot.
+// unchanged afterwards, bit by bit. The mini-batches begin with `first_sample`; more than one is
+// used only while they show a problem. A mini-batch that the feed does not hold uses a free slot.
 Result<Inspection> inspect(Net& net, DataFeed& feed, std::uint64_t seed,
                            std::uint64_t first_sample);
 
 struct Probe {
   std::vector<double> losses{};  // by mini-batch
-  double spread = 0;             // the largest difference between images of the same output
+  double spread = 0;             // the largest difference of one output value between images
 };
 // Runs forward passes over `count` mini-batches from `first_sample` on, as in training. No task may
 // be under way. The net is unchanged afterwards.

@@ -19,8 +19,8 @@ namespace omni {
 // is not known for this kind of loss.
 std::optional<double> chance_loss(const Net& net, std::span<const double> shares);
 
-// Returns false if the mean of the losses is below `chance` by three standard errors and half a per
-// cent.
+// Returns false if the mean of the losses is below `chance` by more than three standard errors plus
+// half a per cent of `chance`.
 bool at_chance(std::span<const double> losses, double chance);
 
 class LossLevel {
@@ -34,8 +34,8 @@ class LossLevel {
       : chance_(chance), chance_block_(std::clamp(epoch, kLeastBlock, kBlock)) {}
 
   void note(double loss);
-  // Returns the number of losses since the net was last better than chance, or clearly improved; 0:
-  // the loss of chance is not known.
+  // Returns the number of losses since the net was last better than chance, or clearly improved. It
+  // is 0 if the loss at chance is not known.
   std::uint64_t at_chance() const { return chance_ ? static_cast<std::uint64_t>(since_.count) : 0; }
   double mean_at_chance() const { return since_.mean; }  // mean of these losses
   // Returns the number of losses since the net forgot most of what it had learned; 0 means that it

@@ -12,8 +12,8 @@ enum class TrialEnd {
   diverged,
   dead,          // the outputs are the same for all images
   above_chance,  // the loss is surely above that of a net that has learned nothing about images
-  at_chance,     // it is that of such a net
-  behind,        // given up: its step is smaller, and its loss surely higher
+  at_chance,     // the loss is not surely above chance, and not clearly below it
+  behind,        // given up: the step is smaller than the champion's, and the loss surely higher
   learns,
 };
 
@@ -22,12 +22,12 @@ struct TrialResult {
   std::vector<double> losses{};  // on mini-batches that are the same in all trials of a search
   double loss() const;           // their mean
   double error() const;          // its standard error
-  std::string text() const;      // "loss 0.8333 +- 0.0100", "diverged"
+  std::string text() const;      // "loss 0.8333 +- 0.01", "diverged"
 };
 
-// A difference of losses counts when it exceeds this share of the loss.
+// A difference of losses counts when it exceeds this share of the champion's loss.
 inline constexpr double kWorth = 0.02;
-// It must also exceed so many of its standard errors.
+// The difference must also exceed this number of its standard errors.
 inline constexpr double kSureErrors = 2.5;
 
 // A Comparison compares a challenger's losses with the champion's on the same mini-batches. It uses
@@ -35,10 +35,12 @@ inline constexpr double kSureErrors = 2.5;
 struct Comparison {
   enum class Verdict { worse, tie, unsure, better };
   Verdict verdict = Verdict::tie;
-  double gain = 0, error = 0;  // mean difference of the loss, and its standard error
-  std::string text() const;    // gain, error, and the rule that gave the verdict
+  // `gain` is the mean difference between the champion's and the challenger's losses: positive if
+  // the challenger's are lower. `error` is its standard error.
+  double gain = 0, error = 0;
+  std::string text() const;  // "0.05 +- 0.01 lower"; empty: the losses were not compared
 };
-// `worth` is the share of the loss by which the challenger must be better.
+// `worth` is the share of the champion's loss by which the challenger's must be lower to win.
 Comparison compare(const TrialResult& challenger, const TrialResult& champion,
                    double chance = INFINITY, double worth = kWorth);
 

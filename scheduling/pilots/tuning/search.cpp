@@ -14,19 +14,18 @@ namespace {
 using Verdict = Comparison::Verdict;
 
 constexpr double kCoarse = 10, kFine = 3.1622776601683795;  // factors between steps
-constexpr int kFarthest = 3;  // steps that are tried while nothing learns
-constexpr double kPassed =
-    2;  // beyond this many times the step of the lowest loss, a step is risky
+constexpr int kFarthest = 3;   // most steps that are tried from the suggested one downwards
+constexpr double kPassed = 2;  // a step of more than this many times the sweep's best is risky
 // A step between 1 / kLeast and 1 / kMost of the failing step has a usual size. The likely best
 // step is 1 / kLikely of the failing one.
 constexpr double kMost = 3, kLeast = 1000, kLikely = 100;
 constexpr int kMostCuts = 6;   // how often the step is lowered while every trial diverges
-constexpr int kDoublings = 2;  // how often the length of an undecided trial is doubled
-constexpr double kMemories =
-    2;                          // a trial has this many times 1 / (1 - momentum) iterations or more
-constexpr double kUsual = 0.9;  // momentum
+constexpr int kDoublings = 2;  // how often the length of an undecided trial is doubled at most
+// A trial has at least this many times 1 / (1 - momentum) iterations.
+constexpr double kMemories = 2;
+constexpr double kUsual = 0.9;           // momentum
 constexpr double kOtherMomentum = 0.05;  // a smaller difference of momentum is not tried
-// Groups whose iterations are faster by this factor are tried before other steps, and win ties.
+// Groups whose iterations are faster by this factor are tried before other steps, and may win ties.
 constexpr double kMuchFaster = 1.5;
 
 // with_momentum() changes the momentum and keeps the step. scaled() multiplies the step.
@@ -41,8 +40,8 @@ Setting scaled(Setting setting, double factor) {
   return setting;
 }
 
-// A momentum averages gradients over 1 / (1 - momentum) iterations. A trial must be several times
-// as long, so this returns the largest momentum for a trial of this length.
+// Returns the largest momentum that a trial of this length can judge. A momentum averages gradients
+// over 1 / (1 - momentum) iterations, and a trial must be kMemories times as long.
 double longest_momentum(std::uint64_t iterations) {
   return std::max(0.0, 1 - kMemories / static_cast<double>(iterations));
 }
@@ -53,8 +52,8 @@ class Race {
       : given_(given), plan_(plan), runner_(runner), champion_(given), way_out_(given) {}
 
   Result<Found> run() {
-    // A trial of this length cannot judge a higher momentum than most_. It uses the same step with
-    // less momentum.
+    // If the trials of a cold search are too short to judge the given momentum, the search begins
+    // with the same step and less momentum.
     most_ = std::min(kUsual, longest_momentum(plan_.length));
     if (plan_.cold && given_.momentum > longest_momentum(plan_.length))
       champion_ = with_momentum(given_, most_);
@@ -71,8 +70,8 @@ class Race {
   }
 
  private:
-  // Finds the range of steps that the net bears. The sweep begins at 1 / kBelow of the given step.
-  // It begins much lower if the training diverges within kFewest iterations.
+  // Finds the best step and the step at which the training diverges. If a sweep from 1 / kBelow of
+  // the given step diverges within kFewest iterations, another one begins at 1 / kFarBelow.
   Status sweep() {
     constexpr double kPerDecade = 10, kBelow = 10, kFarBelow = 1e5;
     constexpr std::size_t kFewest = 12;
@@ -89,7 +88,7 @@ class Race {
     return {};
   }
 
-  // Runs the first trial of the champion itself.
+  // Runs the champion's first trial. If it diverges, a smaller step replaces the champion's.
   Status open() {
     for (int cut = 0; cut <= kMostCuts; ++cut) {
       OMNI_TRY(const TrialResult first, runner_.challenge(champion_, plan_.length));
@@ -113,14 +112,14 @@ class Race {
                  "check the data, or lower --learning-rate, or add --burn-in"};
   }
 
-  // Returns the champion with the step that the sweep suggests, or with a tenth of its step.
+  // Returns the champion with a tenth of its step, or with the suggested step if that is smaller.
   Setting cut_step() const {
     const Setting tenth = scaled(champion_, 1 / kCoarse);
     return plan_.cold && swept_step() < step_of(tenth) ? with_step(champion_, swept_step()) : tenth;
   }
 
-  // Returns the step that the sweep suggests. It is half of the step with the lowest loss, as the
-  // loss follows the step with a delay.
+  // Returns the step that the sweep suggests. If something was learned, it is half of the step with
+  // the lowest loss, as the loss follows the step with a delay.
   double swept_step() const { return range_.best ? *range_.best / 2 : *range_.fails / kLikely; }
 
   const TrialResult& result() const { return champions_.rbegin()->second; }
@@ -141,11 +140,10 @@ class Race {
                                         step_of(setting) > slack * failed.second;
                                }) ||
            !runner_.can_afford(plan_.length) ||
-           // In a cold search this is a step above the best one of the sweep, where the loss was
-           // rising again.
+           // Above the best step of the sweep, the loss of the sweep was rising again.
            (plan_.cold && range_.best && step_of(setting) > *range_.best) ||
-           // Here a smaller step diverged, and the setting has neither fewer groups nor more
-           // momentum than that one.
+           // If a setting diverged, larger steps with as many or more groups and no more momentum
+           // would diverge as well.
            std::ranges::any_of(diverged_,
                                [&](const Setting& failed) {
                                  return failed.groups <= setting.groups &&
@@ -161,7 +159,7 @@ class Race {
 
   // Compares the setting with the champion. Returns true if the setting becomes the champion.
   Result<bool> duel(const Setting& setting) {
-    last_ = TrialEnd::diverged;  // is kept if the setting is not tried
+    last_ = TrialEnd::diverged;  // stays so if the setting is not tried
     if (pointless(setting)) return false;
     tried_.push_back(setting);
     std::map<std::uint64_t, TrialResult> own;
@@ -183,17 +181,17 @@ class Race {
         break;
     }
     const bool tie = comparison.verdict == Verdict::tie || comparison.verdict == Verdict::unsure;
-    // Once in a search a larger step wins a tie: if its loss is lower, it is larger only by about
-    // kFine, and the champion is not the given setting. Steps near the failing one often are too
-    // large in the long run, which a trial does not show. So in a cold search a smaller step wins a
-    // tie with such a champion.
+    // Steps above `edge` often are too large in the long run, which a trial does not show. So in a
+    // cold search a champion with such a step loses ties with steps that are not larger. Below
+    // `edge`, a larger step wins one tie in a search if its loss is lower. It must be larger only
+    // by about kFine, and the champion must not be the given setting.
     const bool tells = tie && learns() && setting.groups == champion_.groups;
     const bool prefers = tells && comparison.gain > 0 && larger && !prefers_larger_ &&
                          !(champion_ == given_) && step_of(setting) < edge &&
                          step_of(setting) < 1.1 * kFine * step_of(champion_);
     const bool safer = plan_.cold && tells && !larger && step_of(champion_) > edge;
-    // In a short trial the loss may be that of the step's noise. Much faster groups then do many
-    // more iterations without harm, which pays later.
+    // In a short trial the noise of a step may hide what more iterations gain, which pays later. So
+    // much faster groups win a tie, unless the loss is higher by more than its standard error.
     const bool faster = tie && learns() && !smaller && is_much_faster(setting.groups) &&
                         comparison.gain >= -comparison.error;
     const bool wins = comparison.verdict == Verdict::better || prefers || safer || faster;
@@ -230,8 +228,8 @@ class Race {
     return fmt::format("loss {} {} ({})", numbers, than, rule);
   }
 
-  // Multiplies the champion's step by `factor` as long as the new step wins. Returns true if it won
-  // once.
+  // Multiplies the champion's step by `factor` as long as the new step wins. Returns true if a new
+  // step won.
   Result<bool> climb(double factor) {
     bool any = false;
     while (true) {
@@ -241,13 +239,14 @@ class Race {
     }
   }
 
-  // Compares the champion's step with the step that the sweep suggests.
+  // Compares the champion's step with the step that the sweep suggests. While that one diverges,
+  // smaller steps follow.
   Status find_magnitude() {
     if (!range_.best) return leave_chance(*range_.fails);
     const double factor = swept_step() / step_of(champion_);
     if (factor > 0.5 && factor < 2) return {};
-    // A step that did not diverge in the sweep may diverge with less momentum, so the momentum is
-    // raised.
+    // A step that did not diverge in the sweep may diverge with less momentum than the sweep had.
+    // So a smaller momentum is raised.
     Setting swept =
         champion_.momentum < kSweepMomentum ? with_momentum(champion_, most_) : champion_;
     swept = with_step(swept, swept_step());
@@ -260,12 +259,11 @@ class Race {
   }
 
   // Nothing was learned in the sweep, so trials of this length only show which steps are too large.
-  // If the given step has a usual size, it is kept. Otherwise the training goes on with the
-  // suggested step, or with the largest smaller one that does no harm.
+  // If the champion's step has a usual size and does no harm, it is kept. Otherwise the training
+  // goes on with the suggested step, or with the largest smaller one that does no harm.
   Status leave_chance(double fails) {
     const double step = step_of(champion_);
-    // With small steps the loss stays above chance, as it is at first, so that does not count as
-    // harm.
+    // With small steps the loss stays above chance, as it is at first. Such a loss shows no harm.
     const bool harms = end() < TrialEnd::above_chance ||
                        (end() == TrialEnd::above_chance && step > fails / kLeast);
     if (!harms && step < fails / kMost && step > fails / kLeast) return {};
@@ -310,7 +308,7 @@ class Race {
     if (!learns()) return {};
     // More groups mean staler gradients, with which only smaller steps are stable. The largest
     // number of groups that wins becomes the champion; then smaller numbers are compared with it.
-    // After the given number has lost, numbers that are much slower than the champion's are left.
+    // Once the champion has more groups than the given setting, much slower numbers are not tried.
     for (const int groups : plan_.more_groups) {
       const double slower = runner_.seconds_of(groups) / runner_.seconds_of(champion_.groups);
       if (given_.groups < champion_.groups && slower > kMuchFaster) break;
@@ -318,7 +316,7 @@ class Race {
       more.groups = groups;
       bool won = false;
       for (const double factor : {1.0, 1 / kFine, 1 / kCoarse}) {
-        // Fewer groups are less stale, so they need no smaller step where this one learns.
+        // Gradients of fewer groups are less stale. They need no smaller step if this one learns.
         if (won || (factor < 1 && groups < champion_.groups && last_ == TrialEnd::learns)) break;
         OMNI_TRY(won, duel(scaled(more, factor)));
       }
@@ -328,10 +326,10 @@ class Race {
 
   Setting given_;
   SearchPlan plan_;
-  double most_ = 0;  // momentum
+  double most_ = 0;  // the usual momentum, or the largest that trials can judge if that is lower
   StepRange range_;  // `fails` is known after the sweep
   TrialRunner& runner_;
-  Setting champion_, way_out_;                      // way_out_ is used where nothing learns
+  Setting champion_, way_out_;  // way_out_ is found if the champion learns nothing
   std::map<std::uint64_t, TrialResult> champions_;  // results of the champion, by iterations
   std::vector<Setting> tried_;
   TrialEnd last_ = TrialEnd::diverged;  // of the last challenger

@@ -1,8 +1,8 @@
 // search() finds the learning rate, the momentum and the number of compute groups by trials, after
 // the optimizer of Omnivore (Hadjis et al.). One setting is the champion, at first the given one.
 // Challengers are other settings, which train from the same parameters on the same images. A
-// challenger that is clearly better becomes the champion. A TrialRunner does the training, of which
-// the search knows nothing.
+// challenger becomes the champion if it is clearly better, and in some ties. A TrialRunner does the
+// training, of which the search knows nothing.
 #pragma once
 
 #include <cmath>
@@ -31,13 +31,13 @@ double step_of(const Setting& setting);
 // Returns the setting with this step and the same momentum.
 Setting with_step(Setting setting, double step);
 
-// Sweeps have this momentum. It is low, so that the loss follows the step at once.
+// Sweeps have this momentum. It is low, so that the loss follows the step with little delay.
 inline constexpr double kSweepMomentum = 0.5;
 
 struct Trial {
   int number = 0;  // from 1, counted in this process
   Setting setting;
-  std::uint64_t iterations = 0;  // done
+  std::uint64_t iterations = 0;  // with those of the cooldown, and what the probes cost
   double seconds = 0;
   TrialResult result{};
   bool chosen = false;
@@ -47,8 +47,8 @@ struct Trial {
 class TrialRunner {
  public:
   virtual ~TrialRunner() = default;
-  // Trains from the start of the search with momentum kSweepMomentum and a step that grows by
-  // `factor` with every iteration. The sweep ends when the training diverges, or after `most`
+  // Trains from the start of the search with momentum kSweepMomentum. The step is multiplied by
+  // `factor` after every iteration. The sweep ends when the training diverges, or after `most`
   // iterations.
   virtual Result<StepSweep> sweep(double first_step, double factor, std::size_t most) = 0;
   virtual void swept(const StepSweep& /*sweep*/, const StepRange& /*range*/) {}
@@ -61,7 +61,7 @@ class TrialRunner {
   virtual void promote() = 0;  // makes the last challenger the champion
   // True: the budget allows one more trial of `iterations` iterations.
   virtual bool can_afford(std::uint64_t iterations) const = 0;
-  // Returns the seconds of an iteration in so many groups. Only ratios are used.
+  // Returns the seconds of an iteration with this number of groups. Only ratios are used.
   virtual double seconds_of(int /*groups*/) const { return 1; }
   // The search calls decided() with the reason why the last challenger was chosen, or not.
   virtual void decided(const std::string& reason) = 0;
@@ -73,10 +73,10 @@ inline constexpr double kEdge = 8;
 
 struct SearchPlan {
   std::uint64_t length = 0;        // iterations of a trial at first
-  bool cold = false;               // the best step may be far from the given one
+  bool cold = false;               // a sweep comes first, as the best step may be far away
   double chance = INFINITY;        // loss at chance; infinite: not known
   std::map<int, double> failed{};  // by groups: this and larger steps have failed before
-  double failing_step = INFINITY;  // at which the sweep diverged
+  double failing_step = INFINITY;  // at which an earlier sweep diverged; infinite: not known
   // A smaller step must be better by this share of the loss. Early in a training the advantage of a
   // smaller step often does not last.
   double worth_smaller = kWorth;
@@ -84,12 +84,12 @@ struct SearchPlan {
 };
 
 struct Found {
-  Setting setting;                  // the champion's, unless nothing learns
+  Setting setting;                  // the champion's, if it learns
   TrialEnd end = TrialEnd::learns;  // of the champion
   bool learns = true;               // the champion's loss is clearly below chance
-  std::vector<Setting> diverged{};  // of all trials
-  // A cold search sets `fails` to the step at which the sweep diverged, or to the last step of the
-  // sweep.
+  std::vector<Setting> diverged{};  // settings whose trials diverged
+  // A cold search sets `fails` to the step at which the sweep diverged. If it did not diverge,
+  // `fails` is the step that would have followed the last one.
   std::optional<double> fails{};
 };
 

@@ -12,7 +12,7 @@ bool surely_above_chance(const LossMean& loss, double chance) {
 
 StepRange step_range(const StepSweep& sweep, double chance) {
   constexpr std::size_t kWindow = 5, kLast = 3;  // losses
-  constexpr double kExplodes = 1.5;              // factor of the loss at first, or at chance
+  constexpr double kExplodes = 1.5;  // factor of the loss at first or at chance, the larger one
   const std::span<const double> losses(sweep.losses);
   const auto step = [&](std::size_t i) {
     return sweep.first * std::pow(sweep.factor, static_cast<double>(i));

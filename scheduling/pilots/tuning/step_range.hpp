@@ -1,5 +1,5 @@
-// step_range() finds which steps a net bears, from the losses of a sweep. In a sweep the step grows
-// with every iteration until the training diverges.
+// step_range() finds the best step and the step at which the training diverges, from the losses of
+// a sweep. In a sweep the step grows with every iteration until the training diverges.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,21 @@
 namespace omni {
 
 struct StepSweep {
-  double first = 0,
-         factor = 1;  // step of the first iteration; of later ones by powers of the factor
+  // `first` is the step of the first iteration. Each later step is `factor` times the one before.
+  double first = 0, factor = 1;
   std::vector<double> losses{};  // by iteration
-  bool diverged = false;         // no finite loss came after the last one, or one output for all
+  // True: after the last of `losses` the training diverged, or all images had the same output.
+  bool diverged = false;
 };
 
 struct StepRange {
-  std::optional<double> best{};   // step at the lowest loss; none: no loss was clearly below chance
+  // `best` is the step of the lowest loss. None: no loss was clearly below chance and the loss at
+  // first.
+  std::optional<double> best{};
   std::optional<double> fails{};  // the training diverged at this step; none: at no step
 };
 
-// Returns true if the mean loss exceeds chance by one per cent and by four standard errors, so the
-// step is too large.
+// Returns true if the mean loss exceeds chance by one per cent and by four standard errors.
 bool surely_above_chance(const LossMean& loss, double chance);
 
 // `chance` is the loss of a net that has learned nothing about samples; infinite means that it is

@@ -22,9 +22,9 @@ constexpr double kDead = 0.01;      // share of the spread that outputs had at t
 constexpr double kLearned = 0.98;   // a loss below this share of chance: something is learned
 constexpr std::uint64_t kProbesBehind = 256;  // distance of probes from the start, in trial lengths
 
-// Returns seconds per iteration. The iterations are cut into at least two parts. The first part
-// fills the pipeline and does not count. The fastest later part counts, as other programs may have
-// slowed some of them.
+// Returns seconds per iteration, from the times when at least two parts of iterations ended. The
+// first part fills the pipeline and does not count. The fastest later part counts, as other
+// programs may have slowed the others.
 double fastest(std::span<const double> ends, std::size_t part) {
   double least = INFINITY;
   for (std::size_t end = 2 * part; end <= ends.size(); end += part)
@@ -77,7 +77,8 @@ Result<Found> Trials::search(const Setting& given, SearchPlan plan, const Budget
   trials_.clear();
   // Without a replicated phase more groups are not faster.
   const bool several = groups.most() > 1 && groups.net().has(Net::Phase::replicated);
-  // With a virtual clock timing costs nothing, and its result says when groups are worth a trial.
+  // A cold search tries no other numbers of groups. With a virtual clock timing costs nothing, and
+  // the speedup can bring the next search forward.
   const bool times = !plan.cold || training_.options().make_clock;
   if (times && several && timed_.timings.empty()) OMNI_CHECK(time_groups());
   for (auto timing = timed_.timings.rbegin(); timing != timed_.timings.rend(); ++timing)
@@ -160,7 +161,7 @@ const TrainingSnapshot& Trials::saved(Saved which) const {
 std::vector<std::shared_ptr<const TrainingSnapshot>> Trials::kept() const {
   std::vector<std::shared_ptr<const TrainingSnapshot>> all;
   for (const Saved which : {older, newer, before_search})
-    all.emplace_back(std::shared_ptr<const void>(), &saved(which));  // it owns nothing
+    all.emplace_back(std::shared_ptr<const void>(), &saved(which));  // the pointer owns nothing
   return all;
 }
 
@@ -200,7 +201,6 @@ Result<TrialResult> Trials::challenge(const Setting& setting, std::uint64_t iter
   return advance(challenger_, iterations);
 }
 
-// If promote() was called before, the last trial belongs to the champion.
 void Trials::decided(const std::string& reason) {
   Trial& trial = trials_.back();
   trial.reason = reason;
@@ -211,8 +211,8 @@ void Trials::decided(const std::string& reason) {
 Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
   Stopwatch time;
   const Setting& setting = run.setting;
-  // A trial with another number of groups takes as long as one with the number at the start, so its
-  // iterations are scaled.
+  // With another number of groups, a trial takes as long as it would with the number at the start,
+  // so its iterations are scaled.
   if (setting.groups != start_groups_)
     iterations = static_cast<std::uint64_t>(static_cast<double>(iterations) *
                                             seconds_of(start_groups_) / seconds_of(setting.groups));
@@ -262,8 +262,8 @@ Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
   return result;
 }
 
-// Trains the cooldown, in which the rate falls to 0. Then evaluates on mini-batches that no trial
-// trains on.
+// Trains the cooldown, in which the rate falls to 0. Then computes the loss on mini-batches that no
+// trial trains on.
 Result<TrialResult> Trials::evaluate(const TrialRun& run, TrainingState state,
                                      std::uint64_t iterations, std::uint64_t& spent) {
   const std::uint64_t cooldown = cooldown_of(iterations);
@@ -290,8 +290,8 @@ Result<TrialResult> Trials::evaluate(const TrialRun& run, TrainingState state,
   return result;
 }
 
-// Computes the loss on `count` mini-batches far behind the start of the search, on which no trial
-// trains.
+// Computes the loss on `count` mini-batches that come so long after the start of the search that no
+// trial trains on them.
 Result<Probe> Trials::probe(std::uint64_t count) {
   const std::uint64_t behind = start_.state().iteration + kProbesBehind * budget_.length;
   return omni::probe(training_.groups().net(), training_.feed(), start_.state().seed,
@@ -339,7 +339,7 @@ Status Trials::time_groups() {
   ComputeGroups& groups = training_.groups();
   OMNI_TRY(timed_, smallest_saturating(groups.most(),
                                        [this](int count) { return seconds_per_iteration(count); }));
-  // The number of groups in use is always timed, as other numbers are compared with it.
+  // The number at the start of the search is always timed, as other numbers are compared with it.
   if (std::ranges::find(timed_.timings, start_groups_, &Saturation::Timing::groups) ==
       timed_.timings.end()) {
     OMNI_TRY(const double seconds, seconds_per_iteration(start_groups_));
@@ -369,8 +369,8 @@ double Trials::speedup() const {
   return timed_.timings.empty() ? 1 : seconds_of(start_groups_) / seconds_of(timed_.groups);
 }
 
-// Trains with a learning rate of 0, so that nothing diverges. With a virtual clock nothing is
-// trained.
+// Trains with a learning rate of 0, so that nothing diverges. With a virtual clock, the seconds are
+// forecast without training.
 Result<double> Trials::seconds_per_iteration(int groups) {
   if (const MakeClock& make_clock = training_.options().make_clock) {
     const std::unique_ptr<VirtualClock> clock = make_clock(groups);

@@ -1,6 +1,6 @@
 // Trials runs the trials of a search. Each trial trains from the same parameters on the same
-// images, with its own setting. Then the rate falls to 0, and the loss is measured on other
-// mini-batches.
+// images, with its own setting. In a cooldown after that, the rate falls to 0. Then the loss is
+// measured on other mini-batches.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@
 
 namespace omni {
 
-// Returns true if a challenger with this step may end once its loss is surely higher than the
-// champion's. The challenger's step must be less than half of the champion's step, which must not
-// be near the failing one.
+// Returns true if a challenger with this step may be given up once its loss is surely higher than
+// the champion's. The challenger's step must be less than half of the champion's, which must not be
+// near the failing one.
 bool may_be_behind(double step, double champion, double failing_step);
 // Returns true if the losses are surely, and by more than 5 %, above the champion's on the same
 // mini-batches. The champion's losses must be clearly below chance.
@@ -37,8 +37,6 @@ struct TrialRun {
 
 class Trials : private TrialRunner {
  public:
-  // A Budget has the length of a search's first trials, and the most iterations that all searches
-  // may discard.
   struct Budget {
     std::uint64_t length = 0;   // iterations of a trial at first
     std::uint64_t allowed = 0;  // largest number of discarded iterations in all searches
@@ -55,40 +53,42 @@ class Trials : private TrialRunner {
   bool can_afford(std::uint64_t iterations, const Budget& budget) const {
     return lost + cost(iterations) <= budget.allowed;
   }
-  // Searches around the setting in use. Afterwards the groups and the parameters are those of one
-  // of the trials.
+  // Searches around the given setting. If the found one is the champion's, the training has the
+  // champion's groups and parameters afterwards. Otherwise it has the parameters from before the
+  // search, and the groups of the found setting. A failed search leaves the given groups.
   Result<Found> search(const Setting& given, SearchPlan plan, const Budget& budget);
 
   const std::vector<Trial>& all() const { return trials_; }  // of the last search
   const TrialRun& champion() const { return champion_; }
-  // Returns how much faster iterations are with the most groups worth a trial than with those of
-  // the last search's start; 1: not known.
+  // Returns the factor by which iterations are faster with the largest number of groups worth a
+  // trial than with the number at the last search's start; 1: not known.
   double speedup() const;
   int count() const { return trial_count_; }  // trials so far, in this process
-  // These are the iterations of trials and measurements, of all processes, whose results were
-  // discarded, and the seconds of this process for them.
+  // `lost` counts the iterations of trials and measurements whose results were discarded, in all
+  // processes. `lost_seconds` is the time that this process spent on them.
   std::uint64_t lost = 0;
   double lost_seconds = 0;
 
-  // Between searches three states of the training are saved. `older` and `newer` had a low loss,
-  // and `before_search` was the state before the last search. While nothing was learned, it is the
-  // state before the first search.
+  // Between searches three states of the training are saved. `older` and `newer` are the last two
+  // good states. `before_search` is the state before the last search, or the last good state before
+  // that search. It is not replaced while nothing is learned, or while no good state was saved
+  // since the last return.
   enum Saved { older, newer, before_search };
   const TrainingSnapshot& saved(Saved which) const;
-  // Returns the three saved states, which are valid until the next call of a function below.
+  // Returns the three saved states themselves, not copies. The functions below change them.
   std::vector<std::shared_ptr<const TrainingSnapshot>> kept() const;
-  void take(
-      std::span<const std::shared_ptr<const TrainingSnapshot>> kept);  // as kept() returned them
-  void keep();                // saves the current state as a good one
+  // Restores the states that kept() returned.
+  void take(std::span<const std::shared_ptr<const TrainingSnapshot>> kept);
+  void keep();                // `newer` becomes `older`, and the current state becomes `newer`
   void keep_before_search();  // saves the current state as all three
-  void protect_newer() { before_search_ = start_ = champion_.at; }
+  void protect_newer() { before_search_ = start_ = champion_.at; }  // saves `newer` as all three
   void discard_champion();    // counts its iterations as lost, too
   void go_back(Saved which);  // restores this state; the good ones become copies of it
 
   static constexpr int kSnapshots = 4;  // that are held at most
   static std::uint64_t cooldown_of(std::uint64_t iterations) { return iterations / 4 + 1; }
-  static constexpr std::uint64_t kProbesPerIteration =
-      3;                          // a forward pass takes a third of the time
+  // A probe is a forward pass, which takes a third of an iteration's time.
+  static constexpr std::uint64_t kProbesPerIteration = 3;
   std::uint64_t probes() const {  // number of mini-batches on which trials are compared
     return std::clamp<std::uint64_t>(256 / batch(), 6, 12);
   }
@@ -144,7 +144,7 @@ class Trials : private TrialRunner {
   Asynchrony asynchrony_;
   double chance_;
   Budget budget_{};
-  Saturation timed_;  // seconds by number of groups, of which one is that of the first search
+  Saturation timed_;  // seconds by number of groups; empty: not timed yet
   // During a search, these are its start and the two settings that are compared. Between searches,
   // start_ is the older saved state, and the champion's state is the newer one.
   TrainingSnapshot start_;
@@ -152,7 +152,7 @@ class Trials : private TrialRunner {
   TrainingSnapshot before_search_;
   double failing_step_ = INFINITY;  // see SearchPlan
   std::vector<Trial> trials_;
-  double spread_ = 0, loss_at_start_ = 0;  // Probe::spread and mean loss at the start of a search
+  double spread_ = 0, loss_at_start_ = 0;  // of a probe of one mini-batch, at the start of a search
   int start_groups_ = 1;                   // at the start of a search
   int trial_count_ = 0;
 };

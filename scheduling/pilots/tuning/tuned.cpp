@@ -15,13 +15,13 @@
 namespace omni {
 namespace {
 
-// Trials may cost kMostCost of all iterations, kMostCold of them in the cold start. In short
-// trainings they may cost kLeastCost and kLeastCold iterations. If a training has no end, its
-// length is estimated as kOutlook times the iterations done, but at least kShortest.
+// Trials may cost the share kMostCost of all iterations, but only kMostCold before something is
+// learned. In short trainings kLeastCost and kLeastCold iterations are allowed. If a training has
+// no end, its length is estimated as kOutlook times the iterations done, but at least kShortest.
 constexpr double kMostCost = 0.11, kMostCold = 0.08;
 constexpr std::uint64_t kLeastCost = 220, kLeastCold = 150, kShortest = 4000, kOutlook = 4;
 constexpr std::uint64_t kShortestTrial = 20;  // iterations, long enough to judge a momentum of 0.9
-constexpr std::uint64_t kFirstSearch = 8;     // the first search after the cold start: 1 / this
+constexpr std::uint64_t kFirstSearch = 8;     // see next_search()
 constexpr double kEpochSeconds = 3600;        // the longest time between two searches
 // The rate is constant and falls to 0 at the end: the cooldown. Trials end with a cooldown as well,
 // because the advantage of a large step only shows after it. Without one, small steps would always
@@ -102,8 +102,7 @@ Status Tuned::begin(Trainer& training, std::span<const double> saved) {
     say_layout();
   }
   if (!tuning_.warm) training.use_groups(1);
-  // If this version saved the numbers, the rest that is due at this iteration comes next. Otherwise
-  // the pilot goes on here.
+  // Numbers that this version saved have the iteration of the next rest. Otherwise go_on() sets it.
   return saved.empty() || Tuning::is_older(saved) ? go_on() : Status();
 }
 
@@ -159,7 +158,7 @@ void Tuned::raise_step() {
 }
 
 Status Tuned::go_on() {
-  // During burn-in a trial cannot judge the rate, which is still rising.
+  // During burn-in trials cannot judge the rate, which is still rising.
   const std::uint64_t burn_in = training_->solver().burn_in;
   if (!began_ && !tuning_.warm && iteration() < burn_in) {
     next_rest_ = std::min(burn_in, iteration() + stretch());
@@ -274,13 +273,15 @@ std::string Tuned::next_search_text() const {
              : fmt::format("the next search is in iteration {}", tuning_.next_search);
 }
 
-// Returns the iteration of the next search. It comes earlier while nothing is learned. Otherwise it
-// comes when the training has twice as many iterations. There is no search if its trials would
-// exceed their budget.
+// Returns the iteration of the next search; UINT64_MAX: none. It comes when the training has twice
+// as many iterations, but not in the first 1 / kFirstSearch of the training. While nothing is
+// learned, it comes after half as many iterations again, but at least 1 / kFirstSearch of the
+// training later. It comes after kEpochSeconds at the latest. There is no search if its trials
+// would exceed their budget or reach the cooldown.
 std::uint64_t Tuned::next_search(std::uint64_t searched) const {
   const std::uint64_t now = iteration();
-  // Groups that are much faster are not waited for: before the first search that tries them, the
-  // training takes 1 / kFirstSearch of the time that it would take in such groups.
+  // If more groups are faster, the first search that tries them comes earlier. Before it, the
+  // training takes 1 / kFirstSearch of the time that all iterations would take in such groups.
   const auto first = static_cast<std::uint64_t>(static_cast<double>(horizon()) / kFirstSearch /
                                                 trials_->speedup());
   std::uint64_t next =

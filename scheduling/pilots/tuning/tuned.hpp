@@ -18,9 +18,9 @@ namespace omni {
 
 class Tuned : public Pilot {
  public:
-  // The ComputeGroups of the training have the largest number of groups that may be used. The pilot
-  // starts with the groups in use. Without saved numbers it starts with the solver's momentum and
-  // rate.
+  // The ComputeGroups of the training have the largest number of groups that may be used. One group
+  // is used until something is learned. Without saved numbers the pilot starts with the solver's
+  // momentum and rate.
   Tuned(Workers workers, Asynchrony asynchrony) : workers_(workers), asynchrony_(asynchrony) {}
 
   std::string_view name() const override { return "tuned"; }
@@ -45,7 +45,7 @@ class Tuned : public Pilot {
   const Tuning& tuning() const { return tuning_; }
   std::uint64_t lost() const { return trials_->lost; }  // iterations of trials that were not kept
 
-  // Trainings with fewer than kFewest iterations have no trials.
+  // Trainings with fewer iterations after burn-in have no trials.
   static constexpr std::uint64_t kFewest = 400;
 
  private:
@@ -57,13 +57,13 @@ class Tuned : public Pilot {
   Status search_now();
   Status adopt(const Found& found, std::uint64_t searched);
   Result<bool> restore(const Error& why);  // false: after too many returns
-  // Returns why the net cannot learn any more with its present parameters. Returns nothing if no
-  // reason is known.
+  // Returns why the net cannot learn any more with its present parameters; nothing: no reason is
+  // known.
   Result<std::optional<Error>> find_failure();
   void raise_step();  // where nothing is learned, and the step is known to be small
-  std::uint64_t next_search(std::uint64_t searched) const;  // iteration
+  std::uint64_t next_search(std::uint64_t searched) const;  // after trials of this length
   std::string next_search_text() const;
-  void say_layout();                     // if the number of groups has changed
+  void say_layout();                     // if there are several groups, and their number is new
   std::uint64_t left() const;            // iterations
   std::uint64_t horizon() const;         // iterations of which the budget is a share
   std::uint64_t cooldown_start() const;  // iteration; UINT64_MAX: none
@@ -71,7 +71,7 @@ class Tuned : public Pilot {
   bool search_fits() const;              // now: before the cooldown, and within the budget
   Trials::Budget budget() const;
   std::uint64_t window() const;   // losses that are judged together
-  std::uint64_t stretch() const;  // iterations from one snapshot to the next
+  std::uint64_t stretch() const;  // the most iterations from one rest to the next
   Setting setting() const {
     return {training_->groups().count(), tuning_.momentum, tuning_.learning_rate};
   }
@@ -89,7 +89,7 @@ class Tuned : public Pilot {
   // watch_ follows the current losses. Each of the other watches belongs to a saved state.
   std::optional<LossWatch> watch_{}, watch_older_{}, watch_newer_{}, watch_before_search_{};
   bool dead_at_start_ = false;  // a layer's outputs were the same for all samples from the start on
-  int announced_groups_ = 0;    // the number in the last message of say_layout()
+  int announced_groups_ = 0;    // the number at the last call of say_layout()
 };
 
 }  // namespace omni

@@ -11,12 +11,13 @@
 namespace omni {
 namespace {
 
-// This is the first number that a checkpoint keeps. In older checkpoints the first number is the
-// momentum, which is below 1.
+// The first number in a checkpoint. In older checkpoints the first number is the momentum, which is
+// below 1.
 constexpr double kLayout = 2;
 
-// After kPart of the iterations without learning, a step below 1 / kTiny of the failing one is
-// raised to 1 / kSmall of it.
+// A step below 1 / (2 kSmall) of the failing one is raised if nothing is learned in 1 / kPart of
+// the iterations. It becomes ten times as large, but at most 1 / kSmall of the failing one. Below 1
+// / kTiny of the failing one, a step is too small for a loss above chance to be its failure.
 constexpr double kSmall = 100, kTiny = 1000;
 constexpr std::uint64_t kPart = 10;
 constexpr double kBack = 0.98;  // a loss above this share of chance is back there

@@ -13,8 +13,7 @@
 
 namespace omni {
 
-// When earlier parameters are restored and nothing was learned since the search, the step is
-// divided by this number.
+// When the state before a search is restored, the step is divided by this number.
 inline constexpr double kMuchSmaller = 3.1622776601683795;
 
 // Tuning has the settings that were found, which replace the solver's, and the iteration of the
@@ -22,12 +21,12 @@ inline constexpr double kMuchSmaller = 3.1622776601683795;
 struct Tuning {
   double momentum = 0, learning_rate = 0;
   bool searches = true;            // false: the training is too short
-  bool warm = false;               // the loss is clearly below the level of chance
+  bool warm = false;               // something is learned: a loss was clearly below chance
   std::uint64_t next_search = 0;   // iteration; UINT64_MAX: none
   std::uint64_t returns = 0;       // how often earlier parameters were restored
   std::uint64_t changed = 0;       // iteration of the last search, return or other change
-  bool unproven = false;           // a return since the last good state was saved
-  double failing_step = 0;         // at which the sweep diverged, or its last one; 0: not known
+  bool unproven = false;           // true: no good state was saved since the last return
+  double failing_step = 0;         // Found::fails of the last cold search; 0: not known
   std::map<int, double> failed{};  // by groups: with this step or larger ones a training diverged
 
   // Returns why the net cannot learn any more at this loss. Before it has learned anything, the
