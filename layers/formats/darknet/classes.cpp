@@ -1,5 +1,5 @@
-// This file changes the number of classes of a described net. It changes the option that decides
-// how many outputs the last layer with weights has.
+// This file changes the number of classes of a described net, by the option that decides how many
+// outputs the last layer with filters or neurons has.
 #include <fmt/format.h>
 
 #include <algorithm>
