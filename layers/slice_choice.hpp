@@ -33,8 +33,8 @@ struct ConnectedShares {
 };
 // Chooses blocks of neurons, with one task per block for all images of the rank. A small layer is
 // one block. On one rank with one slice per GPU, a large layer has one block per GPU, which uses
-// the whole GPU. Otherwise the number of blocks of a large layer is constant, because the order of
-// sums depends on it, and ranks that sum gradients need the same blocks.
+// the whole GPU. Otherwise the number of blocks of a large layer is constant. The order of sums
+// depends on that number, and ranks that sum gradients need the same blocks.
 ConnectedBlocks choose_connected_blocks(const ConnectedShares& of, int slices);
 // Chooses blocks of neurons so that each rank, or each of the first ranks, may compute some neurons
 // for the images of all ranks. It does so if sending activations takes fewer bytes than sending

@@ -340,8 +340,8 @@ struct NesterovStep : RuleStep {
 };
 
 // RootStep is the step of AdaGrad and RMSProp. `momentum` is the share of the old squares, and
-// `square_memory` that of the new one. The step has no separate number for this, as the steps of
-// many parameters are arguments of one launch on a GPU, which may have only 4096 bytes.
+// `square_memory` that of the new one. The step has no separate number for this, because the steps
+// of many parameters are arguments of one launch on a GPU. Arguments may have 4096 bytes at most.
 struct RootStep : RuleStep {
   explicit RootStep(const ExchangeArgs& args) : RuleStep(args) {
     momentum = args.rule == StepRule::rmsprop ? args.square_memory : 1;

@@ -1,4 +1,4 @@
-// This file computes the convolutions that cuDNN refuses on a GPU, as matrix products of cuBLAS.
+// On a GPU, this file computes the convolutions that cuDNN refuses, as matrix products of cuBLAS.
 #include "codelets/convolution/convolution.hpp"
 
 #include "codelets/cuda/lowering.cuh"

@@ -56,9 +56,9 @@ std::vector<DarknetType> darknet_other_types();
 Result<std::vector<LayerDescription>> describe_layers(const std::vector<Section>& sections,
                                                       float smoothing, bool strict);
 
-// A ClassesKey is the option that decides how many outputs the last layer with filters or neurons
-// has. set_classes() sets it to the number of classes, and refuses a net in which no single layer
-// decides that number. check_classes() refuses a net that then has another number of outputs.
+// A ClassesKey is the option for the number of filters or neurons of the last layer that has some.
+// set_classes() sets it to the number of classes. set_classes() refuses a net in which no single
+// layer decides the number, check_classes() one that then has another number of outputs.
 struct ClassesKey {
   std::string where;
   std::string_view key;

@@ -1,4 +1,4 @@
-// This header has the description of a net as statements with their lines. It reads and checks the
+// This header has the sections of a cfg file, with their options and lines. It reads and checks the
 // options of a section. The keys that a section understands are declared once, as data. Reading,
 // "did you mean" and `omni-run layers` use this declaration.
 #pragma once
