@@ -34,7 +34,7 @@ struct Param {
   float decay = 0;         // multiplies the solver's
   float rate = 1;          // multiplies the learning rate
   bool load = true;        // false: keeps its initial value when weights are loaded
-  bool divisible = false;  // ranks may divide it: choose_connected_blocks
+  bool divisible = false;  // ranks may divide it: divide_neurons()
   // Each rank computes this many whole parts and their steps; the last rank has the remaining
   // parts. If it is 0, every rank computes all parts.
   int parts_per_rank = 0;

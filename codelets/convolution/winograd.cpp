@@ -158,7 +158,7 @@ void multiply(const ProductsArgs&, Gemm, const Bf16*, const Bf16*, float*, Devic
 
 enum class Direction { forward, backward };
 
-// An Ending says what happens to the sums of products before and when they are written to dst.
+// An Ending says how the sums of products become dst.
 struct Ending {
   bool adds = false;  // true: the sums are added to the old values of dst
   const float* bias = nullptr;

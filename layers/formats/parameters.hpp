@@ -36,8 +36,8 @@ Status copy_parameters(Net& from, const TrainableNet& of_from, Net& to, const Tr
                        const std::string& name_of_to);
 // Returns the name of the format that the path's ending means, for example "Darknet weights".
 std::string_view parameter_format(const std::filesystem::path& path);
-// Returns whether an existing file holds parameters of the format that its ending means. Such a
-// file may be replaced.
+// Returns whether an existing file looks like parameters in the format that its ending means. Such
+// a file may be replaced.
 bool is_parameter_file(const std::filesystem::path& path);
 
 }  // namespace omni

@@ -35,8 +35,7 @@ bool is_copied(const ConvolutionTask& task, std::size_t tensor);
 
 class ConvolutionPlan {
  public:
-  // Chooses a way by computing with these tensors. Overwrites the result unless the task adds to
-  // it.
+  // Chooses a way by computing with these tensors. Overwrites the result unless the task adds.
   ConvolutionPlan(CudaWorker& worker, const ConvolutionTask& task,
                   const ConvolutionTensors& tensors);
 

@@ -1,6 +1,6 @@
 // This file reads the grammar of Darknet's cfg files. Blanks mean nothing anywhere in a line, so
 // `hue = .1` and `[ net ]` work. Unlike Darknet, it accepts CRLF, a byte order mark and inline
-// comments. It refuses the first line that is wrong, and ignores nothing without a warning.
+// comments. It refuses a file at the first wrong line, and warns of an option that is set twice.
 #include "layers/formats/darknet/darknet.hpp"
 
 #include <fmt/core.h>
