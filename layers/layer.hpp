@@ -1,6 +1,6 @@
-// When a Layer has been made, its shapes are inferred and its tensors declared. It then submits
-// tasks, forward and backward, for one slice of the mini-batch at a time, and never computes
-// itself. This header also has a layer's named parameters.
+// A Layer submits the tasks of one layer, forward and backward, for one slice of the mini-batch at
+// a time. It computes nothing itself. Its constructor infers shapes and declares tensors. This
+// header also has a layer's named parameters.
 #pragma once
 
 #include <algorithm>
@@ -22,18 +22,19 @@ namespace omni {
 // values.
 struct Param {
   ParamRole role = ParamRole::weights;
-  std::string name;      // "03.convolutional.weights"
+  std::string name;      // "003.convolutional.weights"
   std::string owner{};   // the layer that has it in files that name layers; "": it has no name
   bool in_files = true;  // false: such files lack it, as it never changes
-  // Channels are the last dimension, behind height and width. The first dimension is a layer's
-  // outputs, or its places and outputs.
+  // Channels are the last dimension, behind height and width. The first dimension of weights is the
+  // filter or neuron. In local layers the filter's place comes before it. In deconvolutional layers
+  // input and output channels are exchanged.
   std::vector<std::int64_t> shape;
   Filler filler;
   bool trainable = true;   // false: running statistics
   float decay = 0;         // multiplies the solver's
   float rate = 1;          // multiplies the learning rate
   bool load = true;        // false: keeps its initial value when weights are loaded
-  bool divisible = false;  // ranks may divide it: choose_connected_blocks
+  bool divisible = false;  // ranks may divide it: divide_neurons()
   // Each rank computes this many whole parts and their steps; the last rank has the remaining
   // parts. If it is 0, every rank computes all parts.
   int parts_per_rank = 0;
@@ -112,8 +113,8 @@ using UpdateOf = std::function<ExchangeArgs(const Param&)>;
 struct Step {
   bool training = false;
   std::uint64_t seed = 0;
-  std::uint64_t first_sample =
-      0;  // global number of the mini-batch's first image; keys the randomness
+  // Global number of the mini-batch's first image, on which random numbers depend.
+  std::uint64_t first_sample = 0;
   BatchSlot* slot = nullptr;
   // In backward, update_of returns the update of each parameter that is updated in backward. If it
   // is null, these parameters do not change.
@@ -144,8 +145,7 @@ class Layer {
   virtual bool is_loss() const { return false; }
   virtual float label_smoothing() const { return 0; }  // of a loss
 
-  // Returns whether backward obeys Input::adds. If all layers that read a blob do, they need no
-  // private tensors.
+  // Returns whether backward obeys Input::adds. Then this layer needs no private gradient tensors.
   virtual bool adds_gradients() const { return false; }
 
   // The gradient of a relu is a pass over the largest tensors, unless the backward pass of the next

@@ -44,7 +44,7 @@ struct NetParts {
   bool update_in_backward = false;
   bool complete_gradients = true;  // false: other ranks have parts of the sums
   bool overwrite_diffs = false;
-  bool round_weights = false;    // once an update, instead of for every product
+  bool round_weights = false;    // true: to bf16 once per update; false: for every product
   GradientSums gradient_sums{};  // of parameters to whose gradient every slice adds
   std::function<ConnectedBlocks(int inputs, int outputs)> connected_blocks{};
   DataType values = DataType::f32;  // of activations and their gradients
@@ -56,7 +56,7 @@ struct NetParts {
   Blob data;                          // the images; its value tensors are set per mini-batch
   std::size_t replicated_layers = 0;  // number of layers, from the first on, that read replicas
   bool own_models = false;            // each group trains its replica, see Sharing
-  bool own_gradients = false;         // in the merged phase: the master net never computes it
+  bool own_gradients = false;         // also in the merged phase: the master net computes none
   const std::deque<Param>* master_params = nullptr;  // of the net with the master copies
   std::vector<std::unique_ptr<Layer>> layers;
 };
@@ -93,8 +93,8 @@ class LayerBuilder {
   const std::vector<int>& inputs() const { return inputs_; }
   // Returns an input, and registers the layer as one of its readers.
   Input& input(std::size_t which = 0);
-  // Makes the output an alias of an input that the layer only passes on. Both have the same
-  // gradient.
+  // Returns the first input's blob, for a layer that only passes it on. The layer makes its output
+  // an alias of it (Layer::alias_output()), so both have the same gradient.
   Blob& alias() { return *add_input(0).blob; }
   // Returns the extent of an input. Unlike input(), it does not register the layer as a reader.
   const Extent& extent(std::size_t which = 0) const { return blob_of(which).extent; }

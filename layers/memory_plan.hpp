@@ -30,9 +30,9 @@ struct PlannedBuffer {
 std::vector<std::size_t> plan_memory(std::span<const PlannedBuffer> buffers,
                                      std::size_t most_times);
 
-// Finds transient tensors from the tasks' accesses, and lets them share memory. `tasks` are those
-// of all passes, which may be repeated in any order. A tensor that a pass reads before it writes it
-// has memory of its own. So have `kept` tensors, which are also read outside of the passes.
+// Finds transient tensors from the tasks' accesses, and lets them share memory if `share`. `tasks`
+// are those of all passes, which may be repeated in any order. A tensor that a pass reads before it
+// writes it has memory of its own. So have `kept` tensors, which are also read outside of passes.
 void place_tensors(TensorPool& tensors, std::span<const CapturedTask> tasks,
                    std::span<const Tensor* const> kept, bool share);
 

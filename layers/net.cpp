@@ -29,8 +29,8 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
   const int batch = options.images > 0 ? options.images : net_options.micro_batch();
   const int share = (batch + options.ranks - 1) / options.ranks;  // of a rank, at most
   const bool one_pass = net_options.subdivisions == 1 && options.images == 0;
-  // `complete` means that this net reads complete gradients of all its parameters, except those of
-  // replicas.
+  // `complete` means that the gradients which this net computes need no sum over ranks, except
+  // those of parameters with replicas.
   const bool complete = options.ranks == 1 || options.sharing.replicas;
   const auto assemble = [&](Slices slices) -> Result<std::unique_ptr<Net>> {
     if (net_options.input.count() > kMaxElements / static_cast<std::size_t>(slices.sizes.front()))
@@ -59,7 +59,8 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     net->parts_.gradient_sums =
         options.fixed_sums ? fixed_gradient_sums(slices)
                            : choose_gradient_sums(slices.count(), options.cores, options.gpus);
-    // A guest, the net for a group on other ranks, gets the same slices as the nets of those ranks.
+    // A guest, the net for a group on other ranks, needs the same blocks as the nets of those
+    // ranks. So only the slices of the first of those ranks count.
     const bool one_of_many = options.sharing.guest && !slices.owners.empty();
     const auto own = one_of_many ? std::ranges::count(slices.owners, 0) : slices.count();
     ConnectedShares shares{.images = slices.images_of_all() * net_options.subdivisions,
@@ -76,7 +77,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     net->parts_.slices = std::move(slices);
     net->parts_.data.extent = net_options.input;
     net->find_phases(described, options.sharing);
-    net->parts_.data.value.resize(net->parts_.slices.sizes.size());  // those of a slot
+    net->parts_.data.value.resize(net->parts_.slices.sizes.size());  // use_slot() sets them
     std::map<std::string, int, std::less<>> makers{{described.inputs.front(), -1}};
     for (const LayerDescription& layer : described.layers)
       OMNI_CHECK(net->add_layer(layer, makers));

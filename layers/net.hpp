@@ -1,5 +1,6 @@
-// A Net has layers, their parameters, and the slices of one mini-batch. It submits forward,
-// backward and update. It is built without StarPU, but allocate() needs a running Session.
+// A Net has layers, their parameters, and the slices of one mini-batch. It submits the tasks of
+// forward and backward; strategies submit updates. A Net is built without StarPU, but allocate()
+// needs a running Session.
 #pragma once
 
 #include <functional>
@@ -40,18 +41,18 @@ struct BuildOptions {
   int images = 0;  // per pass through the net; 0: batch / subdivisions. If given, an update may
                    // take several passes.
   int slice = 0;   // images per task; 0: chosen from the net (see choose_slice)
-  int gpus = 0;    // that compute; each gets one slice
+  int gpus = 0;    // that compute; each gets one slice if `slice` is 0
   int cores = 0;  // that compute; 0: slices and gradient sums depend on the net and the batch only,
                   // not on the machine
   int rank = 0, ranks = 1;          // `ranks` share every mini-batch; this is one of them
-  int most_ranks = 1;               // that share one of any group: nets of groups are cut alike
+  int most_ranks = 1;               // of a group; the nets of all groups get the same blocks
   bool fixed_sums = false;          // gradients have the same bits on 1, 2 and 4 ranks
   DataType values = DataType::f32;  // of activations and their gradients: f32 or bf16
   Sharing sharing{};
   // True: layers may update parameters in the tasks that compute the gradients. This works for one
   // mini-batch per update, and without GPUs. Param::diff is then null (see Step::update_of).
   bool update_in_backward = false;
-  // True: Net::clip_gradients() is called. Then no layer updates parameters in these tasks.
+  // True: Net::clip_gradients() is called. Then no layer updates parameters in backward.
   bool clips = false;
 };
 
@@ -82,10 +83,11 @@ class Net {
   // True: other groups have nets with the same parameters.
   bool has_replicas() const { return has_replicas_; }
 
-  // Submits tasks that clip all complete gradients to a common norm; see BuildOptions::clips.
+  // Submits tasks that scale all gradients so that their common norm is at most `limit`. Needs
+  // BuildOptions::clips.
   void clip_gradients(float limit, TaskTag tag) const;
 
-  // Layers read the master copies (evaluation) or, where there are any, the replicas (training).
+  // Makes layers read the master copies (evaluation), or replicas where there are any (training).
   void read_masters(bool masters);
   void refresh_replicas();  // = master; no task may be under way
 
@@ -103,10 +105,9 @@ class Net {
   // Returns the bytes of each tensor in each memory. A GPU holds only those transient tensors that
   // belong to its slices. Main memory holds no transient tensors if only GPUs compute.
   std::vector<TensorSize> tensor_sizes() const { return parts_.tensors.sizes(); }
-  // WorkingBytes is the most scratch memory that a worker needs besides tensors. On a GPU it
-  // includes the workspace of libraries. working_bytes() captures the tasks of an iteration, so it
-  // may only be called before training. It needs a Session, which decides which implementations may
-  // run.
+  // WorkingBytes is the most memory that a worker needs besides tensors, without the workspace of
+  // libraries on a GPU. working_bytes() captures the tasks of an iteration, so it may only be
+  // called before training. It needs a Session, which decides which implementations may run.
   struct WorkingBytes {
     std::size_t of_core = 0, copies_on_gpu = 0, sum_on_gpu = 0;
   };
@@ -136,8 +137,8 @@ class Net {
   NetOptions options_;
   NetParts parts_;
   std::vector<Tensor*> sums_of_squares_;  // for clip_gradients()
-  // Ranges of layers [first, end) that a slice passes without waiting for other slices. All but the
-  // last end with a layer that joins the slices.
+  // A Segment is a range of layers [first, end) that a slice passes without waiting for other
+  // slices. It ends with a layer that joins the slices, or where a phase ends.
   struct Segment {
     std::size_t first, end;
   };
@@ -148,7 +149,7 @@ class Net {
   bool forward_takes_turns_ = false;
   std::size_t merged_from_ = 0;  // layer; their number when no phase is merged
   std::vector<bool> learns_;     // by layer: the gradient of the loss reaches it
-  std::size_t frozen_ = 0;       // so many first layers, up to one that stops_backward
+  std::size_t frozen_ = 0;       // number of layers up to the last one that stops_backward
 };
 
 }  // namespace omni

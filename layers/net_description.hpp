@@ -34,12 +34,12 @@ struct Filler {
 };
 
 struct ParamDescription {
-  std::optional<Filler> filler{};  // else the layer's own
+  std::optional<Filler> filler{};  // nullopt: the layer's own
   float rate = 1;                  // multiplies the solver's
-  std::optional<float> decay{};    // likewise; else the layer's own: 1 for weights, 0 for others
+  std::optional<float> decay{};    // likewise; nullopt: 1 for weights, 0 for others
   std::string shared_as{};         // by all parameters of this name; "": not shared
   std::string owner{};             // the layer that has it in files of parameters; "": its own
-  bool in_files = true;            // false: it keeps its initial value, and no file has it
+  bool in_files = true;            // false: it never changes, and files that name layers lack it
 };
 
 // The following types are the options of the types of layers.
@@ -68,13 +68,13 @@ inline constexpr int kMaxWindow = 255;  // squared, below kNoCell<std::uint16_t>
 struct WindowOptions {
   bool whole_image = false;
   int size = 1, stride_h = 1, stride_w = 1;
-  int padding = 0;         // of both sides together
-  bool rounds_up = false;  // one window more, if it begins in the image, where some is left over
-  bool counts_padding = false;  // a mean is over the cells of the padding, too
+  int padding = 0;              // of both sides together
+  bool rounds_up = false;       // true: one window more for the rest, if it begins in the image
+  bool counts_padding = false;  // true: a mean is over the cells of the padding, too
 };
 struct CropOptions {
   int height = 1, width = 1;
-  bool flip = false, adjust = true;  // to [-1,1]
+  bool flip = false, adjust = true;  // adjust: values are mapped from [0,1] to [-1,1]
 };
 struct UpsampleOptions {
   int stride = 2;
@@ -128,7 +128,7 @@ struct LayerDescription {
     std::string where, written, note{};
   };
   std::map<std::string, Place, std::less<>> places{};
-  std::vector<std::string> remarks{};  // for who trains it, with their places
+  std::vector<std::string> remarks{};  // with places in the file; printed if the net is trained
 
   const std::string& place_of(std::string_view option) const {
     const auto place = places.find(option);
@@ -157,8 +157,8 @@ struct NetDescription {
   std::string statements;  // that describe the layers; the same for equal layers
 };
 
-// SnapshotOptions say when a training saves its parameters, and what the solver remembers, in files
-// for other programs.
+// SnapshotOptions say when a training saves its parameters and the solver's state in files for
+// other programs.
 struct SnapshotOptions {
   std::uint64_t every = 0;  // iterations; 0: only at the end
   bool at_end = false;
@@ -218,7 +218,7 @@ struct ReadOptions {
   std::vector<std::string> settings{};  // key=value, as if the file ended with them
   int classes = 0;                      // outputs that the last layer gets; 0: the file's
   bool strict = false;                  // unknown keys are errors
-  bool endless = false;                 // a schedule that needs a length follows another one
+  bool endless = false;                 // true: --epochs ends the training, not max_batches
   bool learns = true;                   // false: the rate is 0, unless the command line sets one
 
   // Returns the values that replace the file's. `commanded` names the options that the command line

@@ -86,7 +86,7 @@ void Net::backward(const Step& step, Phase phase) {
 }
 
 std::vector<TensorPart> Net::gradients() const {
-  // A parameter with the rate 0 has no gradient in Caffe.
+  // A parameter with the rate 0 has no gradient in Caffe, and so adds nothing to the norm.
   const auto learns = [](const Param& param) { return param.diff != nullptr && param.rate != 0; };
   std::vector<TensorPart> all;
   for (const Param& param : parts_.params)

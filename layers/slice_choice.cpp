@@ -23,9 +23,9 @@ constexpr int kImagesPerTask = 16;
 constexpr int kMaxSlices = 256;  // each has tensors of its own
 // These limit the blocks of connected layers. A task may touch 16 tensors, one of them not a block.
 constexpr std::int64_t kLarge = 1 << 20;   // weights: 4 MiB, read from memory again for every slice
-constexpr std::int64_t kShared = 1 << 17;  // so many are worth a message of their own
+constexpr std::int64_t kShared = 1 << 17;  // weights; with fewer, messages cost more than they save
 constexpr int kMost = 8, kMostRanks = 15;
-constexpr int kLanes = 16;  // matrix products like widths that fill a vector register
+constexpr int kLanes = 16;  // widths are multiples; matrix products are fast if registers are full
 
 int block_width(int outputs, int blocks) {
   const int even = (outputs + blocks - 1) / blocks;
@@ -67,7 +67,8 @@ int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
       static_cast<int>(std::bit_ceil(static_cast<unsigned>((batch + most - 1) / most)));
   const auto least =
       static_cast<int>(std::min(std::ceil(kLeastFlopsPerTask * layers / flops), double(batch)));
-  // A slice has at most a quarter of the mini-batch, so that tasks of different layers overlap.
+  // Usually a slice has at most a quarter of the mini-batch, so that tasks of different layers
+  // overlap.
   const int per_core = cores > 0 ? (batch + cores - 1) / cores : batch;
   int most_images = batch / 4;
   if (cores > 4) {
@@ -78,8 +79,8 @@ int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
     // weights for few images each.
     most_images = per_core;
   } else if (cores > 0 && most_images * all_flops < kSmallTask * layers) {
-    // Tasks of a quarter of the mini-batch would be small. Two cores get one slice each, a single
-    // core gets two.
+    // Tasks of a quarter of the mini-batch would be small. Each of several cores gets one slice, a
+    // single core gets two.
     most_images = std::max(most_images, std::min(batch / 2, per_core));
   }
   const int size = std::max(smallest, std::min(slice, std::max(1, most_images)));

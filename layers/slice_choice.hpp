@@ -31,10 +31,10 @@ struct ConnectedShares {
   int inputs = 1, outputs = 1, images = 1;
   int cores = 1, gpus = 0, ranks = 1;
 };
-// Chooses blocks of neurons, with one task per block for all images of the rank. With one slice per
-// GPU, a large layer has one block per GPU, which uses the whole GPU. Otherwise the number of
-// blocks is constant. The order of sums, and so the bits, depend on it, and ranks that sum
-// gradients need the same blocks.
+// Chooses blocks of neurons, with one task per block for all images of the rank. A small layer is
+// one block. On one rank with one slice per GPU, a large layer has one block per GPU, which uses
+// the whole GPU. Otherwise the number of blocks of a large layer is constant. The order of sums
+// depends on that number, and ranks that sum gradients need the same blocks.
 ConnectedBlocks choose_connected_blocks(const ConnectedShares& of, int slices);
 // Chooses blocks of neurons so that each rank, or each of the first ranks, may compute some neurons
 // for the images of all ranks. It does so if sending activations takes fewer bytes than sending

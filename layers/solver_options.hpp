@@ -16,12 +16,12 @@ inline constexpr std::array<std::string_view, 9> kRatePolicyNames{
 
 struct SolverOptions {
   float learning_rate = 0.001f;
-  float momentum = 0.9f;  // of Adam: B1
+  float momentum = 0.9f;  // with Adam: B1
   float decay = 0.0001f;
   bool adam = false;
   StepRule rule = StepRule::usual;
-  bool decay_by_sign = false;                     // L1, in place of L2; not with StepRule::usual
-  float square_memory = 0.999f, epsilon = 1e-7f;  // of Adam: B2, eps
+  bool decay_by_sign = false;                     // L1 in place of L2; not with usual or Adam
+  float square_memory = 0.999f, epsilon = 1e-7f;  // Adam's B2 and eps; Caffe's rms_decay and delta
   // The L2 norm of all gradients together is at most this, before they get the decay; 0: any. A
   // gradient is the mean over the images of an update.
   float clip_gradients = 0;

@@ -18,10 +18,10 @@ constexpr Gemm kProduct = gemm;
 // The following kernels use oneDNN.
 
 #ifdef OMNI_ONEDNN
-// Returns whether oneDNN computes the shape without writing beyond its scratchpad. Its kernels
-// first copy what a 1x1 filter with a stride reads. If there are fewer channels than in a register,
-// they write too far. (2.6.3 does so on AVX2 with fewer than 8, on AVX-512 with fewer than 16.) Not
-// every such size, padding or group fails, but the shapes refused without need are rare.
+// Returns whether oneDNN computes the shape without writing beyond its scratchpad. oneDNN's kernels
+// first copy what a 1x1 filter with a stride reads. If a group has fewer channels than a register
+// holds, they write too far. (2.6.3 does so on AVX2 with fewer than 8, on AVX-512 with fewer than
+// 16.) Not every such size, padding or group fails, but shapes refused without need are rare.
 bool is_safe_in_onednn(const auto& args) {
   const ConvShape& s = args.shape;
   return s.kernel_h > 1 || s.kernel_w > 1 || (s.stride_h == 1 && s.stride_w == 1) ||
@@ -36,8 +36,8 @@ void by_lowering(const Args& args, const Buffers& buffers, DeviceContext& contex
   lowering::run({product}, args, buffers, context);
 }
 
-// Returns whether lowering is fast. If a group has fewer than four channels or filters, packing the
-// matrices takes longer than multiplying them.
+// Returns whether lowering is fast. If there are several groups, with fewer than four channels or
+// filters each, packing the matrices takes longer than multiplying them.
 bool worth_lowering(const auto& args) {
   const ConvShape& s = args.shape;
   return s.groups == 1 || (s.group_c() >= 4 && s.group_filters() >= 4);
@@ -64,8 +64,8 @@ void by_winograd(const Args& args, const Buffers& buffers, DeviceContext& contex
   winograd::run({tile_in, kProduct}, args, buffers, context);
 }
 
-// If args.adds is false, clears the gradient of the weights, and then runs a kernel that always
-// adds to it.
+// Runs a kernel that always adds to the gradient of the weights. If args.adds is false, that
+// gradient is cleared first. In the other passes this function only runs the kernel.
 template <class Args, Kernel<Args> kernel>
 void overwriting(const Args& args, const Buffers& buffers, DeviceContext& context) {
   if constexpr (Args::kPass == Pass::backward_weights)
@@ -74,7 +74,7 @@ void overwriting(const Args& args, const Buffers& buffers, DeviceContext& contex
 }
 
 // Lists the implementations. `in_bf16` are the buffers that oneDNN takes in bf16. `last` are the
-// implementations of the reference and of the GPU.
+// reference and the kernel for GPUs.
 template <class Args>
 std::vector<Implementation<Args>> conv_implementations(
     [[maybe_unused]] BufferSet in_bf16, const std::vector<Implementation<Args>>& last) {

@@ -66,7 +66,7 @@ void for_each_product(const ConvShape& s, auto visit) {
             }
 }
 
-// Computes the reference of forward. `bias` is read only if has_bias.
+// Reads `bias` only if has_bias.
 template <class T>
 void conv_forward(const ConvForwardArgs& args, const T* src, const T* weights, T* dst,
                   const T* bias) {
@@ -119,8 +119,8 @@ KernelFunction<ConvDataArgs> conv_backward_data_lowered;
 // Computes one of the three passes by oneDNN. Args is the type of the pass's arguments.
 template <class Args>
 void conv_onednn(const Args& args, const Buffers& buffers, DeviceContext& context);
-// Returns how much memory a task takes. For that it makes the plan of the pass, since only oneDNN
-// knows how much memory the plan needs.
+// Returns how much memory a task takes. The first call makes the plan of the pass, since only
+// oneDNN knows how much memory the plan needs.
 template <class Args>
 WorkingFloats conv_onednn_floats(const Args& args, bool bf16_tensors);
 

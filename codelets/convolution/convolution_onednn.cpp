@@ -1,7 +1,7 @@
 // This file convolves directly by oneDNN. oneDNN takes the activations as they are, channels last.
 // Weights are copied once per task to the layout that oneDNN prefers for the shape, and gradients
-// of weights are added back from it. With --precision bf16 these copies are rounded, and tensors
-// that hold floats are copied as well.
+// of weights are added back from it. With --precision bf16 the copies of weights are rounded. Other
+// factors that hold floats are then copied and rounded, too.
 #include "codelets/convolution/convolution.hpp"
 
 #include <cassert>
@@ -19,7 +19,7 @@ using Arguments = std::unordered_map<int, memory>;
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-// A Geometry has the tensors of the task, and the form in which oneDNN's primitives take them.
+// A Geometry describes the tensors of the task, and the factors as oneDNN's primitives take them.
 struct Geometry {
   Geometry(const ConvShape& s, memory::data_type values)
       : src(channels_last({s.n, s.c, s.h, s.w}, values)),
@@ -108,8 +108,8 @@ class Plan<ConvForwardArgs> {
 template <>
 class Plan<ConvWeightsArgs> {
  public:
-  // oneDNN sums the bias's gradient from the diff_dst that it gets. It may do so only if that is
-  // the tensor itself and not a rounded copy.
+  // oneDNN sums the bias's gradient from the diff_dst that it gets. If that is a rounded copy,
+  // add_column_sums() sums the tensor itself instead.
   Plan(const dnnl::engine& engine, const ConvWeightsArgs& args, memory::data_type values)
       : geometry_(args.shape, values),
         with_bias_(args.has_bias && geometry_.dst == geometry_.dst_factor &&

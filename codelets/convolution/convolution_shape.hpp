@@ -32,7 +32,7 @@ struct ConvShape {
   constexpr std::int64_t src_count() const { return std::int64_t{n} * h * w * c; }
   constexpr std::int64_t dst_count() const { return pixels() * filters; }
   constexpr std::int64_t weights_count() const { return std::int64_t{filters} * taps(); }
-  // Returns the number of pixels of the output.
+  // Returns the number of pixels of all output images.
   constexpr std::int64_t pixels() const { return std::int64_t{n} * out_h() * out_w(); }
 
   auto operator<=>(const ConvShape&) const = default;

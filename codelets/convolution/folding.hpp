@@ -1,4 +1,4 @@
-// Folding changes a convolution with a stride, or with odd numbers of channels, into one with
+// Folding changes a convolution with a stride, or whose channels do not fill vectors, into one with
 // stride 1 and whole vectors of channels. The s x s pixels of a step become the channels of one
 // pixel: an 11x11 kernel with stride 4 becomes a 3x3 kernel. Zeros fill up padding, channels and
 // kernels.

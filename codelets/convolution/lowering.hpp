@@ -24,8 +24,8 @@ void im2col(const ConvShape& shape, int group, RowBand band, const float* src, f
 // Adds the rows of the lowered matrix to diff_src.
 void col2im(const ConvShape& shape, int group, RowBand band, const float* columns, float* diff_src);
 
-// The following functions compute the three passes of a convolution, by one matrix product per band
-// of output rows.
+// The following functions compute the three passes of a convolution, by one matrix product per
+// group and band of output rows.
 namespace lowering {
 
 struct Method {

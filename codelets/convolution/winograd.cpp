@@ -94,7 +94,7 @@ void for_each_output(const Grid& grid, const Space& space, Block block, int coun
   });
 }
 
-// In each plane multiply() computes result (m x n) = or += a (m x k) * b (k x n), without gaps.
+// In each plane multiply() computes result (m x n) = or += a (m x k) * b (k x n), of dense rows.
 
 struct ProductsArgs {
   int planes, m, n, k;
@@ -158,9 +158,9 @@ void multiply(const ProductsArgs&, Gemm, const Bf16*, const Bf16*, float*, Devic
 
 enum class Direction { forward, backward };
 
-// An Ending says whether sums of products are added or stored, with a bias and an activation.
+// An Ending says how the sums of products become dst.
 struct Ending {
-  bool adds = false;  // to the values that dst has
+  bool adds = false;  // true: the sums are added to the old values of dst
   const float* bias = nullptr;
   Activation activation = Activation::linear;
 };
@@ -306,7 +306,7 @@ struct Tile {
   using Value = T;  // type of the factors
 };
 
-// Returns whether products are in bf16, for which 8x8 tiles amplify rounding errors too much.
+// Returns whether products are in bf16. Tiles of 8x8 amplify rounding errors too much for that.
 bool multiplies_in_bf16(int tile_in) {
   return tile_in == 6 && in_bf16() && bf16_in_vain() == nullptr;
 }

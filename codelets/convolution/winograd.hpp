@@ -8,7 +8,8 @@
 // sums of rounded numbers 0.2 %.
 //
 // Forward computes dst = O [(K w K') * (I src I')] O', where * multiplies position by position and
-// ' is the transpose. Both gradients are the adjoints. Lavin and Gray 2016 have the matrices I, K,
+// ' is the transpose. The gradient of the weights is the adjoint. The gradient of the data is a
+// forward convolution of diff_dst with rotated kernels. Lavin and Gray 2016 have the matrices I, K,
 // O.
 #pragma once
 
@@ -21,7 +22,8 @@
 namespace omni::winograd {
 
 // Returns whether the method can compute this shape without folding. It needs 3x3 to 5x5 taps, no
-// stride or dilation, channels that fill whole vectors, and padding smaller than the kernel.
+// stride or dilation, and padding smaller than the kernel. The channels and filters of a group must
+// fill whole vectors.
 bool supports(const ConvShape& shape);
 
 // Returns whether the method is suitable for this shape, as it is or folded (winograd_folded.hpp).

@@ -9,7 +9,7 @@
 namespace omni::winograd::folded {
 
 // Returns whether winograd::supports() is true for the folded shape, and the folded shape needs
-// less than 0.6 of the direct sum's products.
+// less than 0.6 times the products of the direct sum.
 bool suits(const ConvShape& shape, int tile_in);
 
 std::size_t scratch_floats(const ConvShape& shape, int tile_in, Pass pass);

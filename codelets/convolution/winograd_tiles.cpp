@@ -24,9 +24,10 @@ std::vector<std::int64_t> offsets(int first, int count, int images, int pitch, i
   return result;
 }
 
-// The transformed kernels of a panel should stay in the cache. A panel with all output channels
-// serves several blocks. If there are several blocks, that is worth a larger panel. Otherwise
-// blocks are large.
+// The transformed kernels of a panel should stay in the cache. If one panel has all output
+// channels, its kernels are transformed once for all blocks. With several blocks that is worth a
+// larger panel. With several panels, kernels are transformed again for every block, so blocks are
+// large.
 constexpr std::int64_t kPanelValues = 1 << 20, kSharedPanelValues = 1 << 22, kBlockValues = 1 << 19,
                        kLargeBlockValues = 1 << 22,
                        kBlockTiles = 96;  // fewer make thin matrix products
@@ -40,7 +41,7 @@ int part(std::int64_t count, std::int64_t most) {
 
 Mosaic mosaic_of(const Convolved& what) {
   constexpr int kMost = 8;          // images in a line
-  constexpr double kEnough = 0.97;  // a mosaic must need at most this share of the tiles
+  constexpr double kEnough = 0.97;  // share of the best mosaic's tiles that a better one may need
   const int pitch_h = std::max(what.in.h + what.pad_h, what.out.h);
   const int pitch_w = std::max(what.in.w + what.pad_w, what.out.w);
   const auto tiles = [&](int images, int pitch, int size) {
@@ -93,7 +94,8 @@ Blocking::Blocking(const Convolved& what, const Mosaic& mosaic, const ValueSizes
                   : kLargeBlockValues / (planes * channels);
   block_rows = part(rows, tiles / columns);
   const std::int64_t block_tiles = std::int64_t{block_rows} * columns;
-  // No stride is a power of two, because all planes would then map to the same lines of a cache.
+  // The products are often powers of two. At such distances all planes would map to the same lines
+  // of a cache, so kLanes is added.
   in_plane = block_tiles * channels + kLanes;
   out_plane = block_tiles * panel + kLanes;
   kernel_plane = std::int64_t{panel} * channels + kLanes;

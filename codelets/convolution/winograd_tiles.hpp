@@ -1,6 +1,6 @@
 // This header has the tiles of Winograd's convolution. A slice is cut into tiles, the tiles into
 // blocks, and the output channels into panels. The scratch memory for a block and a panel consists
-// of planes, which have a row per tile or per filter.
+// of planes. These are matrices with a row per tile (inputs, outputs) or per channel (kernels).
 #pragma once
 
 #include <algorithm>
@@ -31,13 +31,13 @@ struct Convolved {
   int planes() const { return tile_in * tile_in; }  // one per position in a transformed tile
 };
 
-// A Mosaic puts images side by side, with padding between them. If their size is not a multiple of
-// a tile, it needs fewer tiles, because tiles cover the edges of two images. 4 images with 13 x 13
-// outputs take 7 x 7 tiles instead of 8 x 8. A tile spreads rounding errors and NaN to all its
-// images. So a mosaic has several images only if that saves enough.
+// A Mosaic puts images side by side, with padding between them. If an image is not a multiple of a
+// tile in size, a mosaic needs fewer tiles, because tiles cover the edges of two images. 4 images
+// with 13 x 13 outputs take 7 x 7 tiles instead of 8 x 8. A tile spreads rounding errors and NaN to
+// all its images. So a mosaic has several images only if that saves enough tiles.
 struct Mosaic {
   int across = 1, down = 1;      // number of images in each direction
-  int pitch_h = 0, pitch_w = 0;  // distance of two images, in pixels
+  int pitch_h = 0, pitch_w = 0;  // from the start of an image to that of the next, in pixels
   int columns = 0, rows = 0;     // numbers of tiles
 
   int images() const { return across * down; }

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kFormat = 3;  // 1: a convolution had an algorithm and a kind of arithmetic
+constexpr int kFormat = 3;  // 1: convolutions had other numbers; 2: none was folded
 constexpr std::uint64_t kMostBytes = 1 << 20;
 
 std::string file_name(std::string device, const ChoiceTable::Library& library) {
@@ -55,7 +55,7 @@ std::optional<ChoiceTable::Numbers> ChoiceTable::choose(
   for (auto known = choices_.find(key); known != choices_.end() && known->second != tried;
        known = choices_.find(key)) {
     tried = known->second;
-    lock.unlock();  // preparing an algorithm may compile it, on each device
+    lock.unlock();  // works() may take long, as it may compile the algorithm for its device
     if (works(*tried)) return tried;
     lock.lock();
   }
@@ -109,7 +109,7 @@ Status ChoiceTable::write() const {
                           {"device", device_},
                           {lower_case(library_.name), library_.version},
                           {"algorithms", list}};
-  std::error_code none;  // errors show in the next steps
+  std::error_code none;  // write_file_atomically() reports errors
   std::filesystem::create_directories(path_.parent_path(), none);
   return write_file_atomically(
       path_, json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");

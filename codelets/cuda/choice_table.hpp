@@ -35,8 +35,8 @@ class ChoiceTable {
   static ChoiceTable& shared(const std::string& device, const Library& library);
 
   // Returns the algorithm that is stored as the fastest for `key`, if `works` accepts it. Otherwise
-  // returns and stores the result of `measure`. Only one thread measures at a time; threads that
-  // wait get its result.
+  // returns and stores the result of `measure`. Only one thread measures at a time. Threads that
+  // wait for the same key get its result.
   std::optional<Numbers> choose(const std::string& key,
                                 const std::function<bool(const Numbers&)>& works,
                                 const std::function<std::optional<Numbers>()>& measure);

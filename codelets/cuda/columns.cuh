@@ -18,7 +18,7 @@ struct RowsOfThread {
   int step;
 };
 
-inline constexpr int kRowsTogether = 8;  // if a row is one load
+inline constexpr int kRowsTogether = 8;  // rows in an array of for_rows(), if each row is one load
 
 // Calls use(array) until all rows are done; an array has load(row) of `together` rows. Rows left
 // over come in arrays of half that size, then a quarter, and so on. All loads of an array precede
@@ -117,8 +117,8 @@ void total_columns(CudaWorker& worker, std::int64_t rows, int columns, Collect c
   const unsigned tiles = (threads_of_row + across - 1) / across;
   const dim3 block(across, kThreads / across);
   // There are as many blocks as the device can run at once, so that enough loads are under way. But
-  // each block has enough rows to be worth its partial total. All blocks but the last have the same
-  // number of rows.
+  // there are fewer if a block would have too few rows to be worth its partial total. All blocks
+  // but the last have the same number of rows.
   constexpr auto kKernel = column_totals_kernel<kThreads, Collect, Use>;
   const std::int64_t together = std::int64_t{2 * kRowsTogether} * block.y;
   const std::int64_t wanted = std::max<std::int64_t>(1, resident_blocks<kKernel>(worker) / tiles);

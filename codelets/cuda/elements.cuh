@@ -21,7 +21,7 @@ inline dim3 blocks_for(const CudaWorker& worker, std::int64_t count) {
   return dim3(static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, most)));
 }
 
-// Returns how many blocks of kThreads the device runs at the same time.
+// Returns how many blocks of kThreads threads the device runs at the same time.
 template <auto kernel>
 int resident_blocks(const CudaWorker& worker) {
   thread_local const int per_multiprocessor = [] {

@@ -14,9 +14,9 @@
 
 namespace omni {
 
-// Returns the fastest candidate. It measures by calling run(candidate) several times for each
-// candidate. run() enqueues work in the stream, or returns false if it cannot. Waits for the
-// stream. Returns nullopt if no candidate runs.
+// Returns the fastest candidate, or nullopt if no candidate runs. Measures by calling
+// run(candidate) several times for each candidate, and waits for the stream. run() enqueues work in
+// the stream, or returns false if it cannot.
 template <class Candidates, class Run>
 std::optional<typename Candidates::value_type> fastest(cudaStream_t stream,
                                                        const Candidates& candidates, Run run) {
@@ -69,9 +69,9 @@ class TrialMemory {
   void* data_ = nullptr;
 };
 
-// Returns whether a relu has kept NaN. Before the call the worker's stream must have applied the
-// relu to nothing but NaN, with results in device memory. A relu by a maximum may give 0, and hide
-// that a training diverges.
+// Returns whether a relu has kept NaN. `values` are the relu's results for nothing but NaN, in
+// device memory; the worker's stream computes them. A relu by a maximum may give 0, and hide that a
+// training diverges.
 inline bool kept_nan(const CudaWorker& worker, const void* values, std::size_t bytes_of_one) {
   std::uint32_t bits = 0;
   check(cudaMemcpyAsync(&bits, values, bytes_of_one, cudaMemcpyDeviceToHost, worker.stream()),

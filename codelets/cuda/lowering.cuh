@@ -1,6 +1,6 @@
 // This header has im2col and col2im on a GPU (codelets/convolution/lowering.hpp). A row of the
-// lowered matrix is a patch of all groups, one after the other. The matrix is made in pieces that
-// stay in the second-level cache.
+// lowered matrix is a patch, with the values of all groups, group by group. The matrix is made in
+// pieces that stay in the second-level cache.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ struct Im2Col {
 
   struct Column {
     const Im2Col& all;
-    int dy, dx, channel;  // where the value is under the kernel, counted from the kernel's corner
+    int dy, dx, channel;  // the value's row and column, less stride * location; its channel
     float* columns;
     __device__ void operator()(std::int64_t patch) const {
       const ConvShape& s = all.shape;
@@ -110,7 +110,7 @@ struct Col2Im {
   }
 };
 
-// Adds the patches to their images, or overwrites the images with them.
+// Adds the patches to their images, or overwrites the images with the sums of the patches.
 inline void col2im(CudaWorker& worker, const ConvShape& shape, const Patches& patches, bool adds,
                    const float* columns, float* diff_src) {
   const std::int64_t pixels = std::int64_t{shape.h} * shape.w;

@@ -21,7 +21,7 @@ void with_lanes(bool most, Use use) {
     use(std::integral_constant<int, 1>());
 }
 
-// Loads `lanes` elements from number `first` on as floats; the other function stores them.
+// load() loads `lanes` elements from number `first` on as floats. store() stores such floats.
 template <int lanes, class T>
 __device__ Lanes<lanes> load(const T* from, std::int64_t first) {
   const auto values = *reinterpret_cast<const Lanes<lanes, T>*>(from + first);
@@ -40,8 +40,9 @@ __device__ void store(T* to, std::int64_t first, const Lanes<lanes>& floats) {
   *reinterpret_cast<Lanes<lanes, T>*>(to + first) = values;
 }
 
-// Calls use.at<lanes>(first) until a row of blocks has done all `count` elements. The row is the
-// whole grid, or a part of it; in a part each block is told its number.
+// Calls use.at<lanes>(first) for whole vectors and use.at<1>(first) for the rest, until a row of
+// blocks has done all `count` elements. The row is the whole grid or a part of it; in a part, run()
+// gets the block's number.
 template <int lanes, class Use>
 struct ByLanes {
   Use use;

@@ -1,5 +1,4 @@
-// A plan of a matrix product on cuBLASLt has the library's descriptors and the algorithm that
-// measurements chose.
+// A plan of a matrix product on cuBLASLt has the library's descriptors and the chosen algorithm.
 #include "codelets/cuda/matmul.hpp"
 
 #include <fmt/format.h>

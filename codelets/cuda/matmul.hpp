@@ -26,7 +26,7 @@ struct Matmul {
 
   int m = 0, n = 0, k = 0;  // product (m x n) = a (m x k) * b (k x n)
   Matrix a{}, b{}, product{};
-  bool adds = false;  // to the old values of `product`
+  bool adds = false;  // true: adds to the old values of `product`
   bool bias = false;  // true: n values are added to every row
   bool relu = false;
 
@@ -51,7 +51,8 @@ bool matmul(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& oper
 // Multiplies without bias and relu. If cuBLASLt refuses the product, cuBLAS computes it.
 void multiply(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands);
 
-// The following functions multiply floats on cuBLAS, in the precision of the implementation policy.
+// The following functions multiply on cuBLAS. Floats are multiplied in the precision of the
+// implementation policy.
 
 // A Batch is several products of one size. `a`, `b` and `product` are the distances, in values,
 // from a matrix of one product to that of the next.

@@ -17,8 +17,8 @@ namespace omni {
 
 constexpr int kWidestLoad = 16;  // bytes
 
-// Returns the alignment in bytes, but at most that of a thread's widest load. Otherwise the address
-// of memory, which is random, would decide on algorithms, and so on how results are rounded.
+// Returns the alignment in bytes, but at most that of a thread's widest load. A larger alignment is
+// random. If it counted, it would decide which algorithm is taken and how results are rounded.
 inline int alignment_of(const void* address) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
   return std::min(kWidestLoad, 1 << std::min(30, std::countr_zero(begin)));

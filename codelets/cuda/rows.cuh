@@ -1,5 +1,5 @@
 // These loops run on a GPU over a matrix with channels along its rows. They are for values that
-// need something of their column, such as a bias. A thread stays in its column, and reads that
+// need something of their column, such as a bias. A thread stays in its column, and reads the bias
 // once.
 #pragma once
 
@@ -51,9 +51,9 @@ __global__ void columns_kernel(std::int64_t rows, int columns, Columns at) {
   }
 }
 
-// Calls a functor for every element of the matrix; at(column) returns it for a column. It is called
-// with every row. If it has load(row), finish(row, loaded) is called instead. Neighbouring threads
-// have neighbouring columns. If there are few columns, the next threads have the next rows.
+// Calls use(row) for every row of every column, where use = at(column). If `use` has load(row),
+// use.finish(row, use.load(row)) is called instead. Neighbouring threads have neighbouring columns.
+// If there are few columns, the next threads have the next rows.
 template <class Columns>
 void for_each_column(CudaWorker& worker, std::int64_t rows, int columns, Columns at) {
   if (rows <= 0 || columns <= 0) return;

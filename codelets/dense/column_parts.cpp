@@ -37,7 +37,7 @@ Cost sum_cost(const SumPartsArgs& args) {
   return {.flops = values * (args.parts - 1), .bytes = 4 * values * (args.parts + 1)};
 }
 
-constexpr std::uint32_t kColumnPartsColor = 0x7f7f7f;  // of all that only moves data
+constexpr std::uint32_t kColumnPartsColor = 0x7f7f7f;  // as of other codelets that move data
 
 std::vector<Access> accesses(Access first, std::span<Tensor* const> parts, AccessMode mode) {
   std::vector<Access> all{first};

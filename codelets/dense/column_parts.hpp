@@ -1,6 +1,6 @@
-// These codelets copy between slices of images and blocks of neurons. In a large connected layer a
-// task has a block of neurons and all images of a mini-batch, so weights are read once. In the
-// layers before and after it a task has a slice of images and all neurons. Between them a matrix
+// These codelets move values between slices of images and blocks of neurons. In a large connected
+// layer a task has a block of neurons and all images of a mini-batch, so weights are read once. In
+// the layers before and after it a task has a slice of images and all neurons. In between, a matrix
 // (images x columns) is stored as parts: blocks of `width` columns, each in its own tensor.
 #pragma once
 

@@ -44,7 +44,7 @@ inline ConvShape as_convolution(const ConnectedShape& s) {
   return {.n = s.n, .c = s.inputs, .filters = s.outputs};
 }
 
-// Computes the reference of forward. `bias` is read only if has_bias.
+// Reads `bias` only if has_bias.
 template <class T>
 void connected_forward(const ConnectedForwardArgs& args, const T* src, const T* weights, T* dst,
                        const T* bias) {

@@ -14,7 +14,8 @@ memory::desc matrix(int rows, int columns, Strides strides, memory::data_type ty
   return {{rows, columns}, type, memory::dims{strides.row, strides.column}};
 }
 
-// Describes the matrix that is multiplied. A copy of it has no gaps, and keeps the order of values.
+// Describes a factor as it is multiplied: the matrix itself, or a copy without gaps in the same
+// order of values.
 memory::desc factor(int rows, int columns, Strides strides) {
   const Factors multiplied = factors();
   if (!multiplied.copied()) return matrix(rows, columns, strides, multiplied.type);

@@ -11,8 +11,8 @@
 
 namespace omni::onednn {
 
-// Strides are distances between neighbouring values of a row or a column, in floats. One of the two
-// is 1.
+// Strides are the distances in floats from a row to the next row, and from a column to the next
+// column. One of the two is 1.
 struct Strides {
   int row, column;
   auto operator<=>(const Strides&) const = default;
@@ -44,7 +44,7 @@ class Multiplier {
   dnnl::memory b_;
 };
 
-// Returns how many floats of scratch memory a pass needs at most, besides oneDNN's own memory.
+// Returns how many floats of scratch memory a pass needs at most, without oneDNN's scratchpad.
 std::size_t connected_floats(const ConnectedShape& shape);
 
 void connected_forward(const ConnectedShape& shape, const float* src, const float* weights,

@@ -33,8 +33,8 @@ class Gradient {
   std::vector<Line> lines_;
 };
 
-// These are numbers of buffers. The master copy of the weights and their velocity come first, then
-// those of the bias, then Adam's mean squares.
+// These are numbers of buffers. The master copy of the weights and their velocity follow src and
+// diff_dst. Then come those of the bias, then Adam's mean squares.
 constexpr std::size_t kWeights = 2, kBias = 4, kMeanSquares = 6;
 
 Updated<float> updated(const ConnectedUpdateArgs& args, const Buffers& buffers, std::size_t first) {

@@ -55,7 +55,7 @@ extern Codelet<ConnectedUpdateArgs>
 // tensors are cut into the same parts.
 struct UpdatedPart {
   TensorPart master, velocity;
-  std::optional<TensorPart> mean_square{};  // only of Adam
+  std::optional<TensorPart> mean_square{};  // nullopt: not Adam
 };
 
 void submit_connected_backward_update(ConnectedUpdateArgs args, const Tensor& src,

@@ -39,7 +39,7 @@ inline void round_to_bf16(std::span<float> values) {
 // Returns whether factors are to be rounded to bf16.
 inline bool in_bf16() { return implementation_policy().precision == Precision::bf16; }
 
-// Returns why --precision bf16 makes nothing faster on the cores of this machine; null if it does.
+// Returns why --precision bf16 makes nothing faster on this machine's cores; null if it is faster.
 #ifdef OMNI_ONEDNN
 const char* bf16_in_vain();
 #else

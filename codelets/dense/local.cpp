@@ -14,7 +14,8 @@ namespace {
 // The following code computes one matrix product per location, over the images of the slice. So
 // every weight is read once.
 
-// A PatchRow has the patches of one row of the output: for every image, out_w rows of taps.
+// A PatchRow has the patches of one row of the output: for every image, out_w rows of taps()
+// values.
 class PatchRow {
  public:
   PatchRow(const ConvShape& shape, DeviceContext& context)

@@ -19,7 +19,7 @@ struct LocationBatch {
 };
 
 void for_each_batch(CudaWorker& worker, const LocalShape& shape, auto use) {
-  constexpr std::int64_t kMostProducts = 65535;  // limit of a dimension of cuBLAS's grid
+  constexpr std::int64_t kMostProducts = 65535;  // in a call; limit of a dimension of cuBLAS's grid
   const ConvShape& s = shape.conv;
   const int most = static_cast<int>(
       std::clamp<std::int64_t>(gpu::most_patches(worker, s) / s.n, 1,

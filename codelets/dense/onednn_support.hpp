@@ -69,8 +69,8 @@ class ScratchLayout {
 // Makes a primitive add its result to the old values of the buffer.
 void append_sum(dnnl::primitive_attr& attributes);
 
-// A reorder copies a tensor into another layout or type. With `add` it adds the tensor to the old
-// values instead.
+// A reorder copies a tensor into another layout or type. With ReorderMode::add it adds the tensor
+// to the old values instead.
 enum class ReorderMode { overwrite, add };
 dnnl::reorder make_reorder(const dnnl::engine& engine, const dnnl::memory::desc& from,
                            const dnnl::memory::desc& to, ReorderMode mode);
@@ -96,8 +96,8 @@ class Factor {
 // Makes attributes of a primitive whose working memory is a piece of the context's scratch memory.
 dnnl::primitive_attr with_user_scratchpad();
 
-// Makes a view of a buffer. As oneDNN has no const memory, buffers that are only read are also
-// passed through it.
+// Makes a view of a buffer. oneDNN has no const memory, so `data` is cast to a pointer to non-const
+// even if it is only read.
 dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::engine& engine, const void* data);
 
 // Appends the activation to a primitive. Returns false if oneDNN does not have it. oneDNN's relu is

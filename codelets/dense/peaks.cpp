@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kSize = 1024;  // 12 MiB of matrices: large, and still quick
 
-// Returns the size of each of two arrays per thread. It is more than a core's share of any cache
-// (64 MB), but all arrays together take at most 1 GB.
+// Returns the size of each of two arrays per thread. That is 64 MB, more than a core's share of any
+// cache, or less, so that all arrays together take about 1 GB at most.
 std::size_t copy_floats(int threads) {
   return std::min<std::size_t>(16'000'000, 128'000'000 / threads);
 }

@@ -18,7 +18,8 @@ struct CpuPeaks {
 // policy. The workers must be idle. It takes about a second.
 CpuPeaks measure_cpu_peaks(const Session& session, int workers);
 
-// Measures only CpuPeaks::gemm_together, which takes 12 MiB per worker instead of hundreds.
+// Measures only CpuPeaks::gemm_together. This takes some 12 MiB per worker; copying takes up to
+// 122.
 double measure_cpu_gemm(const Session& session, int workers);
 
 // Returns the flop/s of a large matrix product, measured on one GPU after the other and added up.

@@ -37,9 +37,9 @@ extern Codelet<AccumulateArgs> accumulate_sum;  // {dst accumulate, sources R, o
 
 inline constexpr int kMostSources = 15;  // of one task
 void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag);
-// Adds dst and the sources in pairs, then these sums in pairs, and so on. dst has the total; some
-// sources have partial sums. If their number is a power of two, another rank may add up one half of
-// them, and the total has the same bits.
+// Adds dst and the sources in pairs, then these sums in pairs, and so on. Afterwards dst has the
+// total, and all sources are 0. If dst and the sources are 2^n tensors, another rank may add up one
+// half of them, and the total has the same bits.
 void submit_collect_in_pairs(std::span<Tensor* const> sources, Tensor& dst, TaskTag tag);
 
 }  // namespace omni

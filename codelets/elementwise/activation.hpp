@@ -1,6 +1,6 @@
 // These codelets compute activations as operations of their own. Backward needs the output, or the
-// input if gradient_needs_input(). `linear` is never submitted. Convolution, connected layers and
-// batch normalisation apply their activations in place by activate().
+// input if gradient_needs_input(). Layers never submit `linear`. Convolution, connected layers and
+// batch normalisation apply their activations in place by activate() or the like.
 #pragma once
 
 #include <cstdint>

@@ -190,8 +190,8 @@ struct Lhtan {
   OMNI_HD auto gradient(auto y) const { return y > 0 && y < 1 ? like(y, 1) : like(y, 0.001); }
 };
 
-// Returns x, but at least -80. Below -80, x / (1 + e^-x) and similar functions do not change as
-// floats, and e^-x might overflow.
+// Returns x, but at least -80. Below -80, x / (1 + e^-x) and similar functions are nearer to 0 than
+// 1e-32, and e^-x might overflow.
 OMNI_HD auto at_least_minus_80(auto x) { return x < -80 ? like(x, -80) : x; }
 
 // Swish is x s(x), where s is the logistic function. From this functor on, gradients are functions
@@ -239,8 +239,8 @@ struct HardMish {
 // the same as x s(2k (x + c x^3)).
 struct Gelu {
   static constexpr double kTwice = 1.5957691216057308, kCubic = 0.044715;
-  // Returns the factor by which x is multiplied. |x| is limited to 10, as the factor is 0 or 1 from
-  // there on.
+  // Returns the factor by which x is multiplied. Its argument is limited by bounded(), as the
+  // factor is 0 or 1 for |x| > 10.
   static OMNI_HD auto share(auto x) {
     return Logistic{}(like(x, kTwice) * x * (1 + like(x, kCubic) * x * x));
   }

@@ -59,7 +59,8 @@ struct AddTo {
   }
 };
 
-// Every value has a thread in this element-wise pass over the gradient.
+// CollectGradient multiplies the gradient by that of the activation, in place, and adds it up in
+// the same pass. This works because each value belongs to one thread.
 template <class F, int lanes, class T>
 struct CollectGradient {
   struct Values {

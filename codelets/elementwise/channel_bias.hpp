@@ -58,8 +58,8 @@ void add_column_sums(std::int64_t rows, int columns, const auto* values, float* 
 struct ChannelBiasArgs {
   std::int64_t rows = 0;  // images * h * w
   int c = 0;
-  // Backward first multiplies the gradient by that of this activation, in place, unless it is
-  // `linear`.
+  // Forward applies this activation. Backward first multiplies the gradient by that of the
+  // activation, in place, unless it is `linear`.
   Activation activation = Activation::linear;
 };
 
@@ -72,8 +72,7 @@ void channel_bias_forward(const ChannelBiasArgs& args, const T* bias, T* values)
   activate(args.activation, values, count);
 }
 
-// Computes the reference of backward. The activation's gradient is a function of `values`, which
-// are not read for `linear`.
+// The activation's gradient is a function of `values`, which are not read for `linear`.
 template <class T>
 void channel_bias_backward(const ChannelBiasArgs& args, T* diff, T* diff_bias, const T* values) {
   for (std::int64_t i = 0; i < args.rows * args.c; ++i) {
@@ -100,7 +99,7 @@ OMNI_CODELET(ChannelBiasArgs, channel_bias_forward);  // {bias R, values RW}
 // The buffers are {diff R, diff_bias +=} or, with an activation, {diff RW, diff_bias +=, values R}.
 OMNI_CODELET(ChannelBiasArgs, channel_bias_backward);
 
-// Submits backward. The activation's gradient is a function of `values`, which is null if the
+// Submits backward. The activation's gradient is a function of `values`, which may be null if the
 // activation is `linear`.
 void submit_channel_bias_backward(const ChannelBiasArgs& args, const Tensor& diff,
                                   const Tensor& diff_bias, const Tensor* values, TaskTag tag = {});

@@ -29,7 +29,8 @@ struct DropoutArgs {
 struct DropoutRule {
   std::uint32_t threshold;
   float scale;
-  // At p = 0 all elements survive unchanged. At p = 1 none survives, so the scale is 0.
+  // At p = 0 all elements survive unchanged. At p = 1 the scale is 0, because bits that are all 1
+  // still reach the threshold.
   explicit DropoutRule(float probability)
       : threshold(static_cast<std::uint32_t>(std::clamp(probability * 0x1p32, 0.0, 0x1p32 - 1))),
         scale(probability < 1 ? 1 / (1 - std::max(probability, 0.0f)) : 0.0f) {}

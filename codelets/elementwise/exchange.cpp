@@ -61,8 +61,8 @@ void exchange_each(const ExchangeTaskArgs& args, const Buffers& buffers, DeviceC
       args, buffers, [](std::size_t, const auto& one, const auto& of) { exchange_one(one, of); });
 }
 
-// Returns the cost. Three or four tensors are read and written, and the replica is only written.
-// The gradient is written only if it is cleared.
+// Returns the cost. Master, velocity, mean square and change are read and written. The gradient and
+// the centre are read; the gradient is written only if it is cleared. Copies are only written.
 Cost cost(const ExchangeTaskArgs& args) {
   Cost sum;
   for (const ExchangeArgs& one : args.all()) {

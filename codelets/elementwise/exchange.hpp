@@ -19,8 +19,8 @@
 // a sum over the images. With one group, or for merged layers, there is no replica: the layers read
 // the master itself.
 //
-// The rate is not part of the velocity, as in Darknet. It is part of Caffe's, StepRule::rated.
-// Both are the same while the rate is constant, and differ for 1/(1-momentum) iterations after it
+// As in Darknet, the velocity above does not contain the rate. Caffe's does (StepRule::rated). Both
+// are the same while the rate is constant, and differ for 1/(1-momentum) iterations after it
 // changes:
 //   rated:     velocity = momentum * velocity + learning_rate * g;  master -= velocity
 //              of Adam, epsilon is added to sqrt(mean_square) before the correction
@@ -33,7 +33,7 @@
 //              change = g * sqrt((velocity + e) / (mean_square + e)), e = epsilon * gradient_scale
 //              velocity = momentum * velocity + (1 - momentum) * change * change
 //              master -= learning_rate * change
-// Of these rules, g may have decay * sign(master) in place of decay * master.
+// In these rules, except Adam, g may have decay * sign(master) in place of decay * master.
 #pragma once
 
 #include <array>
@@ -90,8 +90,8 @@ struct ExchangeArgs {
   bool refresh = false;      // there is a replica; the submit function sets it
   bool adam = false;         // there is a mean square; the submit function sets it
   StepRule rule = StepRule::usual;
-  bool by_sign = false;  // decay pulls by the sign of the parameter; not with StepRule::usual
-  float square_memory = 0.999f, epsilon = 1e-7f;  // only Adam uses these
+  bool by_sign = false;  // decay is by the parameter's sign; not with StepRule::usual or Adam
+  float square_memory = 0.999f, epsilon = 1e-7f;  // only with Adam and rules that divide by a root
   std::uint64_t number = 1;                       // of the update, from 1; only Adam uses it
   bool clears = true;                             // true: the gradient becomes 0
   Staleness reports = Staleness::unwatched;
@@ -109,8 +109,8 @@ struct ExchangeArgs {
   }
 };
 
-// count_update() notes count, version and staleness when a task begins. report_update() reports
-// that it has ended.
+// count_update() raises the count and notes version and staleness when a task begins.
+// report_update() counts down the report when the task has ended.
 void count_update(const ExchangeArgs& args);
 void report_update(const ExchangeArgs& args);
 
@@ -246,7 +246,7 @@ struct Exchange {
   ExchangeArgs args;
   ExchangeTensors tensors;
   // If `only` is set, only this part is updated. It is a part of a tensor that is cut like the
-  // master copy. The gradient or the replica may hold no other part.
+  // master copy. The gradient or the replica may have no other values.
   std::optional<TensorPart> only{};
 };
 
@@ -302,7 +302,7 @@ struct AdamStep {
   }
 };
 
-// A RuleStep has the numbers that all rules but momentum and Adam share.
+// RuleStep is the base of all steps but MomentumStep and AdamStep.
 struct RuleStep {
   static constexpr bool kSquares = false;
   float rate, momentum, decay, sign_decay, gradient_scale, square_memory, epsilon;
@@ -340,8 +340,8 @@ struct NesterovStep : RuleStep {
 };
 
 // RootStep is the step of AdaGrad and RMSProp. `momentum` is the share of the old squares, and
-// `square_memory` that of the new one. The step has no separate number for this, as the steps of
-// many parameters are arguments of one launch on a GPU. Those have few bytes.
+// `square_memory` that of the new one. The step has no separate number for this, because the steps
+// of many parameters are arguments of one launch on a GPU. Arguments may have 4096 bytes at most.
 struct RootStep : RuleStep {
   explicit RootStep(const ExchangeArgs& args) : RuleStep(args) {
     momentum = args.rule == StepRule::rmsprop ? args.square_memory : 1;

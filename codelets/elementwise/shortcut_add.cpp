@@ -5,8 +5,8 @@
 namespace omni {
 namespace {
 
-// Returns whether both inputs have the same size. Different sizes are rare, so only the reference
-// adds them.
+// Returns whether both inputs have the same size. Different sizes are rare, so on cores only the
+// reference adds them.
 bool has_equal_sizes(const ShortcutArgs& args) { return args.a == args.b; }
 
 void forward_vector(const ShortcutArgs& args, const Buffers& buffers, DeviceContext&) {

@@ -254,8 +254,8 @@ std::uint64_t backward_data_footprint(const BatchnormBackwardArgs& args) {
 
 constexpr std::uint32_t kBatchnormColor = 0x2ca02c;
 
-// Defines an operation on a few numbers per channel, for which plain loops suffice as
-// implementations.
+// Makes a codelet's definition. Operations on a few numbers per channel have only a reference on
+// cores, because plain loops suffice for them.
 template <class Args>
 CodeletDefinition<Args> definition(const char* name,
                                    std::vector<Implementation<Args>> implementations,

@@ -287,16 +287,15 @@ void gpu::batchnorm_merge(const BatchnormMergeArgs& args, const Buffers& buffers
 
 void gpu::batchnorm_finish(const BatchnormFinishArgs& args, const Buffers& buffers,
                            DeviceContext&) {
-  for_each_element(
-      CudaWorker::current(), args.c,
-      batchnorm_channel::Finish<float>{args, buffers.get(0), buffers.get(1), buffers.get(2),
-                                       buffers.get(3), buffers.get(4),
-                                       args.counts ? buffers.get(5) : nullptr});
+  for_each_element(CudaWorker::current(), args.c,
+                   batchnorm_channel::Finish<float>{args, buffers.get(0), buffers.get(1),
+                                                    buffers.get(2), buffers.get(3), buffers.get(4),
+                                                    args.counts ? buffers.get(5) : nullptr});
 }
 
 void gpu::batchnorm_apply(const BatchnormApplyArgs& args, const Buffers& buffers, DeviceContext&) {
-  const Statistics statistics{buffers.get(1), buffers.get(2), buffers.get(3), buffers.get(4),
-                              args.from_variance, static_cast<float>(args.epsilon)};
+  const Statistics statistics{buffers.get(1), buffers.get(2),     buffers.get(3),
+                              buffers.get(4), args.from_variance, static_cast<float>(args.epsilon)};
   with_usual_activation(args.activation, buffers, [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *addend = args.adds ? buffers.get<T>(6) : nullptr;
     T* dst = buffers.get<T>(5);
@@ -330,7 +329,8 @@ void gpu::batchnorm_residual_reduce(const BatchnormReduceArgs& args, const Buffe
   with_usual_activation(args.activation, buffers, [&]<class F, class T>(F f, T) {
     const T *src = buffers.get<T>(0), *dst = buffers.get<T>(1), *diff_dst = buffers.get<T>(2);
     T* diff_addend = buffers.get<T>(6);
-    // Whole vectors are only used if all tensors are aligned to them.
+    // Passes that only read load 8 bytes at a time. This pass also writes between its loads, so it
+    // uses vectors of 16 bytes.
     const bool vectors = divides(kMostLanes<T>, args.c, src, dst, diff_dst, diff_addend) &&
                          divides(kMostLanes<T>, args.c, mean);
     with_lanes<T>(vectors, [&]<class N>(N) {

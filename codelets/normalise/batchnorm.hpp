@@ -123,7 +123,8 @@ template <class T>
 struct Finish {
   BatchnormFinishArgs args;
   const T* total;
-  T *mean, *inv_std, *rolling_mean, *rolling_variance, *rolling_batches;  // by args.counts
+  // `rolling_batches` is null unless args.counts.
+  T *mean, *inv_std, *rolling_mean, *rolling_variance, *rolling_batches;
   OMNI_HD void operator()(std::int64_t k) const {
     if (args.frozen) {
       mean[k] = rolling_mean[k];
@@ -290,7 +291,7 @@ void batchnorm_residual_reduce(const BatchnormReduceArgs& args, const T* src, co
   std::copy_n(diff_dst, args.rows * args.c, diff_addend);
   activation_backward({.count = args.rows * args.c, .activation = args.activation}, dst,
                       diff_addend);
-  // Without an activation scale and shift are not read, so `mean` is passed in place of both.
+  // Without an activation, scale and shift do not matter, so `mean` is passed in place of both.
   batchnorm_backward_reduce({.rows = args.rows, .c = args.c}, src, diff_addend, mean, inv_std, mean,
                             mean, sums);
 }

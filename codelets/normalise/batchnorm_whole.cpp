@@ -21,8 +21,8 @@ void for_each_batchnorm_part(const BatchnormForwardArgs& args, bool on_gpu, auto
   const auto [rows, c, momentum, activation, adds] = args;
   const BatchnormSliceArgs slice{.rows = rows, .c = c, .momentum = momentum};
   use(batchnorm_partial, slice, {0, 1, 2, 3, 4, 5});  // a core uses only the first two
-  // Finishes the moments in place, channel by channel. Finite moments of the first slice stay as
-  // they are. Infinite ones become NaN, as they do in separate tasks.
+  // The merge reads and writes the same moments, channel by channel. Finite moments of the only
+  // slice stay as they are. Infinite ones become NaN, as they do in separate tasks.
   if (!on_gpu) {
     use(batchnorm_merge, BatchnormMergeArgs{.c = c, .rows_before = 0, .rows = rows}, {1, 1});
     use(batchnorm_finish, BatchnormFinishArgs{.c = c, .rows = rows, .momentum = momentum},

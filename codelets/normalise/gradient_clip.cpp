@@ -100,7 +100,7 @@ void submit_clip(std::span<const TensorPart> gradients, std::span<Tensor* const>
       submit(parts.subspan(first, std::min(kMostClipped, parts.size() - first)));
   };
   std::vector<TensorPart> level(gradients.begin(), gradients.end());
-  std::size_t next = 0;  // of the sums
+  std::size_t next = 0;  // index of the next unused sum
   for (bool squares = true; squares || level.size() > 1; squares = false) {
     std::vector<TensorPart> above;
     for_each_task(level, [&](std::span<const TensorPart> sources) {

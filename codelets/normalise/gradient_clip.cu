@@ -1,5 +1,5 @@
-// This file clips gradients on a GPU. A block adds up all squares of a task, so that their order
-// is fixed.
+// This file clips gradients on a GPU. A single block adds up the squares of a source, so that their
+// order is fixed.
 #include "codelets/normalise/gradient_clip.hpp"
 
 #include "codelets/cuda/map.cuh"

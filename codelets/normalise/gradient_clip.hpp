@@ -63,7 +63,7 @@ void clip(const ClipArgs& args, const Buffers& buffers) {
 OMNI_CODELET(AddSquaresArgs, add_squares);  // {sum W, sources R}
 OMNI_CODELET(ClipArgs, clip);               // {square of the norm R, gradients RW}
 
-// Returns the number of sums that submit_clip() needs for so many gradients.
+// Returns the number of sums that submit_clip() needs for `gradients` gradients.
 std::size_t sums_of_squares(std::size_t gradients);
 // Clips the gradients to `limit`. `sums` are tensors of one value.
 void submit_clip(std::span<const TensorPart> gradients, std::span<Tensor* const> sums, float limit,

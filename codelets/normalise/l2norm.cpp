@@ -5,8 +5,8 @@
 namespace omni {
 namespace {
 
-// Returns the scalar product, added up in double. If one channel dominates, backward is a small
-// difference of large numbers.
+// Returns the scalar product, added up in double, because backward is a small difference of large
+// numbers if one channel dominates.
 double dot(const float* x, const float* y, int count) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)

@@ -6,8 +6,8 @@
 namespace omni {
 namespace {
 
-// Returns the scalar product, added up in double. If one channel dominates, backward is a small
-// difference of large numbers.
+// Returns the scalar product, added up in double, because backward is a small difference of large
+// numbers if one channel dominates.
 __device__ double dot(const float* x, const float* y, int count) {
   double sum = 0;
   for (int k = static_cast<int>(threadIdx.x); k < count; k += 32)
@@ -48,7 +48,7 @@ __global__ void warps_kernel(std::int64_t rows, Use use) {
     use(row);
 }
 
-// Calls use(row) for every row, with all threads of a warp along x.
+// Calls use(row) for every row in all 32 threads of a warp, which lies along x.
 template <class Use>
 void for_each_row(std::int64_t rows, Use use) {
   CudaWorker& worker = CudaWorker::current();

@@ -10,9 +10,10 @@ std::int64_t pixel_at(int image, int row, int column, int h, int w) {
   return (std::int64_t{image} * h + row) * w + column;
 }
 
-// Prefetches the cells that the window adds to this one's in the next rows. The hardware does not
-// predict that jump. Without the prefetch, a slice that exceeds the cache takes twice as long. The
-// function is always inlined, because GCC drops calls of functions that only prefetch.
+// Prefetches the cells that the window below has in addition to this window's. The hardware does
+// not predict the jump to the next rows. Without the prefetch, a slice that exceeds the cache takes
+// twice as long. The function is always inlined, because GCC drops calls of functions that only
+// prefetch.
 template <class T>
 [[gnu::always_inline]] inline void prefetch_below(const PoolShape& shape, const T* src, int image,
                                                   const PoolSpan& rows, const PoolSpan& columns) {
@@ -25,7 +26,7 @@ template <class T>
   }
 }
 
-// Returns whether the kernel should prefetch. A slice that fits the cache is still in it from the
+// Returns whether the kernel should prefetch. A slice that fits the cache is still there from the
 // layer before.
 template <class T>
 bool outgrows_cache(const PoolShape& shape) {

@@ -55,7 +55,7 @@ inline std::size_t pool_index_bytes(const PoolShape& shape) {
 struct PoolSpan {
   int start;  // where the window starts; negative in the padding
   int first, last;
-  int padded_end;  // where it ends, but for what is beyond the padding
+  int padded_end;  // where the window ends, but at most the end of the padding
   constexpr PoolSpan(int out, int stride, int offset, int kernel, int size)
       : start(out * stride - offset),
         first(std::max(start, 0)),

@@ -1,4 +1,4 @@
-// This file declares the codelets crop, upsample and reorg. On cores they run their reference
+// This file defines the codelets crop, upsample and reorg. On cores they run their reference
 // kernels.
 #include "codelets/spatial/crop_mirror.hpp"
 #include "codelets/spatial/reorg.hpp"

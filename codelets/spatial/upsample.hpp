@@ -1,6 +1,6 @@
 // Upsampling enlarges by the nearest neighbour: every value of src, times scale, fills a stride x
-// stride block of dst. Backward sums each block. Darknet's negative stride (reverse) does the same
-// in forward.
+// stride block of dst. Backward sums each block. Darknet's negative stride (reverse) sums blocks in
+// forward.
 #pragma once
 
 #include <algorithm>

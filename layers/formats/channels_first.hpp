@@ -7,8 +7,9 @@
 
 namespace omni {
 
-// Stored is a parameter as a file stores it, channels first: (channels, spatial). In tensors the
-// order is (spatial, channels). For a vector `spatial` is 1, and both orders are equal.
+// Stored is a parameter as a file stores it. A file stores each of its rows channels first:
+// (channels, spatial). In tensors the order is (spatial, channels). For a vector `spatial` is 1,
+// and both orders are equal.
 struct Stored {
   Param* param;
   bool connected;  // a matrix that old files may hold as (inputs, outputs)

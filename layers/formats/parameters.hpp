@@ -1,5 +1,5 @@
-// This header reads and writes files of parameters in two formats: Darknet's .weights and Caffe's
-// .caffemodel.
+// This header reads and writes files of parameters: Darknet's .weights and Caffe's .caffemodel. It
+// also reads Caffe's .h5.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,21 @@ Status load_parameter_files(Net& net, const std::vector<std::filesystem::path>& 
 // Saves the parameters. The file's ending gives the format: .caffemodel, otherwise .weights.
 // `images_seen` counts the images that the net was trained with.
 Status save_parameter_file(Net& net, const std::filesystem::path& path, std::uint64_t images_seen);
-// Refuses a net and a path for which save_parameter_file() would fail.
+// Refuses a net and a path if the path's format is not written, or cannot hold the net's names,
+// size or averages.
 Status check_parameter_file(const Net& net, const std::filesystem::path& path);
 // Refuses a file format that would lose parameters which tests of the net need, or without which
 // training would continue differently.
 Status check_nothing_lost(const Net& net, const std::filesystem::path& path);
 // Copies the parameters between two nets that are the same net in two file formats, in the order of
-// layers. If only one of them takes the blue channel first, the order of the first weights is
-// reversed. Refuses nets that differ.
+// layers. If only one of them takes the blue channel first, the channels of the weights that read
+// the image are reversed. Refuses nets that differ.
 Status copy_parameters(Net& from, const TrainableNet& of_from, Net& to, const TrainableNet& of_to,
                        const std::string& name_of_to);
-// Returns the name of the format that the path's ending means, as "Darknet weights".
+// Returns the name of the format that the path's ending means, for example "Darknet weights".
 std::string_view parameter_format(const std::filesystem::path& path);
-// Returns whether an existing file holds parameters of the format that its ending means. Such a
-// file may be replaced.
+// Returns whether an existing file looks like parameters in the format that its ending means. Such
+// a file may be replaced.
 bool is_parameter_file(const std::filesystem::path& path);
 
 }  // namespace omni

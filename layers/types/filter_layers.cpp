@@ -86,7 +86,7 @@ const LayerRegistration convolutional_registration({.name = "convolutional",
                                                     .in_groups = InGroups::copies});
 
 // The following code implements deconvolutional layers. Their forward pass is the data gradient of
-// a convolution, and their backward pass is the convolution.
+// a convolution, and their own data gradient is that convolution.
 
 constexpr float kDeviation = 0.02f;  // of the initial weights, as in Darknet
 

@@ -118,7 +118,7 @@ class AveragePoolLayer final : public PoolLayer {
 const LayerRegistration maxpool({.name = "maxpool", .make = make_layer<MaxPoolLayer>});
 const LayerRegistration avgpool({.name = "avgpool", .make = make_layer<AveragePoolLayer>});
 
-// The following layers only move values.
+// The following layers move values.
 
 class CropLayer final : public Layer {
  public:

@@ -14,9 +14,9 @@
 
 namespace omni::cudnn {
 
-// Returns false for any error but lack of memory, which it throws. cuDNN has many codes for what it
-// cannot find, compile or load. Another engine, or a lowering without cuDNN, may not need that. If
-// the GPU itself has failed, a later call will fail as well.
+// Throws if memory is lacking. Returns false after any other error, so that the caller tries
+// another engine, or lowers without cuDNN. cuDNN has many codes for what it cannot find, compile or
+// load, and the other way may not need that. If the GPU has failed, a later call fails as well.
 inline bool succeeded(cudnnStatus_t status) {
   check_memory(status, "preparing a convolution");
   return status == CUDNN_STATUS_SUCCESS;

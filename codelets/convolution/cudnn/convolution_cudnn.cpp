@@ -1,6 +1,6 @@
-// This file convolves by cuDNN on a GPU, and by lowering what cuDNN refuses. The algorithm is
-// chosen when a worker first meets a shape. Only that call waits for the GPU, and StarPU's models
-// do not count it.
+// This file convolves on a GPU: by cuDNN, or by lowering if cuDNN refuses the shape. The algorithm
+// is chosen when a worker first meets a shape. Only that call waits for the GPU. StarPU's models
+// leave out the first measurement of a shape.
 #include <algorithm>
 #include <array>
 
@@ -77,8 +77,8 @@ bool run(const auto& args, const Buffers& buffers) {
   for (std::size_t i = 0; i < tensors.values.size(); ++i)
     if (!is_copied(task, i))
       task.alignment = std::min(task.alignment, alignment_of(tensors.values[i]));
-  // cuDNN may add the bias if the bias is aligned, or if it is copied, which it is when the weights
-  // are.
+  // cuDNN may add the bias if the bias is aligned, or if cuDNN gets a copy of it. Whenever the
+  // weights are copied, the bias is copied, too.
   task.may_end =
       tensors.bias != nullptr && (is_copied(task, 1) || alignment_of(tensors.bias) == kWidestLoad);
   const auto& plan = plan_for<cudnn::ConvolutionPlan>(worker, task, worker, task, tensors);

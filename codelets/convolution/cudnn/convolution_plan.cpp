@@ -23,14 +23,14 @@ namespace {
 
 constexpr std::size_t kSrc = 0, kWeights = 1, kDst = 2;  // indices into ConvolutionTensors::values
 // At most this many variants of one engine, which differ in their knobs, are tried. cuDNN offers up
-// to 39, those that it expects to be best first. On Hopper nearly all offers are of one engine.
-// Another program that tries the first ten must not find a better one.
+// to 39, those that it expects to be best first. On Hopper nearly all offers are of one engine. The
+// number is above ten, so that programs that try ten offers do not find a better one.
 constexpr int kMostVariants = 12;
 
 // The ChoiceTable stores a Form as these bits.
 constexpr std::uint64_t kEnds = 1, kFolds = 2;
 
-// Rounds up, so that each of cuDNN's tensors is aligned to vectors.
+// Rounds the size of a piece of memory up, so that the next piece is aligned to vectors.
 std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 std::string_view name_of(Pass pass) {
@@ -207,16 +207,17 @@ void ConvolutionPlan::for_each_way(const Target& target, Form form, std::size_t 
   }
 }
 
-// The following functions choose. Returns false if cuDNN had too little memory for a way, as
-// another way may need less. In a deterministic run memory must not decide on the way, so it is an
-// error.
+// The following functions choose.
+
+// Returns false after an error, so that another way is tried. In a deterministic run, lack of
+// memory throws instead, because memory must not decide on the way.
 bool ConvolutionPlan::succeeds(cudnnStatus_t status) const {
   if (demands_.deterministic) check_memory(status, "a convolution");
   return status == CUDNN_STATUS_SUCCESS;
 }
 
-// Returns whether the way works. It tries a relu with a bias of NaN, because cuDNN's relu may lose
-// NaN although it is asked to keep it.
+// Returns whether the way works. If cuDNN adds the bias, the trial has a bias of NaN, because
+// cuDNN's relu may lose NaN although it is asked to keep it.
 bool ConvolutionPlan::works(CudaWorker& worker, const Way& way, ConvolutionTensors tensors,
                             std::byte* memory) const {
   const auto runs = [&] { return succeeds(enqueue(worker, way, tensors, memory)); };

@@ -1,5 +1,5 @@
-// A ConvolutionPlan is the plan for one pass of a convolution by cuDNN. It measures once how cuDNN
-// computes a shape fastest. With --precision bf16, tensors that hold floats are copied.
+// A ConvolutionPlan is the plan for one pass of a convolution by cuDNN. Its constructor chooses how
+// cuDNN computes the shape. With --precision bf16, tensors that hold floats are copied to bf16.
 #pragma once
 
 #include <compare>
@@ -23,7 +23,7 @@ struct ConvolutionTask {
   int alignment = 16;         // in bytes, of src, weights and dst as cuDNN gets them
   bool bf16_values = false;   // src and dst hold bf16; false: floats
   bool bf16_weights = false;  // only with bf16_values, and never where weights are the result
-  bool adds = false;          // to the result's old values; not forward
+  bool adds = false;          // true: adds to the result's old values; never in forward
   bool may_end = false;       // forward: cuDNN may add the bias and apply the activation
   Activation activation = Activation::linear;
 
@@ -35,7 +35,7 @@ bool is_copied(const ConvolutionTask& task, std::size_t tensor);
 
 class ConvolutionPlan {
  public:
-  // Chooses a way by computing with these tensors, but writes results to separate memory.
+  // Chooses a way by computing with these tensors. Overwrites the result unless the task adds.
   ConvolutionPlan(CudaWorker& worker, const ConvolutionTask& task,
                   const ConvolutionTensors& tensors);
 
@@ -44,10 +44,10 @@ class ConvolutionPlan {
   void run(CudaWorker& worker, const ConvolutionTensors& tensors) const;
 
  private:
-  // A Form tells which parts of the pass cuDNN computes: the ending, and the folded tensors.
+  // A Form tells what cuDNN computes besides the convolution, and on which tensors.
   struct Form {
-    bool ends = false;   // with bias and activation; false: other kernels apply them
-    bool folds = false;  // on folded copies of src and weights, see folded_tensors.hpp
+    bool ends = false;   // true: also bias and activation; false: another kernel applies them
+    bool folds = false;  // true: on folded copies of src and weights, see folded_tensors.hpp
   };
   // A Way is one way to compute the pass.
   struct Way {
@@ -66,7 +66,7 @@ class ConvolutionPlan {
   std::size_t memory_for(const Way& way) const;
   std::size_t bytes_of_result_value() const;
   // copy_tensor() fills the memory of a tensor's copy. copy_result() copies a result from its copy
-  // to the tensor.
+  // to the tensor, or adds it if the task adds.
   void copy_tensor(CudaWorker& worker, Form form, std::size_t tensor, const void* from,
                    std::byte* to) const;
   void copy_result(CudaWorker& worker, Form form, const void* from, void* to) const;
@@ -77,14 +77,14 @@ class ConvolutionPlan {
   std::vector<Form> forms() const;  // those to be tried
   ConvolutionGraph graph(Form form, const Target& target) const;
   // Returns nullopt if cuDNN cannot compute the pass in this way, or if the way does not meet the
-  // task's demands.
+  // demands or needs too much workspace.
   std::optional<Way> way(const Target& target, Form form, EngineConfig config) const;
   // Visits the ways that need at most most_memory bytes, the most promising ones first, until
   // visit() returns false.
   void for_each_way(const Target& target, Form form, std::size_t most_memory,
                     const std::function<bool(Way)>& visit) const;
 
-  // Chooses a way. It may write to the result among the tensors.
+  // Chooses a way. Trials write to the result among the tensors unless the task adds to it.
   void choose(CudaWorker& worker, ConvolutionTensors tensors);
   bool succeeds(cudnnStatus_t status) const;
   bool works(CudaWorker& worker, const Way& way, ConvolutionTensors tensors,

@@ -21,7 +21,7 @@ std::vector<Backend> guesses(const ConvolutionGraph& graph, const Target& target
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
   heuristics.finalize();
   if (!succeeded(heuristics.status())) return {};
-  constexpr std::size_t kMost = 64;  // engines asked for; cuDNN 9.19 has up to 40
+  constexpr std::size_t kMost = 64;  // offers asked for; cuDNN 9.19 makes up to 40
   return heuristics.get_parts(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
                               kMost);
 }
@@ -86,7 +86,7 @@ EngineConfig engine_config(const ConvolutionGraph& graph, const Target& target,
   Backend engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.operations());
   describe(engine, CUDNN_ATTR_ENGINE_DEVICEPROP, target);
-  const bool whole = numbers.size() % 2 == 1;  // false: a knob lacks its value
+  const bool whole = numbers.size() % 2 == 1;  // false: the engine, or a knob's value, is missing
   engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, whole ? static_cast<std::int64_t>(numbers[0]) : -1);
   engine.finalize();
 

@@ -14,8 +14,8 @@
 
 namespace omni::cudnn {
 
-// A graph identifies its tensors by these numbers. In backward, a tensor whose values are not read
-// stands for the gradient of src, weights or dst.
+// A graph identifies its tensors by these numbers. In backward, dst is the gradient of dst, and the
+// result is the gradient of src or weights.
 enum class TensorName : std::int64_t { src = 1, weights, dst, bias };
 
 // A Target is the GPU for which an engine is chosen. It is the GPU of a handle, or one that is only
@@ -32,7 +32,7 @@ struct ConvolutionWork {
   ConvShape shape;
   cudnnDataType_t type;             // of all tensors
   int alignment = 16;               // in bytes, of all tensors but the bias, which has 16
-  bool adds = false;                // to the result's old values; not forward
+  bool adds = false;                // true: adds to the result's old values; never in forward
   bool bias = false, relu = false;  // forward: applied to the convolution's result
 };
 

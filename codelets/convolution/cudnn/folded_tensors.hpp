@@ -9,11 +9,12 @@
 
 namespace omni::gpu {
 
-// Returns whether there are so few channels that the folded convolution is faster.
+// Returns whether the shape can be folded, and has so few channels and so small a stride that the
+// folded convolution is faster.
 bool is_worth_folding(const ConvShape& shape);
 ConvShape folded(const ConvShape& shape);
 
-// Folds src. T is the type of src, To that of the folded tensor; both are float or Bf16.
+// T is the type of src, To that of the folded tensor; both are float or Bf16.
 template <class T, class To>
 void fold_src(CudaWorker& worker, const ConvShape& shape, const T* src, To* folded);
 template <class T, class To>

@@ -1,4 +1,4 @@
-// This file lowers convolutions that cuDNN refuses to matrix products of cuBLAS on a GPU.
+// On a GPU, this file computes the convolutions that cuDNN refuses, as matrix products of cuBLAS.
 #include "codelets/convolution/convolution.hpp"
 
 #include "codelets/cuda/lowering.cuh"

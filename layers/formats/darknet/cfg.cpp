@@ -1,6 +1,6 @@
 // This file reads the grammar of Darknet's cfg files. Blanks mean nothing anywhere in a line, so
 // `hue = .1` and `[ net ]` work. Unlike Darknet, it accepts CRLF, a byte order mark and inline
-// comments, and it reports everything that is wrong.
+// comments. It refuses a file at the first wrong line, and warns of an option that is set twice.
 #include "layers/formats/darknet/darknet.hpp"
 
 #include <fmt/core.h>

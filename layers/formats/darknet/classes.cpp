@@ -1,5 +1,5 @@
-// This file changes the number of classes of a described net. It changes the option that decides
-// how many outputs the last layer with weights has.
+// This file changes the number of classes of a described net. For that it sets the number of
+// filters or neurons of the last layer that has some.
 #include <fmt/format.h>
 
 #include <algorithm>

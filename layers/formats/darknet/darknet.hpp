@@ -50,7 +50,7 @@ struct DarknetWeightsHeader {
   std::int32_t major = 0, minor = 2, revision = 0;  // what Darknet writes today
   std::uint64_t seen = 0;                           // images trained on
 
-  bool wide_seen() const {  // `seen` takes 8 bytes, 4 in old files
+  bool wide_seen() const {  // true: `seen` takes 8 bytes; false, in old files: 4
     return std::int64_t{major} * 10 + minor >= 2 && major < 1000 && minor < 1000;
   }
   // True: matrices of connected layers are stored as (inputs, outputs).
@@ -63,8 +63,8 @@ class DarknetWeightsReader {
 
   const DarknetWeightsHeader& header() const { return header_; }
   std::uint64_t remaining() const { return remaining_; }  // bytes
-  // Returns whether current programs write such a header. A header of an old version may be the
-  // first numbers of any other file.
+  // Returns whether current programs write such a header. The first numbers of a file of another
+  // kind may look like a header of an old version.
   bool is_of_today() const {
     return header_.major == 0 && header_.minor > 0 && header_.minor < 10 && remaining_ % 4 == 0;
   }

@@ -32,7 +32,7 @@ constexpr std::string_view kCommonKeysInVain =
     "onlyforward=0 truth=0 smooth=0 noweights=0 train_only_bn=0 burnin_update=0 "
     "dont_update=0 clip=0 stream=-1 wait_stream=-1";
 
-// These sections of Darknet are not for classification; each has the reason for its refusal.
+// These sections of Darknet are refused, because they are not for classification.
 constexpr std::array kForeign{
     "yolo",        "region",        "detection", "iseg",           "rnn",      "crnn",   "gru",
     "lstm",        "conv_lstm",     "history",   "gaussian_yolo",  "sam",      "empty",  "silence",

@@ -34,7 +34,7 @@ struct DarknetLayerReader {
 };
 
 struct DarknetType {
-  std::string_view name;  // also of the type of layer
+  std::string_view name;  // also the name of the layer type
   std::vector<std::string_view> aliases{};
   std::string_view summary;
   std::vector<Key> keys{};                      // own keys; those of all layers are added
@@ -56,9 +56,9 @@ std::vector<DarknetType> darknet_other_types();
 Result<std::vector<LayerDescription>> describe_layers(const std::vector<Section>& sections,
                                                       float smoothing, bool strict);
 
-// A ClassesKey is the option that decides how many outputs the last layer with weights has.
-// set_classes() changes it to set the number of classes. If no single layer decides the number, the
-// net is refused, and the error names the section.
+// A ClassesKey is the option for the number of filters or neurons of the last layer that has some.
+// set_classes() sets it to the number of classes. set_classes() refuses a net in which no single
+// layer decides the number, check_classes() one that then has another number of outputs.
 struct ClassesKey {
   std::string where;
   std::string_view key;

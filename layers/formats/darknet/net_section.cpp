@@ -190,7 +190,7 @@ void read_input(OptionReader& options, NetOptions& read, AugmentOptions& augment
 
 // The subdivisions of a net file say how many images fit in memory at once. If the command line
 // changes only the batch, no more images are computed at once, with as few subdivisions as
-// possible. If that would halve the number of images at once or worse, as for a prime batch,
+// possible. If fewer than half as many images would then be computed at once, as for a prime batch,
 // nothing is changed.
 void keep_images_at_once(const NamedOptions& file, NetOptions& net) {
   const int before = file.subdivisions.value_or(1), most = file.batch.value_or(1) / before;
@@ -215,8 +215,8 @@ Status add_settings(Section& net, const std::vector<std::string>& settings) {
   return {};
 }
 
-// Returns a text that is the same for sections with the same meaning. Checkpoints have a hash of
-// the texts of all layers.
+// Returns a text that is the same for sections with the same options in the same order. Checkpoints
+// have a hash of the texts of all layers.
 std::string normalised(const Section& section) {
   std::string text = "[" + section.type + "]";
   for (const Option& option : section.options) text += option.key + "=" + option.value + ";";

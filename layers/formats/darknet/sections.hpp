@@ -1,4 +1,4 @@
-// This header has the description of a net as statements with their lines. It reads and checks the
+// This header has the sections of a cfg file, with their options and lines. It reads and checks the
 // options of a section. The keys that a section understands are declared once, as data. Reading,
 // "did you mean" and `omni-run layers` use this declaration.
 #pragma once
@@ -49,7 +49,7 @@ enum class Effect { full, none, refused };
 
 struct Key {
   std::string_view name;
-  std::string_view fallback;  // default as the user would write it; "" when it depends on others
+  std::string_view fallback;  // default as the user would write it; "": there is none
   std::string_view help;
   Effect effect = Effect::full;
 };
@@ -58,8 +58,8 @@ struct Key {
 // name=default".
 std::vector<Key> with_keys_in_vain(std::span<const Key> keys, std::string_view in_vain);
 
-// An OptionReader reads one section. The first problem is kept (error()), and later reads return
-// their defaults. So a layer reads all its options first and checks once.
+// An OptionReader reads one section. The first problem is kept, and later reads return their
+// defaults. So a layer reads all its options first, and then checks status() once.
 class OptionReader {
  public:
   OptionReader(const Section& section, std::span<const Key> keys);
@@ -91,7 +91,7 @@ class OptionReader {
   // Prints a remark about a key if the section has the key. If `key` is "", the remark is about the
   // section.
   void warn(std::string_view key, std::string_view remark) const;
-  // Warns of each key that is set to another value than its default.
+  // Warns that a key has no effect, for each key that is set to another value than its default.
   void warn_no_effect(std::initializer_list<std::string_view> keys, std::string_view where) const;
   bool failed() const { return failed_; }
   Status status() const;

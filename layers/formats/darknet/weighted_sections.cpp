@@ -39,7 +39,7 @@ void read_convolutional(DarknetLayerReader& reader) {
   FilterOptions filters = read_filters(reader);
   filters.dilation = options.integer("dilation", 1, 1, 4096);
   if (filters.size == 1) filters.dilation = 1;
-  const int taps = read_padding(reader, filters.size);  // as in AlexeyAB's
+  const int taps = read_padding(reader, filters.size);  // in taps, as in AlexeyAB's Darknet
   if (filters.dilation > 1 && 2 * taps != filters.size - 1)
     options.warn("dilation",
                  "makes another size here than in AlexeyAB's Darknet, which leaves it out of the "
@@ -59,9 +59,9 @@ void read_deconvolutional(DarknetLayerReader& reader) {
   reader.layer.options = filters;
 }
 
-// Reads [local], whose padding is read as for [convolutional]. Darknet pads by 1 whatever the size
-// is, but counts (h - 1) / stride + 1 outputs. The two agree only for a size of 3. For that size
-// the padding is the same as in Darknet.
+// Reads [local], where pad=1 means size/2 as in [convolutional]. Darknet pads by 1 whatever the
+// size is, but counts (h - 1) / stride + 1 outputs. The two agree only for a size of 3. For that
+// size the padding is the same as in Darknet.
 void read_local(DarknetLayerReader& reader) {
   FilterOptions filters = read_filters(reader);
   filters.padding = reader.options.flag("pad", false) ? filters.size / 2 : 0;

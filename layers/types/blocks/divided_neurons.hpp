@@ -28,8 +28,9 @@ class DividedNeurons {
   // once for all slices. `blocks` are those of this rank.
   void bring_inputs(const Tensor& src, int slice, TaskTag tag) const;
   void bring_outputs(std::span<Tensor* const> dst, TaskTag tag) const;
-  // In evaluation each rank receives the blocks of all ranks for its own images. join_outputs()
-  // then joins the blocks. One task cannot do both, as it has not enough buffers.
+  // In evaluation each rank computes the blocks of all ranks, for its own images. gather_outputs()
+  // joins the blocks of each rank, and join_outputs() then joins the ranks' outputs. One task has
+  // not enough buffers for all blocks.
   void gather_outputs(int slice, std::span<Tensor* const> all_blocks, TaskTag tag) const;
   void join_outputs(int slice, const Tensor& dst, TaskTag tag) const;
   void bring_gradients(const Tensor& diff_dst, int slice, std::span<Tensor* const> blocks,
@@ -73,7 +74,7 @@ class DividedNeurons {
 
   const Slices& slices_;
   int rank_, inputs_, outputs_, width_, per_rank_;
-  int computing_;  // so many of the first ranks compute
+  int computing_;  // number of ranks, from the first on, that compute
   bool computes_;  // whether this rank is one of them
   std::vector<int> first_rows_;
   Tensor* src_ = nullptr;

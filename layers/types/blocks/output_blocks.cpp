@@ -192,7 +192,7 @@ void BatchnormBlock::forward(const Step& step, int slice, const std::vector<Tens
                              {read(*src[slice]), write(*partials_[slice])}, tag);
   const std::int64_t batch_rows = frozen ? 1 : merge_partials(slice, false, tag);
   if (slice + 1 < slices_.count()) return;
-  // If averages are frozen, no sums over the mini-batch are needed.
+  // With frozen averages the total is not read, so any tensor takes its place.
   submit_batchnorm_finish({.c = c,
                            .rows = batch_rows,
                            .momentum = options_.momentum,

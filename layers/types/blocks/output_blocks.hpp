@@ -32,7 +32,7 @@ class ActivationBlock {
   }
   const Tensor& target(const Blob& output, int slice) const { return *targets(output)[slice]; }
 
-  // Returns true if the gradient depends only on the sign of the output.
+  // Returns true if the gradient needs no more of the output than its sign, which dropout keeps.
   bool allows_dropout_in_place() const;
 
   // Submits the activation of `count` values if it needs a task of its own.
@@ -50,9 +50,9 @@ class ActivationBlock {
 };
 
 // A BatchnormBlock is batch normalisation and the activation after it, as a part of a layer. It has
-// the statistics, scale and shift. It submits tasks that compute them exactly over all slices; if
-// there is only one slice, it submits one task. Batchnorm layers use it, and so do convolutional
-// and connected layers that normalise.
+// the statistics, scale and shift. It submits tasks that compute them exactly over all slices. If
+// there is only one slice, and the options are the usual ones, it submits a single task. Batchnorm
+// layers use it, and so do convolutional and connected layers that normalise.
 class BatchnormBlock {
  public:
   BatchnormBlock(LayerBuilder& builder, Extent extent, const BatchnormOptions& options);
@@ -96,7 +96,8 @@ class BatchnormBlock {
   // merges the totals of all ranks into total_. Returns the number of rows in the whole mini-batch.
   std::int64_t merge_partials(int slice, bool backward, TaskTag tag) const;
 
-  // Ranks exchange a Share, which is a sum. A Level merges its shares into `total` in their order.
+  // A Share is a sum that one rank sends to others. A Level merges its shares into `total` in their
+  // order.
   struct Share {
     Tensor* sums;
     int owner, images;
