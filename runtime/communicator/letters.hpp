@@ -17,10 +17,10 @@ namespace omni::ranks {
 
 class Letters {
  public:
-  // Calls `read` in a thread of its own, with each letter and the rank that sent it. After the
-  // letters that have come, and at least once a second, `read` also gets an empty text from its own
-  // rank, so that it can do other work. All ranks make a Letters object at the same time, once in
-  // the life of the process.
+  // Calls `read` in a thread of its own, with each letter and the rank that sent it. Afterwards,
+  // and at least once a second, the thread also passes an empty text from the own rank, so that
+  // `read` can do other work. All ranks make a Letters object at the same time, once in the life of
+  // the process.
   explicit Letters(std::function<void(int from, const std::string& text)> read);
   ~Letters();  // letters that are not read yet are lost
   Letters(const Letters&) = delete;

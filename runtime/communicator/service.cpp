@@ -36,8 +36,8 @@ constexpr int kNotice = 1, kGo = 2;  // tags
 // After a failure the first rank waits kGrace for others, which may report the same error. Another
 // rank that has failed waits kLongGrace for the first.
 constexpr Service::Seconds kGrace = 3s, kLongGrace = 8s;
-// The service's thread pauses between two tests of messages: kNap while some get done, kLongNap
-// when none got done for kLively, and kIdle when none is under way.
+// The service's thread pauses between two tests of messages. The pause is kNap while messages get
+// done, kLongNap when none got done for kLively, and kIdle when none is under way.
 constexpr std::chrono::microseconds kNap = 50us, kLongNap = 1ms, kIdle = 100ms;
 constexpr Service::Seconds kLively = 20ms;
 

@@ -64,8 +64,8 @@ constexpr std::size_t kMostGpus = STARPU_MAXCUDADEVS;
 // CMakeLists.txt has kernels compiled for this architecture and for later ones.
 constexpr int kOldestMajor = 8;
 
-// Returns how many bytes of a GPU StarPU may take: the user's limit for all GPUs, else the limit
-// for this GPU, else the largest number.
+// Returns how many bytes of a GPU StarPU may take: the user's limit for all GPUs, else for this
+// GPU. Without a limit, returns the largest number.
 std::size_t limit_of(int number) {
   for (const std::string& name :
        {std::string("STARPU_LIMIT_CUDA_MEM"), fmt::format("STARPU_LIMIT_CUDA_{}_MEM", number)})

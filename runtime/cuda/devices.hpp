@@ -36,9 +36,9 @@ struct ChosenGpus {
 // are.
 Result<std::vector<int>> gpu_numbers(const std::string& wanted);
 // Chooses among the machine's GPUs. "all" means those whose numbers are below STARPU_NCUDA, if that
-// is set. GPUs that cannot be used are then left out with a warning, as are those beyond the number
-// that StarPU was built for, with which StarPU would end the program. A GPU that is named but
-// cannot be used is an error.
+// is set. Of these, GPUs that cannot be used are left out with a warning. So are those beyond the
+// number that StarPU was built for: StarPU would end the program. For a GPU that is named, each of
+// the two is an error.
 Result<ChosenGpus> choose_gpus(const std::string& wanted);
 
 // Lets StarPU use gpu.for_tensors bytes of a GPU, unless the user has set a limit. By default

@@ -1,5 +1,5 @@
 // launch() is the only function that launches kernels. The build that plays a GPU on the CPU
-// replaces this file by another one, so every kernel of ours also runs where there is no GPU.
+// replaces this file, so every kernel of ours also runs where there is no GPU.
 #pragma once
 
 #include <cstddef>

@@ -67,9 +67,9 @@ float drawn_side(const AugmentOptions& options, Extent net, float zoom) {
   return std::min(target, static_cast<float>(high));
 }
 
-// Returns how many of the net's pixels are as high as a pixel of the image; the number for the
-// width is this one divided by `aspect`. (Darknet measures the shorter side as if it were
-// multiplied by `aspect`, so its windows may leave the image.)
+// Returns the height of a pixel of the image, in pixels of the net. The width is the height divided
+// by `aspect`. (Darknet measures the shorter side as if it were multiplied by `aspect`, so its
+// windows may leave the image.)
 float choose_scale(Extent image, Extent net, const AugmentOptions& options, float zoom,
                    float aspect) {
   const auto height = static_cast<float>(image.h), width = static_cast<float>(image.w) / aspect;

@@ -1,6 +1,5 @@
-// Augmentation turns a stored 8-bit image into what the net reads: floats in [0, 1] (value / 255,
-// as in Darknet), channels last, in the net's extent. Training varies the image; testing takes its
-// centre.
+// Augmentation turns a stored 8-bit image into floats of the net's extent, channels last. A float
+// is in [0, 1]: value / 255, as in Darknet. Training varies the image; testing takes its centre.
 #pragma once
 
 #include <array>

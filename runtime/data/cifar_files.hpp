@@ -1,4 +1,4 @@
-// This header reads the binary version of CIFAR-10: per image a byte with the label, then 32x32
+// This header reads the binary version of CIFAR-10. A record has one byte for the label, then 32x32
 // bytes of red, as many of green, and as many of blue.
 #pragma once
 

@@ -29,8 +29,7 @@ struct DecodeArgs {
 
 extern Codelet<DecodeArgs> decode_batch;       // {images W, labels W}
 extern Codelet<DecodeArgs> read_image_labels;  // {labels W, images that must be read before R, ...}
-// Returns the codelet for this kind of data. Its buffer is {samples of SampleReader::type_apart()
-// W}.
+// Returns the codelet for this kind of data: {samples of SampleReader::type_apart() W}.
 Codelet<DecodeArgs>& codelet_apart(const SampleReader& reader);
 
 // Decoding has the lowest priority: images are needed only when a new mini-batch starts. A

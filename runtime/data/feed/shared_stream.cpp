@@ -233,7 +233,7 @@ void SharedStream::Reader::leave() {
   stream_.remove(*this);
 }
 
-// The following functions are for several ranks.
+// The following functions are for streams that several ranks share.
 
 Status SharedStream::join_ranks(OverRanks with) {
   const std::lock_guard lock(mutex_);

@@ -91,8 +91,8 @@ Result<std::filesystem::path> find_folder_of(const std::string& name, const std:
                                              std::span<const std::filesystem::path> folders);
 
 // Reads a list of Caffe's kind: every line is "path label", where the label is a number from 0 on.
-// find_folder_of() finds the folder of the first relative path, also in the list's own folder; all
-// relative paths are below that folder.
+// Relative paths are below the working directory or the list's own folder, as find_folder_of()
+// finds the first of them.
 Result<ImageList> read_labelled_list(const std::filesystem::path& file);
 
 // Reads a list of Darknet's kind: every line is a path, which contains its label. Relative paths

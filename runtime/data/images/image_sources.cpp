@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 // The first of these folders that exists is the test set. ImageNet's `test` has no class folders,
 // so it comes last.
 constexpr std::array<std::string_view, 3> kTestFolders{"val", "valid", "test"};
-// Folders of sets have these names, in lower case. Where folders of classes are expected, a folder
-// of such a name is refused.
+// Folders of sets have these names, in lower case. Without train/, a folder of such a name is
+// refused instead of being taken for a class.
 constexpr std::array<std::string_view, 7> kSets{"train", "training",   "val",    "valid",
                                                 "test",  "validation", "testing"};
 constexpr std::array<std::string_view, 7> kRead{".jpg", ".jpeg", ".jpe", ".jfif",

@@ -13,7 +13,7 @@ namespace omni {
 namespace {
 
 // A progressive file may have at most this many scans; about ten are usual. Each takes a pass over
-// all pixels, however few bytes it has, so a small file might take hours.
+// all pixels, however few bytes it has, so a small file could take very long.
 constexpr int kMaxScans = 100;
 
 // libjpeg may take at most this many bytes for a file with several scans. That is enough for 15
@@ -85,8 +85,8 @@ class Decompressor {
   jpeg_progress_mgr progress_{};
 };
 
-// Returns how many bytes of coefficients libjpeg keeps until the last scan is read: 0 if there is
-// one scan, which libjpeg decodes row by row.
+// Returns how many bytes of coefficients libjpeg keeps until the last scan is read. If there is one
+// scan, libjpeg decodes row by row and keeps none.
 std::uint64_t coefficient_bytes(jpeg_decompress_struct& info) {
   if (jpeg_has_multiple_scans(&info) == FALSE) return 0;
   std::uint64_t blocks = 0;

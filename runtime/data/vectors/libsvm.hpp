@@ -20,8 +20,8 @@ struct LibsvmRequest {
   std::uint64_t limit = physical_memory() / 4;  // bytes that the vectors of a file may take
 };
 
-// Returns whether a file is one of LIBSVM's. The name tells, *.svm or *.libsvm (maybe .gz), or else
-// the first line with a vector: its last word begins with a number and a colon.
+// Returns whether a file is one of LIBSVM's. Its name is *.svm or *.libsvm (maybe .gz), or the last
+// word of its first vector begins with a number and a colon.
 bool is_libsvm(const std::filesystem::path& file);
 
 // Labels are integers. The sorted labels of `train` are the classes.
