@@ -9,7 +9,7 @@ namespace omni {
 struct Extent {
   int h = 0, w = 0, c = 0;
   std::size_t count() const { return static_cast<std::size_t>(h) * w * c; }
-  // Returns whether int suffices for the number of values, and for the sides with padding added.
+  // Returns whether int suffices to count the values, and to calculate with sides and padding.
   // LayerBuilder::blob() refuses other outputs of layers, so layers and codelets calculate in int.
   bool countable() const {
     constexpr int kMaxSide = 1 << 24;

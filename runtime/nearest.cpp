@@ -33,7 +33,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
-  constexpr std::size_t kLongest = 64;  // bounds the time; no known name is longer
+  constexpr std::size_t kLongest = 64;  // bounds the time; a longer word is no misspelt key
   if (word.size() > kLongest) return "";
   // A misspelt word may have one error per three letters, and at most three.
   std::size_t best = std::min<std::size_t>((word.size() + 1) / 3, 3) + 1;

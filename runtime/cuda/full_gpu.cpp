@@ -51,7 +51,7 @@ void end_for(const starpu_vector_interface& tensor, unsigned node) {
                 : first.error());
 }
 
-// Called whenever StarPU fails to allocate a tensor. Adds at most one second per call, so time in
+// Notes that StarPU has failed to allocate a tensor. A call adds at most one second, so time in
 // which the process was stopped does not count.
 void failed_to_allocate(const starpu_vector_interface& tensor, unsigned node) {
   thread_local Computing::Count then;

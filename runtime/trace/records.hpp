@@ -126,7 +126,7 @@ struct Transfer {
   std::uint64_t bytes = 0, count = 1;  // a record may sum up several that happened in [from, to]
   Nanoseconds from = 0, to = 0;
   std::int32_t rank = 0;
-  // The rank that sent the message, which was awaited from `from` on; -1: a transfer within the
+  // This rank sent the message, which was awaited from `from` on; -1: a transfer within the
   // process.
   std::int32_t from_rank = -1;
 };
