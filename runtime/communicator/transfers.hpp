@@ -32,8 +32,8 @@ inline constexpr const char* kTransferName = "transfer";  // the codelet's name 
 // Submits transfers of values that do not overlap. They run after the tasks submitted earlier that
 // use these parts, and before those submitted later. When all are done, `then` is called in the
 // communicator's thread. If `even_after_errors` is false and a task has failed before they begin,
-// nothing is sent or received, so that no rank uses wrong values. Then a thread of StarPU, or the
-// calling one, calls `then`.
+// nothing is sent or received, so that no rank uses wrong values. In that case `then` is called in
+// a worker's thread, or in the calling one.
 void submit_transfers(std::vector<Transfer> transfers, TaskTag tag = {},
                       std::function<void()> then = {}, bool even_after_errors = true);
 

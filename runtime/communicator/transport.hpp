@@ -14,8 +14,8 @@ class Transport {
   virtual int size() const = 0;
 
   // A Ticket stands for a message under way; done() sets it to null when the message is done. Until
-  // then nobody else may use the message's memory. Between two ranks, messages of one tag arrive in
-  // the order in which they were sent.
+  // then nobody may change the memory of a message to send, or use that of a message to receive.
+  // Between two ranks, messages of one tag arrive in the order in which they were sent.
   using Ticket = void*;
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   virtual Ticket send(const void* data, std::size_t bytes, int peer, int tag) = 0;

@@ -13,8 +13,7 @@ template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, Arguments&&... arguments) {
   about_to_launch();
-  cudaGetLastError();  // clears the "not ready" of StarPU's queries, which is no error of this
-                       // launch
+  cudaGetLastError();  // clears "not ready", which queries of StarPU leave behind
   kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
   check(cudaPeekAtLastError(), "launching a kernel");
 }
