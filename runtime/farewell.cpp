@@ -23,8 +23,7 @@ constexpr std::size_t kReserve = 4 << 20;  // bytes freed before the act, as mem
 constexpr std::array kFatal{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 std::atomic<bool> is_set{false}, is_said{false};
-std::array<int, 2> wake{},
-    done{};  // pipes: a byte wakes the thread, which closes `done` at its end
+std::array<int, 2> wake{}, done{};  // pipes; a byte in `wake` wakes the thread, which closes `done`
 std::array<char, 2000> why{};
 std::array<struct sigaction, NSIG> fatal_before{};
 

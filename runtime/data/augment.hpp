@@ -54,7 +54,7 @@ struct AugmentOptions {
   // is instead made as small as still covers the net.
   // An image that would not cover the net is enlarged until it does.
   int min_crop = 0, max_crop = 0;
-  bool all_sizes = false;  // true: the data set's images differ in size; no key of the net
+  bool all_sizes = false;  // true: the data set's images differ in size; not set by a key
   // True: windows are cut from images at their own size, also with all_sizes, and images that do
   // not cover the net are refused. The place of a test's window is rounded down, as Caffe does.
   bool own_size = false;

@@ -9,8 +9,8 @@ namespace omni {
 
 class Tensor;
 
-// `accumulate` means that a task adds to the values, so it reads and writes them. StarPU may
-// reorder such tasks (commute), unless the session is deterministic.
+// `accumulate` means that a task reads and writes, as when it adds, and that the order of such
+// tasks does not matter. StarPU may reorder them (commute), unless the session is deterministic.
 enum class AccessMode { read, write, read_write, accumulate };
 
 // A TensorPart is a part of a tensor, or a range of values in a part. A tensor that is not cut has

@@ -103,7 +103,8 @@ struct Task {
   TaskTimes times;
   double predicted = std::numeric_limits<double>::quiet_NaN();  // ns; NaN: no prediction
   double flops = 0, bytes = 0;
-  std::span<const Access> accesses{};  // and the order of ids tell which tasks depend on which
+  std::span<const Access>
+      accesses{};  // with the order of ids they tell which tasks depend on which
 };
 
 // An IterationStart says when the submitting thread begins an iteration.

@@ -287,8 +287,7 @@ bool ModelFolder::copy_from(const fs::path& folder) {
       continue;
     const Result<std::string> text = read_file(folder / name, kMostBytes);
     if (!text)
-      continue;  // an error of permissions or of the disk does not mean that the contents are
-                 // damaged
+      continue;  // an error of permissions or of the disk, which says nothing about the contents
     if (is_sound(path_, name, *text)) {
       fs::create_directories((path_ / name).parent_path(), none);
       full = !(std::ofstream(path_ / name, std::ios::binary) << *text << std::flush);
