@@ -12,7 +12,7 @@ namespace omni {
 // 0 if its first bytes are no UTF-8.
 std::size_t utf8_sequence(std::string_view text);
 
-// Writes as "\x1b" (for example) control characters, also C1 and Unicode's line ends, marks that
+// Escapes, for example as "\x1b", control characters (also C1), Unicode's own line ends, marks that
 // change the direction of writing, and bytes that are no UTF-8. "\n" and tabs stay.
 std::string printable(std::string_view text);
 // Does what printable() does, and escapes "\n" and tabs, too.

@@ -114,8 +114,8 @@ Status suppose(int ranks);
 // ranks that have not left after some seconds are aborted. log::last_error() has the reason. The
 // first rank also prints errors that only other ranks have.
 [[noreturn]] void leave(int code);
-// Ends the job because of an error that only this rank has, as the ranks would wait for each other
-// for ever. Does nothing if there is one rank.
+// Ends the job because of an error that only this rank has. Otherwise the ranks would wait for each
+// other for ever. Does nothing if there is one rank.
 void leave_for(const Error& error);
 [[noreturn]] void end_job(const Error& error);  // the same, also for one rank
 

@@ -13,7 +13,7 @@ template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, Arguments&&... arguments) {
   about_to_launch();
-  cudaGetLastError();  // clears "not ready", which queries of StarPU leave behind
+  cudaGetLastError();  // clears the "not ready" of StarPU's queries, no error of this launch
   kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
   check(cudaPeekAtLastError(), "launching a kernel");
 }

@@ -25,7 +25,7 @@ bool on_one_host() {
 // Turns off UCX's rendezvous where ranks are linked by TCP, unless the user has set
 // UCX_RNDV_THRESH. With rendezvous UCX asks the receiver before it sends many bytes, and waits for
 // the answer. A rank that computes answers late: two ranks with a link of 1 Gbit/s took 1.7 to 1.9
-// times as long. Over shared memory or InfiniBand UCX keeps its own choice.
+// times as long. With shared memory, or adapters for RDMA, UCX keeps its own choice.
 void send_without_asking() {
   std::error_code none;
   const bool adapters = !std::filesystem::is_empty("/sys/class/infiniband", none) && !none;

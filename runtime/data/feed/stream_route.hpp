@@ -35,7 +35,8 @@ struct StreamRoute {
   std::string text() const;  // "single, 2 of 4 ranks prepare"
 };
 
-// A PreparingSpeed says how many seconds one of a rank's cores takes to prepare a sample.
+// A PreparingSpeed says how many seconds a core of a rank takes to prepare a sample, and how many
+// cores the rank has.
 struct PreparingSpeed {
   double seconds = 0;
   int cores = 1;
