@@ -124,8 +124,8 @@ class Painter {
   std::vector<Axis> rows_, columns_;
 };
 
-// kCentre is the distance of a class's centre from 0, kCloud the distance of each of its two
-// clusters from the centre, both in standard deviations of the noise.
+// kCentre is the distance of a class's centre from 0, kCloud that of each of its two clusters from
+// the centre. Both are in standard deviations of the noise.
 constexpr float kCentre = 1.5f, kCloud = 3.5f;
 
 // This many classes are learned quickly. More classes would take many epochs.

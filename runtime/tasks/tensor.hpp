@@ -89,8 +89,8 @@ class Tensor {
   void* memory_ = nullptr;
   std::vector<std::uint32_t> ids_;   // by part
   std::vector<DataHandle> handles_;  // empty until allocated
-  // The number of the chain of a whole iteration that was the last use of the tensor. kKept means
-  // that the tensor is kept on the GPU, 0 that its last use was another one.
+  // If a chain of a whole iteration was the last to use the tensor, this is the chain's number. It
+  // is kKept while the tensor is kept on the GPU, and 0 after any other use.
   mutable std::atomic<std::uint64_t> last_chain_{0};
 };
 

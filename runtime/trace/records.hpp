@@ -3,7 +3,7 @@
 //
 // A file has one JSON object per line. While its run goes on it is called rank-<n>.jsonl.part; a
 // run that ends renames it to rank-<n>.jsonl. So a reader can tell a killed run from a damaged
-// file: a .part file may stop anywhere, any other file ends with an `end` record.
+// file: only a .part file may stop anywhere. Any other file ends with an `end` record.
 //
 // Times are nanoseconds since the start of StarPU in that process. Except in the header, `rank` is
 // not in the file: the reader takes it from the file's name.
