@@ -26,9 +26,9 @@ class DataFile {
   bool compressed() const { return compressed_; }
   std::uint64_t bytes_on_disk() const { return bytes_on_disk_; }
 
-  // Returns whether the file is compressed and its uncompressed size is implausible, if it is
-  // `bytes`: more than 16 MiB, and more than kMaxCompression times the compressed size. Deflate
-  // shrinks zeros to a thousandth, but images, labels and text hardly ever to less than a tenth.
+  // Returns whether the file is compressed, and cannot plausibly hold `bytes` bytes. These are more
+  // than 16 MiB, and more than kMaxCompression times the compressed size. Deflate shrinks zeros to
+  // a thousandth, but images, labels and text hardly ever to less than a tenth.
   bool swells_to(std::uint64_t bytes) const;
   static constexpr std::uint64_t kMaxCompression = 100;
 

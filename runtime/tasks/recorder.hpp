@@ -25,9 +25,9 @@ class CodeletBase;
 // There is one Recorder at a time. It is made after the Session and destroyed before it.
 class Recorder {
  public:
-  // Makes the folder, and records into it. If the folder has a trace of this rank already (a
-  // requeued job runs the same command again), takes the first unused of "<folder>-2", "<folder>-3"
-  // ... `header.started` is the number of seconds by which this host's clock is behind the first
+  // Makes the folder, and records into it. If it has a trace of this rank already, takes the first
+  // unused of "<folder>-2", "<folder>-3" and so on: a requeued job runs the same command again.
+  // `header.started` is the number of seconds by which this host's clock is behind the first
   // rank's.
   static Result<std::unique_ptr<Recorder>> start(const std::filesystem::path& folder,
                                                  trace::Header header);
