@@ -1,4 +1,4 @@
-// This header computes XXH3-64 checksums of bytes that arrive piece by piece, or of a whole text.
+// This header computes XXH3-64 checksums, of bytes that arrive piece by piece or of a whole text.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
-// An Extent is the size of an image or an activation. This header also checks that sizes do not
-// overflow.
+// An Extent is the size of an image or an activation: height, width and channels.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +9,7 @@ namespace omni {
 struct Extent {
   int h = 0, w = 0, c = 0;
   std::size_t count() const { return static_cast<std::size_t>(h) * w * c; }
-  // Returns whether an int can count the values, and the sides together with strides and padding.
+  // Returns whether int suffices to count the values, and to calculate with sides and padding.
   // LayerBuilder::blob() refuses other outputs of layers, so layers and codelets calculate in int.
   bool countable() const {
     constexpr int kMaxSide = 1 << 24;
@@ -22,7 +21,7 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-// Returns false if the product does not fit. Meant for sizes that come from files.
+// Returns false if the product does not fit, as may happen with sizes that come from files.
 inline bool checked_multiply(std::uint64_t a, std::uint64_t b, std::uint64_t* product) {
   return !__builtin_mul_overflow(a, b, product);
 }

@@ -19,11 +19,11 @@ namespace omni {
 namespace {
 
 constexpr int kPatienceMilliseconds = 5000;
-constexpr std::size_t kReserve = 4 << 20;  // bytes for the act, where memory has run out
+constexpr std::size_t kReserve = 4 << 20;  // bytes freed before the act, as memory may have run out
 constexpr std::array kFatal{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 std::atomic<bool> is_set{false}, is_said{false};
-std::array<int, 2> wake{}, done{};  // pipes: a byte wakes the thread, whose end closes the second
+std::array<int, 2> wake{}, done{};  // pipes; a byte in `wake` wakes the thread, which closes `done`
 std::array<char, 2000> why{};
 std::array<struct sigaction, NSIG> fatal_before{};
 
@@ -31,7 +31,7 @@ extern "C" void on_fatal(int number) {
   std::array<char, 40> text{"signal SIG"};
   std::strncat(text.data(), sigabbrev_np(number), 8);
   say_farewell(text.data());
-  // The handler before comes next, when this one has returned.
+  // The signal is blocked until this handler returns. Then the previous handler gets it.
   sigaction(number, &fatal_before[number], nullptr);
   raise(number);
 }
@@ -47,7 +47,8 @@ Farewell::Farewell(std::function<void(const std::string&)> act)
     : waiting_(std::make_shared<Waiting>(std::move(act))) {
   if (::pipe2(wake.data(), O_CLOEXEC) != 0 || ::pipe2(done.data(), O_CLOEXEC) != 0)
     throw std::runtime_error("no more files can be opened (raise ulimit -n)");
-  // This thread handles no signal: its handler would wait for the thread itself.
+  // The thread below inherits that all signals are blocked: a handler in it would wait for the
+  // thread itself.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,6 +1,6 @@
-// A Farewell is what this process still does when it must end at once: after a fatal signal, an
-// exception that nobody catches, an error of another rank, or a second request to stop. It is done
-// in a thread of its own, since a signal handler may neither allocate nor lock.
+// A Farewell is what this process still does when it must end at once. The reason may be a fatal
+// signal, an exception that nobody catches, an error of another rank, or a second request to stop.
+// The Farewell acts in a thread of its own, since a signal handler may neither allocate nor lock.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@ namespace omni {
 
 class Farewell {
  public:
-  // `act` takes the reason. There is one Farewell at a time. While it lives, SIGSEGV, SIGBUS,
-  // SIGFPE, SIGILL and SIGABRT call say_farewell(), and then do what they did before.
+  // There is one Farewell at a time. While it lives, the signals SIGSEGV, SIGBUS, SIGFPE, SIGILL
+  // and SIGABRT cause a call of say_farewell(), and then do what they did before.
   explicit Farewell(std::function<void(const std::string& reason)> act);
   ~Farewell();
   Farewell(const Farewell&) = delete;
@@ -24,8 +24,8 @@ class Farewell {
   std::shared_ptr<Waiting> waiting_;
 };
 
-// Lets the Farewell act, and returns when it has, or after five seconds. The first reason counts.
-// Without a Farewell it does nothing. Signal handlers may call it.
+// Lets the Farewell act, and returns when it has, or after five seconds. Of several calls only the
+// first acts. Without a Farewell the function does nothing. Signal handlers may call it.
 void say_farewell(std::string_view reason);
 
 }  // namespace omni

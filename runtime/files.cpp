@@ -48,7 +48,7 @@ Error system_error(ErrorKind kind, const fs::path& where, std::string_view doing
           hint_for(code)};
 }
 
-// Tells wrong paths, which the user can correct, from failures of the disk.
+// Returns `usage` for wrong paths, which the user can correct.
 ErrorKind creation_error_kind(int code) {
   switch (code) {
     case EACCES:
@@ -62,7 +62,7 @@ ErrorKind creation_error_kind(int code) {
   }
 }
 
-// Tells errors of the file from a lack of memory or descriptors.
+// Returns `data` for errors of the file itself.
 ErrorKind reading_error_kind(int code) {
   switch (code) {
     case EMFILE:
@@ -82,13 +82,14 @@ Status sync_folder(const fs::path& folder) {
   if (descriptor < 0)
     return system_error(ErrorKind::failed, folder, "cannot open the folder to flush it", errno);
   const int status = retry_interrupted([&] { return ::fsync(descriptor); });
-  // Some file systems cannot flush a folder and say so with EINVAL; they give nothing to wait for.
+  // Some file systems cannot flush a folder, and say so by EINVAL.
   if (status != 0 && errno != EINVAL)
     return system_error(ErrorKind::failed, folder, "cannot flush the folder to disk", errno);
   return {};
 }
 
-// A rename would replace the link itself, or worse /dev/null, by our file.
+// Returns the path that a rename may replace. A symbolic link is followed, since the rename would
+// replace the link itself. Devices are refused: the rename would even replace /dev/null.
 Result<fs::path> final_target(const fs::path& path) {
   if (!path.has_filename())
     return Error{ErrorKind::usage, path.string(), "not a file name", "give the path of a file"};
@@ -107,7 +108,7 @@ Result<fs::path> final_target(const fs::path& path) {
   return target;
 }
 
-constexpr std::size_t kFirstBytes = 65536;  // doubled when a line does not fit
+constexpr std::size_t kFirstBytes = 65536;  // of a LineSource's buffer; doubled for long lines
 
 }  // namespace
 
@@ -119,7 +120,7 @@ Status require_there(const fs::path& path) {
 }
 
 Result<InputFile> InputFile::open(const fs::path& path, Links links) {
-  // Without O_NONBLOCK a FIFO would block right here.
+  // Without O_NONBLOCK, open() would block for a FIFO.
   const int flags =
       O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (links == Links::refused ? O_NOFOLLOW : 0);
   const int descriptor = retry_interrupted([&] { return ::open(path.c_str(), flags); });
@@ -166,14 +167,13 @@ Result<AtomicFile> AtomicFile::create(const fs::path& path) {
   static std::atomic<unsigned> counter{0};
   OMNI_TRY(const fs::path target, final_target(path));
   for (;;) {
-    // The suffix is short, so that the file system accepts the temporary name of any target.
+    // The name does not contain the target's, which may be as long as the file system allows.
     const fs::path temporary =
         folder_of(target) / fmt::format(".omni-{}-{}.tmp", ::getpid(), counter++);
     const int descriptor = retry_interrupted(
         [&] { return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
     if (descriptor >= 0) return AtomicFile(target, temporary, descriptor);
-    // A dead process, or one of another machine on a shared disk, may have left a file of this
-    // name.
+    // A dead process may have left a file of this name, or one on another machine may be using it.
     if (errno != EEXIST)
       return system_error(creation_error_kind(errno), path, "cannot create", errno);
   }
@@ -194,7 +194,7 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count =
         retry_interrupted([&] { return ::write(descriptor_, bytes.data(), bytes.size()); });
-    // A write of 0 bytes gives no reason; repeating it might go on for ever.
+    // A write of 0 bytes gives no reason; repeated, it might go on for ever.
     if (count <= 0) {
       const int code = count < 0 ? errno : EIO;
       discard();
@@ -232,7 +232,7 @@ Status try_writing(const fs::path& path, std::uint64_t bytes) {
   if (retry_interrupted([&] { return ::fallocate(file.descriptor_, 0, 0, length); }) == 0)
     return {};
   const int code = errno;
-  // If the file system cannot reserve space, a byte at least shows whether the disk is full
+  // If the file system cannot reserve space, at least a byte shows whether the disk is full
   // already.
   if (code == EOPNOTSUPP || code == ENOSYS) return file.write("x");
   return system_error(ErrorKind::usage, path, fmt::format("has no room for {} bytes", bytes), code);

@@ -1,5 +1,5 @@
-// This header reads and writes files. Reading is bounded. A file that is written appears whole or
-// not at all, also after a crash.
+// This header reads and writes files. A reader takes a bounded amount of memory. A file that is
+// written appears whole or not at all, also after a crash.
 #pragma once
 
 #include <unistd.h>
@@ -35,16 +35,16 @@ class Descriptor {
   int number_;
 };
 
-// `followed` allows a symbolic link as the last part of a path; `refused` forbids it. Links are
-// refused in places where other users can write.
+// `refused` forbids that the last part of a path is a symbolic link. Links are refused in places
+// where other users can write.
 enum class Links { followed, refused };
 
 // Returns the contents of a file. Refuses more than `limit` bytes, directories and special files.
-// Errors are ErrorKind::data.
+// Errors are ErrorKind::data, unless memory or descriptors are lacking.
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit,
                               Links links = Links::followed);
 
-// Returns ErrorKind::usage if nothing is at a path that the command line names.
+// Returns ErrorKind::usage if a path that the command line names cannot be read.
 Status require_there(const std::filesystem::path& path);
 
 // An InputFile is a regular file that is read from front to back.
@@ -62,8 +62,8 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
-// An AtomicFile is written beside its final place; commit() renames it there. Without commit() the
-// destructor removes it. After a failure nothing more is written. A path that cannot be created is
+// An AtomicFile is written under a temporary name in the folder of its final path; commit() renames
+// it. A failure, or a destructor without commit(), removes it. A path that cannot be created is
 // ErrorKind::usage, a failing disk ErrorKind::failed. A symbolic link is followed; devices and
 // folders are refused.
 class AtomicFile {
@@ -89,7 +89,7 @@ class AtomicFile {
 Status try_writing(const std::filesystem::path& path, std::uint64_t bytes);
 
 // Fails if a file of `bytes` bytes could not be written in the folder that an option names. If
-// there is no such folder, the first existing folder above it counts. Makes no folder: runs that
+// there is no such folder, the nearest existing folder above it counts. Makes no folder: runs that
 // start at the same time would collide.
 Status try_folder(const std::filesystem::path& folder, std::uint64_t bytes,
                   std::string_view option);
@@ -99,34 +99,35 @@ Status write_file_atomically(const std::filesystem::path& path, std::string_view
 // Renames a file or a folder; the new name survives a power cut.
 Status rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 
-// The following functions manage folders of temporary files. A process holds a lock on its folder.
-// If a folder has no lock, a killed process left it.
+// The following functions manage folders of temporary files. A process keeps its folder locked, so
+// a folder without a lock is one that a killed process has left.
 
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 
-// Locks a folder of this user. Returns the lock's descriptor, or -1 if another process has it.
+// Locks a folder of this user. Returns the lock's descriptor; -1: another process has the lock, or
+// the folder is not this user's.
 int lock_folder(const std::filesystem::path& folder);
 
 // Deletes the folders in `parent` whose names begin with `prefix` and that no process has locked.
 // Keeps those changed in the last minute, whose owners may not have their locks yet.
 void delete_unlocked_folders(const std::filesystem::path& parent, const std::string& prefix);
 
-// A LineSource gives the lines of a text of any length; its buffer has a fixed length.
+// A LineSource returns the lines of a text of any length; its buffer takes at most 2 MiB.
 class LineSource {
  public:
-  // Fills the span from the front and returns how many characters there were. Fewer than the span
-  // holds mean the end.
+  // A Read fills the span from the front, and returns with how many characters. If they are fewer
+  // than the span holds, the text ends there.
   using Read = std::function<Result<std::size_t>(std::span<char>)>;
   explicit LineSource(Read read);
 
   struct Line {
     std::string_view text;  // without the line end; valid until the next call
-    bool ended = true;      // false: the text stops here, without a line end
-    bool too_long = false;  // `text` has only the beginning
+    bool ended = true;      // false: the last line, which has no line end
+    bool too_long = false;  // true: `text` has only the beginning, and next() stays at this line
   };
   Result<std::optional<Line>> next();  // nullopt: the end
 
-  static constexpr std::size_t kLongest = std::size_t{1} << 20;
+  static constexpr std::size_t kLongest = std::size_t{1} << 20;  // bytes of a line
   // Parsers that look ahead may read this many bytes after every line.
   static constexpr std::size_t kPadding = 64;
 

@@ -1,4 +1,4 @@
-// This header writes JSON as text that a terminal can show safely, even where strings in it are no
+// This header writes JSON as text that a terminal can show safely, even if strings in it are no
 // UTF-8.
 #pragma once
 

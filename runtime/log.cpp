@@ -14,11 +14,11 @@ std::atomic<Level> current_level{Level::normal};
 std::mutex mutex;
 std::string capture_buffer;
 std::string* captured = nullptr;  // &capture_buffer while a Capture lives
-bool is_first = true;             // true also if there is only one rank
+bool is_first = true;             // true: this is the first rank, or the only one
 bool holds_warnings = false;
 std::string own_name, warnings, kept_error;
 
-thread_local std::string prefix;  // of all lines of the thread
+thread_local std::string prefix;  // begins the lines of this thread (see Name)
 
 void write(std::string_view text) {
   std::string out = printable(text);

@@ -1,6 +1,6 @@
 // The log prints everything that the programs print: progress and diagnostics on stderr, results on
-// stdout. A call prints one line and flushes it. Control characters are escaped here, so no caller
-// can forget it.
+// stdout. Every call flushes what it prints. Control characters are escaped here, so no caller can
+// forget it.
 #pragma once
 
 #include <fmt/core.h>
@@ -18,7 +18,7 @@ void set_level(Level level);
 Level level();
 
 void line(std::string_view text);         // also under --quiet; `text` may have line ends
-void result_text(std::string_view text);  // to stdout, without a line end of its own
+void result_text(std::string_view text);  // to stdout; adds no line end
 void warn_line(std::string_view text);
 void error_line(const std::string& text);
 void warn_once_line(const std::string& text);
@@ -47,8 +47,8 @@ void result(fmt::format_string<T...> format, T&&... values) {
 }
 
 // With several ranks only the first rank prints lines; those of other ranks are dropped. Other
-// ranks hold their warnings until the first rank's are known, then print new ones with their name.
-// Their last error is kept for the first rank to print.
+// ranks hold their warnings until tell_warnings_unless_in() prints those that the first rank does
+// not have. last_error() is what the first rank prints for them.
 void speak_as(int rank, const std::string& name);
 std::string warnings_so_far();
 void tell_warnings_unless_in(const std::string& warnings);

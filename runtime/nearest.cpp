@@ -11,7 +11,8 @@
 namespace omni {
 namespace {
 
-// Counts insertions, deletions, replacements and swaps of neighbouring letters.
+// Returns how many insertions, deletions, replacements and swaps of neighbouring letters turn one
+// text into the other.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), std::size_t{0});
@@ -32,7 +33,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
-  constexpr std::size_t kLongest = 64;  // nothing longer is a misspelt key; bounds the time
+  constexpr std::size_t kLongest = 64;  // bounds the time; a longer word is no misspelt key
   if (word.size() > kLongest) return "";
   // A misspelt word may have one error per three letters, and at most three.
   std::size_t best = std::min<std::size_t>((word.size() + 1) / 3, 3) + 1;

@@ -10,8 +10,8 @@
 
 namespace omni {
 
-// Returns the number that `text` is; nullopt if there is anything else in it, or if the number does
-// not fit its type.
+// Returns the number that `text` is; nullopt if `text` has anything else, or if the number does not
+// fit the type.
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
   Number value{};
@@ -24,7 +24,7 @@ std::optional<Number> number_in(std::string_view text) {
 // conversion gives 0.10000000149011612.
 inline double shortest_decimal(float value) { return std::stod(fmt::format("{}", value)); }
 
-// People read this JSON, so a mean of floats is written with the digits of a float.
+// Returns what to write into JSON that people read: a mean of floats with the digits of a float.
 inline double shown_single(double value) { return shortest_decimal(static_cast<float>(value)); }
 
 }  // namespace omni

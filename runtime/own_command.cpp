@@ -17,7 +17,8 @@
 namespace omni {
 namespace {
 
-// Quotes a word with control characters as bash reads it: log.hpp would escape them in another way.
+// Quotes a word with control characters as bash reads it. Otherwise log.hpp would escape them in a
+// way that bash does not read.
 std::string ansi_quoted(const std::string& word) {
   std::string text = "$'";
   for (const char c : word) {
@@ -30,8 +31,8 @@ std::string ansi_quoted(const std::string& word) {
   return text + '\'';
 }
 
-// Appends what ansi_quoted() wrote, from after its opening quote on. Returns the place of the
-// closing quote.
+// Appends to `word` the word that ansi_quoted() has written; `at` is the place after the opening
+// quote. Returns the place of the closing quote.
 std::size_t append_ansi(std::string_view line, std::size_t at, std::string& word) {
   for (; at < line.size() && line[at] != '\''; ++at) {
     const bool escaped = line[at] == '\\';
@@ -104,7 +105,7 @@ std::string for_shell(const std::vector<std::string>& words) {
 
 std::vector<std::string> from_shell(std::string_view line) {
   std::vector<std::string> words;
-  bool within = false, inside_quotes = false;  // a word
+  bool within = false, inside_quotes = false;  // within: a word
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (!inside_quotes && line[i] == ' ') {
       within = false;

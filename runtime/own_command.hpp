@@ -1,5 +1,5 @@
-// This header describes the command that runs this process: its words, host and environment, and
-// how a shell is given it again.
+// This header describes the command that started this process: its words, host and environment. It
+// also quotes command lines for a shell.
 #pragma once
 
 #include <cstdlib>
@@ -23,8 +23,8 @@ std::vector<std::string> words_without(const std::vector<std::string>& options,
 // $'a\x0ab'.
 std::string for_shell(const std::vector<std::string>& words);
 std::vector<std::string> from_shell(std::string_view line);  // the inverse of for_shell()
-// Returns the value of an option (the next word, or what follows '='); of several the last one.
-// nullopt: the words do not have the option.
+// Returns the value of an option: the next word, or what follows '='. If the option is there
+// several times, the last value counts; nullopt: it is not there.
 std::optional<std::string> value_of(std::string_view option, const std::vector<std::string>& words);
 
 }  // namespace omni

@@ -9,8 +9,8 @@
 
 namespace omni {
 
-// A RandomStream is the part of the program that draws. Parts with the same seed and counter draw
-// different numbers.
+// A RandomStream names a part of the program that draws. With the same seed and counter, each part
+// draws other numbers.
 enum class RandomStream : std::uint32_t {
   init = 1,
   shuffle,
@@ -59,7 +59,7 @@ class Philox {
 constexpr float to_unit(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
 // Draws is a sequence of numbers from one Philox stream. `high`, often a sample's number, selects
-// it.
+// the sequence.
 class Draws {
  public:
   constexpr Draws(const Philox& philox, std::uint64_t high) : philox_(philox), high_(high) {}
@@ -70,7 +70,7 @@ class Draws {
       left_ = 4;
     }
     const std::uint32_t value = block_[0];
-    block_ = {block_[1], block_[2], block_[3], 0};  // no index: a GPU keeps it in registers
+    block_ = {block_[1], block_[2], block_[3], 0};  // without an index, a GPU keeps it in registers
     --left_;
     return value;
   }

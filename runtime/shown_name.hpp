@@ -12,10 +12,11 @@ namespace omni {
 // 0 if its first bytes are no UTF-8.
 std::size_t utf8_sequence(std::string_view text);
 
-// Writes control characters (also C1), marks that change the direction of writing, and bytes that
-// are no UTF-8 as "\x1b". Line ends and tabs stay.
+// Escapes control characters (also C1), for example as "\x1b". Does the same with Unicode's own
+// line ends, marks that change the direction of writing, and bytes that are no UTF-8. "\n" and tabs
+// stay.
 std::string printable(std::string_view text);
-// Does what printable() does, and escapes line ends and tabs, too.
+// Does what printable() does, and escapes "\n" and tabs, too.
 std::string one_line(std::string_view text);
 
 // Quotes a name for a message: on one line, and shortened if it is long.

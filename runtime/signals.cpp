@@ -32,7 +32,8 @@ std::array<struct sigaction, NSIG> handlers_before{};
 std::atomic<const char*> farewell_text{nullptr};  // never freed: a signal may come at any time
 int farewell_code = 0;
 std::atomic<bool> in_order{false}, requested{false};
-// The first request to stop came at this second of the monotonic clock; 0: there was none yet.
+// One more than the second of the monotonic clock at which the first request to stop came; 0: there
+// was none yet.
 std::atomic<time_t> requested_at{0};
 static_assert(std::atomic<time_t>::is_always_lock_free);
 
@@ -76,8 +77,8 @@ extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
 
 int early_failure = 0;
 
-// MPI's handler of SIGUSR1 calls this one later, as the handler before its own. It passes only the
-// number.
+// MPI's handler of SIGUSR1 later calls this one, as the handler before its own, with the number
+// alone. So `info` must not be used for that signal.
 extern "C" void on_early_request(int number, siginfo_t* info, void*) {
   if (farewell_text != nullptr) return;
   if (number == SIGINT && info->si_pid == getpid()) {  // OpenBLAS raised it
@@ -88,7 +89,7 @@ extern "C" void on_early_request(int number, siginfo_t* info, void*) {
   _exit(farewell_code);
 }
 
-bool is_ignored(int number) {  // by nohup, by a shell's &
+bool is_ignored(int number) {  // as by nohup, or by a shell's &
   struct sigaction now {};
   return (number == SIGHUP || number == SIGINT) && sigaction(number, nullptr, &now) == 0 &&
          now.sa_handler == SIG_IGN;

@@ -3,9 +3,9 @@
 // once.
 //
 // After stop_in_order() the first signal prints what happens, and sets a flag that the trainer
-// polls between iterations. A second signal, some seconds later, ends the process at once with 128
-// + its number. (Launchers send the first one twice.) SIGALRM, which the process sends itself,
-// counts neither as the first nor as the second.
+// polls between iterations. A second signal, 2 seconds later or more, ends the process at once with
+// 128 + its number. (Launchers send the first one twice.) SIGXCPU never counts as the second
+// signal. SIGALRM, which the process sends itself, counts neither as the first nor as the second.
 //
 // A handler that was installed before is called first: MPICH has one for SIGUSR1. StarPU's own
 // handlers are off (Session).
@@ -15,19 +15,19 @@
 
 namespace omni {
 
-// Listens before the libraries are initialised, which takes some of them long: a program calls it
-// from its .preinit_array. Until install_stop_signals() a signal prints "stopped" and ends the
-// process with `code`. If a library cannot start its threads, the process ends with `failed`.
+// A program calls this function from its .preinit_array, before libraries are initialised, which
+// may take long. Until install_stop_signals() a signal prints "stopped" and ends the process with
+// `code`. If a library cannot start its threads, the process ends with `failed`.
 void listen_early(int code, int failed);
 
 // Until stop_in_order() a signal prints `farewell` and ends the process with `code`. May be called
 // again, with another farewell.
 void install_stop_signals(const std::string& farewell, int code);
 void stop_in_order();
-void stop_without_words();  // prints nothing: another process prints the message
+void stop_without_words();  // signals print nothing, as another process prints the messages
 bool stop_requested();
 void request_stop();        // as a signal does, without its message
-bool ignores_interrupts();  // SIGINT is ignored, as in background jobs of a script
+bool ignores_interrupts();  // true: SIGINT is ignored, as in background jobs of a script
 
 // After this call, writing to a closed pipe, or beyond the limit of file sizes, fails instead of
 // ending the process. If descriptor 0, 1 or 2 is closed, /dev/null is opened for reading there.

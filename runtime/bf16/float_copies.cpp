@@ -7,8 +7,8 @@
 namespace omni {
 namespace {
 
-// Returns the floats of a bf16 tensor's copy, otherwise 0. Copies are aligned to cache lines, which
-// also suits vector loads on a GPU.
+// Returns how many floats the copy of a bf16 tensor takes, in whole cache lines; 0 for other
+// tensors. So every copy begins with a cache line, which also suits vector loads on a GPU.
 std::size_t floats_of(const BufferUse& use) {
   constexpr std::size_t kAlignment = 64;
   return use.bf16 ? (use.count + kAlignment - 1) / kAlignment * kAlignment : 0;

@@ -1,5 +1,5 @@
-// FloatCopies are copies of bf16 tensors as floats, for kernels that compute only on floats. They
-// exist as long as the task runs.
+// FloatCopies are copies of a task's bf16 tensors as floats, for kernels that compute only on
+// floats. They are valid while the task runs.
 #pragma once
 
 #include <array>
@@ -18,19 +18,19 @@ class DeviceContext;
 constexpr std::size_t kMostBuffers = 16;  // per task
 
 struct BufferUse {
-  std::uint32_t count = 0;
+  std::uint32_t count = 0;  // values that the task uses
   AccessMode mode = AccessMode::read;
   bool bf16 = false;
   std::uint32_t first = 0;  // index of the first value that the task uses
 };
 
-// Returns how many floats all copies have together.
+// Returns how many floats the copies of all these buffers take.
 std::size_t float_copies_count(std::span<const BufferUse> uses);
 
-// A FloatCopying has the functions by which one kind of worker (a core or a GPU) makes copies. A
-// GPU runs them in the order of its stream.
+// A FloatCopying has the functions by which one kind of worker (a core or a GPU) makes copies. On a
+// GPU they enqueue the work in the worker's stream.
 struct FloatCopying {
-  float* (*memory)(std::size_t count, DeviceContext& context);  // valid until the next call
+  float* (*memory)(std::size_t count, DeviceContext& context);  // valid until it is called again
   void (*widen)(std::size_t count, const Bf16* from, float* to);
   void (*round)(std::size_t count, const float* from, Bf16* to);
 };
@@ -39,8 +39,8 @@ extern const FloatCopying kCopyOnGpu;  // only in a build with CUDA
 
 class FloatCopies {
  public:
-  // The constructor makes a copy of each buffer uses[i] that is in bf16, and lets pointers[i] point
-  // to the copy.
+  // Makes a copy of each buffer uses[i] that is in bf16, and lets pointers[i] point to the copy.
+  // The copy of a buffer that is only written has undefined values.
   FloatCopies(const FloatCopying& copying, DeviceContext& context, std::span<const BufferUse> uses,
               std::span<void*> pointers);
   void write_back() const;  // rounds what the kernel wrote
@@ -55,7 +55,7 @@ class FloatCopies {
   std::array<Copy, kMostBuffers> copies_;
 };
 
-// The functions for GPUs work in the worker's stream.
+// These functions enqueue work in the worker's stream.
 namespace gpu {
 
 void round(CudaWorker& worker, std::int64_t count, const float* from, Bf16* to);

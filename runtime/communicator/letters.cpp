@@ -8,8 +8,8 @@
 namespace omni::ranks {
 namespace {
 
-// An Envelope is the length and the bytes of a letter. An empty letter says that its sender is
-// alive (see set_patience()).
+// An Envelope is the length and the bytes of a letter. An empty letter only shows that its sender
+// is alive, so that the patience of other ranks does not end.
 struct Envelope {
   std::uint64_t bytes = 0;
   std::string text{};

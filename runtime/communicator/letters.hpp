@@ -1,5 +1,5 @@
-// Letters are texts that one rank sends another at any time. A thread hands them to their reader,
-// one after another.
+// Letters sends texts from one rank to another at any time. On the receiving rank a thread passes
+// them to a function, one after another.
 #pragma once
 
 #include <condition_variable>
@@ -17,11 +17,12 @@ namespace omni::ranks {
 
 class Letters {
  public:
-  // Letters calls `read` in a thread of its own, with each letter and the rank that sent it. About
-  // once a second it passes an empty text, so that `read` can do other work. All ranks make a
-  // Letters object at the same time, once in the life of the process.
+  // Calls `read` in a thread of its own, with each letter and the rank that sent it. Afterwards,
+  // and at least once a second, the thread also passes an empty text from the own rank, so that
+  // `read` can do other work. All ranks make a Letters object at the same time, once in the life of
+  // the process.
   explicit Letters(std::function<void(int from, const std::string& text)> read);
-  ~Letters();  // letters that have come, but are not read, are lost
+  ~Letters();  // letters that are not read yet are lost
   Letters(const Letters&) = delete;
   Letters& operator=(const Letters&) = delete;
 
@@ -34,8 +35,8 @@ class Letters {
   void run();
 
   std::function<void(int, const std::string&)> read_;
-  std::shared_ptr<Inbox> inbox_;  // also of messages that are under way
-  std::future<void> ended_;       // of the thread
+  std::shared_ptr<Inbox> inbox_;  // messages under way own it, too
+  std::future<void> ended_;       // ready when the thread has ended
 };
 
 }  // namespace omni::ranks

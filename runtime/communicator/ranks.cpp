@@ -26,12 +26,12 @@ namespace omni::ranks {
 namespace {
 
 constexpr int kUp = 3, kDown = 4;                     // tags
-constexpr std::size_t kPiece = std::size_t{1} << 18;  // values of an array
+constexpr std::size_t kPiece = std::size_t{1} << 18;  // values per message of bring() and fetch()
 
-Service* service = nullptr;  // null: one rank; it lives to the end of the process
+Service* service = nullptr;  // null: there is one rank; else lives to the end of the process
 bool disbanded = false;
 std::atomic<bool> apart = false;
-int supposed = 1;  // number of ranks by suppose(), without a service
+int supposed = 1;  // the number of ranks given to suppose(); counts only without a service
 int (*exit_code_of)(ErrorKind) = nullptr;
 
 Error no_library(const std::string& what) {
@@ -107,18 +107,18 @@ std::vector<int> usable_cores() {
 }
 
 constexpr int kLinkTag = 5;
-// To measure the rate, messages grow until one takes kLong seconds. Smaller ones may fit a switch's
-// buffers.
+// To measure the rate, messages grow until one takes kLong seconds or has kMostBytes. Smaller ones
+// may fit a switch's buffers.
 constexpr std::size_t kLeastBytes = 1 << 16, kMostBytes = 1 << 24;
 constexpr double kLong = 0.1;  // seconds
 
 class LinkTest {
  public:
   struct Cost {
-    double seconds = INFINITY, work = INFINITY;  // s per message, and s of this rank's cores
+    double seconds = INFINITY, work = INFINITY;  // s and CPU s of this process, per message
   };
-  // Returns the cost of a message. It takes the fastest of some series, as other programs slow
-  // series down.
+  // Returns the cost of a message: the least of several series, since other programs slow some of
+  // them down.
   Cost cost(std::size_t bytes, int messages, int series) {
     Cost least;
     for (int i = 0; i < series; ++i) {

@@ -33,15 +33,16 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kNotice = 1, kGo = 2;  // tags
-// A rank that fails waits this long for others, which may report the same error.
+// After a failure the first rank waits kGrace for others, which may report the same error. Another
+// rank that has failed waits kLongGrace for the first.
 constexpr Service::Seconds kGrace = 3s, kLongGrace = 8s;
-// A service pauses between two tests for messages. It pauses for kNap while messages come, kLongNap
-// when none came for kLively, and kIdle when no message is expected.
+// The service's thread pauses between two tests of messages. The pause is kNap while messages get
+// done, kLongNap when none got done for kLively, and kIdle when none is under way.
 constexpr std::chrono::microseconds kNap = 50us, kLongNap = 1ms, kIdle = 100ms;
 constexpr Service::Seconds kLively = 20ms;
 
 // Hydra treats a rank that exits without PMI's `finalize` as failed, and kills the others.
-// MPI_Finalize, which sends it, would hang (mpi_transport.cpp).
+// MPI_Finalize, which sends it, may hang (mpi_transport.cpp).
 void say_finalize() {
   const char* line = std::getenv("PMI_FD");
   constexpr std::string_view kWord = "cmd=finalize\n";
@@ -50,7 +51,8 @@ void say_finalize() {
     (void)!::read(std::atoi(line), answer, sizeof answer);
 }
 
-// Both ends of a lifeline send a Greeting first. Other programs do not know the secret.
+// Both ends of a lifeline (see hold_lifelines()) first send a Greeting. Other programs that connect
+// do not know the secret.
 struct Greeting {
   std::uint64_t secret = 0;
   int rank = 0;
@@ -71,7 +73,7 @@ Greeting heard(int line) {
   return recv(line, &all, sizeof all, MSG_WAITALL) == sizeof all ? all : Greeting();
 }
 
-// Accepts the connections of other ranks, then calls gone() when one of them ends.
+// On the first rank: accepts the connections of other ranks, and calls gone() when one is closed.
 void hold_first(int door, std::uint64_t secret, const std::function<void(int)>& gone) {
   std::vector<pollfd> lines{{door, POLLIN, 0}};
   std::vector<int> ranks{0};
@@ -95,6 +97,7 @@ void hold_first(int door, std::uint64_t secret, const std::function<void(int)>& 
   }
 }
 
+// On another rank: connects to the first rank, and calls gone() when the connection is closed.
 void hold_other(const std::string& host, const std::string& port, std::uint64_t secret,
                 const std::function<void(int)>& gone) {
   addrinfo wanted{}, *found = nullptr;
@@ -115,7 +118,7 @@ void hold_other(const std::string& host, const std::string& port, std::uint64_t 
 Service::Service(OpenTransport open, int silent_code, bool aborts)
     : silent_code_(silent_code), aborts_(aborts), looked_at_(std::chrono::steady_clock::now()) {
   const auto begun = std::make_shared<std::promise<void>>();
-  // This thread lives to the end of the process.
+  // With several ranks this thread lives to the end of the process.
   start_thread([this, open, begun] {
     transport_ = open();
     rank_ = transport_->rank();
@@ -223,7 +226,7 @@ void Service::begin(Operation& operation) {
                    : transport_->receive(each.data, each.bytes, each.peer, each.tag));
 }
 
-// Tests which messages have arrived. Those that remain keep their order, and so do their tickets.
+// Tests which messages are done. Those that remain keep their order, and so do their tickets.
 bool Service::advance(Operation& operation) {
   std::size_t left = 0;
   for (std::size_t i = 0; i < operation.tickets.size(); ++i) {
@@ -236,8 +239,8 @@ bool Service::advance(Operation& operation) {
   return left == 0;
 }
 
-// A rank that leaves in order has sent a notice, or got the permission to go. If another rank is
-// gone without either, this rank gives up.
+// Before a rank ends in order, it has sent the first rank a notice, or the first rank has allowed
+// all others to go. If a rank ended without that, this rank gives up.
 void Service::look_for_gone() {
   const bool failed = left_at_ && own_.code != 0;
   if (gone < 0 || failed || awaited_[rank_ == 0 ? static_cast<std::size_t>(gone) : 0] == nullptr)
@@ -338,7 +341,7 @@ void Service::end_in_order(int code) {
 void Service::end(int code) {
   say_farewell(why_.empty() ? log::last_error() : why_);
   std::fflush(nullptr);
-  // An abort waits for the launcher, whose connection may be lost.
+  // The abort below waits for the launcher, whose connection may be lost.
   try {
     start_thread([code] {
       std::this_thread::sleep_for(kGrace);

@@ -21,13 +21,13 @@ namespace {
 
 struct TransferGroup {
   std::vector<Transfer> transfers;
-  std::vector<Access> accesses;  // has each part of a tensor once
+  std::vector<Access> accesses;  // one per part of a tensor, however many transfers use the part
   std::function<void()> then;
   bool even_after_errors = true;
   std::atomic<std::size_t> to_acquire;
 };
 
-// A OneAcquired is the argument of StarPU's callback. It shares the ownership of the group.
+// A OneAcquired is the argument of StarPU's callback, which takes a plain pointer.
 struct OneAcquired {
   std::shared_ptr<TransferGroup> group;
 };

@@ -1,6 +1,6 @@
 // A Transport makes the calls of MPI that the communicator needs. Messages are started and tested,
 // never waited for. The implementation is a separate library (library/mpi_transport.cpp), which is
-// loaded only if a launcher started the program.
+// loaded only if a launcher started several processes.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // A Ticket stands for a message under way; it is null when the message is done. Until then nobody
-  // else may use the message's memory. Between two ranks, messages of one tag arrive in the order
-  // in which they were sent.
+  // A Ticket stands for a message under way; done() sets it to null when the message is done. Until
+  // then nobody may change the memory of a message to send, or use that of a message to receive.
+  // Between two ranks, messages of one tag arrive in the order in which they were sent.
   using Ticket = void*;
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   virtual Ticket send(const void* data, std::size_t bytes, int peer, int tag) = 0;
@@ -25,7 +25,7 @@ class Transport {
   virtual void abort(int code) = 0;  // ends all ranks
 };
 
-// The library has a function of this type and name. Only one thread at a time may call a Transport.
+// The library has a function of this name and type. Only one thread at a time may call a Transport.
 inline constexpr const char* kOpenTransport = "omni_open_transport";
 using OpenTransport = Transport* (*)();
 

@@ -11,12 +11,12 @@
 
 namespace omni {
 
-// These functions throw CudaError, or OutOfGpuMemory of the current device. They are not inline,
-// because exceptions and strings take nvcc longer to compile than a kernel.
+// These functions throw CudaError, or OutOfGpuMemory with the state of the current device. They are
+// not inline, because exceptions and strings take nvcc longer to compile than a kernel.
 [[noreturn]] void throw_cuda_error(const char* what, const char* why);
 [[noreturn]] void throw_out_of_gpu_memory(const char* what, std::size_t asked);
 
-// `asked` is how many bytes of device memory the call wanted to allocate.
+// `asked` is how many bytes of device memory the call wanted to allocate; 0: unknown.
 inline void check(cudaError_t code, const char* what, std::size_t asked = 0) {
   if (code == cudaSuccess) return;
   if (code == cudaErrorMemoryAllocation) {

@@ -13,8 +13,7 @@ class CudaError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// OutOfGpuMemory means that a GPU is out of memory. Callers catch bad_alloc to try again with less
-// memory.
+// OutOfGpuMemory is a bad_alloc, since some callers catch that type to try again with less memory.
 class OutOfGpuMemory : public std::bad_alloc {
  public:
   // `asked` and `free` are bytes. An `asked` of 0 means that a library did not say how much it

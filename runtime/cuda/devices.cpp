@@ -61,11 +61,11 @@ namespace {
 
 constexpr std::size_t kMostGpus = STARPU_MAXCUDADEVS;
 
-// This is the oldest architecture in CMake's list.
+// CMakeLists.txt has kernels compiled for this architecture and for later ones.
 constexpr int kOldestMajor = 8;
 
-// Returns how many bytes StarPU may take of a GPU: the user's limit for all GPUs, else the limit
-// for this GPU. Without a limit it returns the largest number.
+// Returns how many bytes of a GPU StarPU may take: the user's limit for all GPUs, else for this
+// GPU. Without a limit, returns the largest number.
 std::size_t limit_of(int number) {
   for (const std::string& name :
        {std::string("STARPU_LIMIT_CUDA_MEM"), fmt::format("STARPU_LIMIT_CUDA_{}_MEM", number)})
@@ -77,8 +77,9 @@ std::size_t limit_of(int number) {
 // CMake demands the same version of the library at compile time.
 constexpr std::size_t kOldestCudnn = 90800;
 
-// Returns why a GPU cannot be used; "": it can. Another process may use it exclusively, or it may
-// be broken. Notes how much memory is left: with less than it needs, StarPU would wait for ever.
+// Returns why a GPU cannot be used; "": it can. CUDA fails if another process uses the GPU
+// exclusively, or if it is broken. Notes how much memory is left, because StarPU would wait for
+// ever for memory that another process has.
 std::string why_unusable(Gpu& gpu) {
   if (gpu.major < kOldestMajor)
     return fmt::format("its compute capability is {}.{}, and this is compiled for {}.0 and later",

@@ -29,8 +29,8 @@ using Clock = std::chrono::steady_clock;
 void (*end_run)(const Error&) = nullptr;
 decltype(starpu_data_interface_ops::allocate_data_on_node) allocate_vector = nullptr;
 
-// Returns whether a task computes, or whether this GPU still works. It also returns true if there
-// is no task: then StarPU only tries to send a tensor in advance, and nobody waits.
+// Returns whether a task computes anywhere, or whether this GPU still works. Also returns true if
+// there is no task: then StarPU only tries to send a tensor in advance, and nobody waits.
 bool is_computing(const Computing::Count& count) {
   if (count.begun != count.ended || starpu_task_nsubmitted() == 0) return true;
   const bool waits = cudaStreamQuery(starpu_cuda_get_local_stream()) == cudaErrorNotReady;
@@ -51,7 +51,8 @@ void end_for(const starpu_vector_interface& tensor, unsigned node) {
                 : first.error());
 }
 
-// Counts seconds one by one, so the time in which the process was stopped does not count.
+// Notes that StarPU has failed to allocate a tensor. A call adds at most one second, so time in
+// which the process was stopped does not count.
 void failed_to_allocate(const starpu_vector_interface& tensor, unsigned node) {
   thread_local Computing::Count then;
   thread_local int seconds = 0;

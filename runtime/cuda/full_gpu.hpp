@@ -1,4 +1,4 @@
-// These functions end a run whose GPU is full. StarPU would retry for ever to allocate a tensor,
+// This header ends a run whose GPU stays full. StarPU would retry for ever to allocate a tensor,
 // without a message. A GPU is full if another process took memory, or if the forecast was wrong.
 #pragma once
 
@@ -9,14 +9,14 @@
 
 namespace omni {
 
-// Calls `end`, which does not return, in a worker's thread, after StarPU has failed to allocate on
-// a GPU for 20 seconds in a row. Only time counts in which no task began or ended anywhere and that
-// GPU's stream was empty, so long tasks end nothing. (A single failure is usual: StarPU then evicts
-// and retries.) Call it before StarPU starts; only in a build with CUDA.
+// After StarPU has failed to allocate on a GPU for 20 seconds in a row, calls `end` in a worker's
+// thread; `end` does not return. Only time counts in which no task ran anywhere and that GPU's
+// stream was empty, so long tasks end nothing. (A single failure is usual: StarPU then evicts and
+// retries.) Call it before StarPU starts; only in a build with CUDA.
 void end_when_gpu_stays_full(void (*end)(const Error&));
 
 // Marks a scope in which a task computes, or enqueues work of a GPU. Scopes are counted only if
-// is_counted, because all workers share the counters.
+// is_counted, because the counters, which all workers share, cost time.
 class Computing {
  public:
   Computing() {

@@ -1,5 +1,5 @@
-// GpuTensors adds up the memory of a GPU that StarPU's allocator takes for tensors, if all of them
-// are allocated at once. The constants are those of StarPU's datawizard/malloc.h.
+// GpuTensors computes how many bytes of a GPU StarPU's allocator takes for tensors that exist at
+// the same time. The constants are those of StarPU's datawizard/malloc.h.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@ namespace omni {
 
 class GpuTensors {
  public:
-  // Returns how much the first tensor of this size takes.
+  // Returns how many bytes StarPU asks CUDA for if it has no free piece for a tensor of this size.
   static constexpr std::size_t allocated_for(std::size_t bytes) {
     constexpr auto kShared = static_cast<std::size_t>(kLargestShared);
     return bytes > kShared ? bytes : static_cast<std::size_t>(kPiece);

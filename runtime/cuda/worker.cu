@@ -17,8 +17,8 @@ void throw_cuda_error(const char* what, const char* why) {
 
 namespace {
 
-// The objects are kept by worker, not by thread, because one thread of StarPU may drive several
-// workers of a device.
+// The objects are found by StarPU's number of the worker, because one thread may drive several
+// workers. Outside of StarPU's workers the number is -1.
 thread_local std::unordered_map<int, std::unique_ptr<CudaWorker>> workers;
 
 }  // namespace
@@ -52,7 +52,7 @@ CudaWorker::CudaWorker(cudaStream_t stream)
 
 // Failures of the destructor are ignored, as no caller could handle them.
 CudaWorker::~CudaWorker() {
-  cudaSetDevice(device_);  // the thread may have changed the current device
+  cudaSetDevice(device_);  // another device may be current in this thread
   prepared_.reset();
   cudaFree(counters_);
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
@@ -72,7 +72,7 @@ unsigned* CudaWorker::counters() {
 
 void* CudaWorker::Memory::at_least(std::size_t bytes, cudaStream_t stream) {
   if (bytes > bytes_) {
-    // The memory is freed in the stream's order, so kernels before keep it until they are done.
+    // The memory is freed in the stream's order, when the kernels enqueued before are done.
     if (data_ != nullptr) check(cudaFreeAsync(data_, stream), "freeing a workspace");
     data_ = nullptr;
     bytes_ = 0;

@@ -17,8 +17,8 @@ class Locals;
 
 class CudaWorker {
  public:
-  // Returns the worker that runs the current task. Outside of StarPU (in tests and benchmarks) the
-  // calling thread has one of its own, with the default stream of the current device.
+  // Returns the object of the worker that runs the current task. Outside of StarPU's workers (in
+  // tests and benchmarks) the calling thread has one of its own, with the device's default stream.
   static CudaWorker& current();
 
   cudaStream_t stream() const { return stream_; }
@@ -32,18 +32,19 @@ class CudaWorker {
   const char* device_name() const { return device_name_.data(); }
   // Returns the most workspace, in bytes, that a library's algorithm may use.
   std::size_t most_workspace() const { return omni::most_workspace(device_bytes_); }
-  // Libraries prepare these objects for this worker. The objects are destroyed before the handles.
+  // Returns the objects that codelets prepare once per worker, for example plans of products. They
+  // are destroyed before the handles.
   Locals& prepared() { return *prepared_; }
 
-  // Returns device memory with undefined contents. All kernels of a worker get the same buffer,
-  // since they run one after another in one stream. A kernel that needs several pieces asks once
-  // and divides the buffer. Throws OutOfGpuMemory.
+  // Returns device memory with undefined contents. All kernels of a worker get the same buffer, as
+  // they run one after another in one stream. A kernel that needs several pieces asks once and
+  // divides the buffer. Throws OutOfGpuMemory.
   void* workspace(std::size_t bytes) { return workspace_.at_least(bytes, stream_); }
   // Returns a second buffer as workspace() does, for copies of bf16 tensors as floats.
   void* copies(std::size_t bytes) { return copies_.at_least(bytes, stream_); }
 
-  // Returns a counter for every block that the device can run at once. Kernels find zeros, and
-  // leave zeros behind.
+  // Returns one counter for each block that the device can run at once. A kernel finds zeros, and
+  // must leave zeros behind.
   unsigned* counters();
 
   explicit CudaWorker(cudaStream_t stream);

@@ -14,8 +14,8 @@ namespace {
 
 using Pixels = std::span<const std::uint8_t>;
 
-// A Variation has everything that training varies. The numbers are drawn in a fixed order, whatever
-// the options are.
+// A Variation has everything that training varies in an image. The numbers are drawn in a fixed
+// order, whatever the options are.
 struct Variation {
   float zoom = 0, degrees = 0, aspect = 1;
   float slack_y = 0.5f,
@@ -67,9 +67,9 @@ float drawn_side(const AugmentOptions& options, Extent net, float zoom) {
   return std::min(target, static_cast<float>(high));
 }
 
-// Returns the net's pixels per pixel of the image, vertically; horizontally they are divided by
-// `aspect`. (Darknet measures the shorter side as if they were multiplied, so its windows may leave
-// the image.)
+// Returns the height of a pixel of the image, in pixels of the net. The width is the height divided
+// by `aspect`. (Darknet measures the shorter side as if it were multiplied by `aspect`, so its
+// windows may leave the image.)
 float choose_scale(Extent image, Extent net, const AugmentOptions& options, float zoom,
                    float aspect) {
   const auto height = static_cast<float>(image.h), width = static_cast<float>(image.w) / aspect;
@@ -98,7 +98,7 @@ void copy_planes(Pixels src, Extent image, float* dst) {
 }
 
 struct Neighbours {
-  int first, second;  // equal beyond the edge
+  int first, second;  // equal at the last pixel and beyond
   float weight;       // weight of `second`
 
   Neighbours(float at, int length) {
@@ -109,10 +109,10 @@ struct Neighbours {
   }
 };
 
-// Interpolates. std::lerp would handle infinities, which takes branches.
+// Interpolates. std::lerp has branches, since it also handles infinities.
 float blend(float a, float b, float weight) { return a + (b - a) * weight; }
 
-// A Window tells the place in the image of each pixel of the net's input. Centres of pixels are at
+// A Window says where in the image each pixel of the net's input lies. Centres of pixels are at
 // half-integers.
 struct Window {
   Extent image, net;
@@ -169,8 +169,8 @@ void sample_rotated(Pixels src, const Window& window, float degrees, float* dst)
   }
 }
 
-// Samples bilinearly without rotation. Row and column are then independent of each other, so whole
-// lines of the image are blended first.
+// Samples bilinearly without rotation. As a row of the net's input then lies between two lines of
+// the image, these lines are blended first.
 void sample_upright(Pixels src, const Window& window, float* dst) {
   const int channels = window.image.c;
   thread_local std::vector<Neighbours> columns;
@@ -203,7 +203,7 @@ void mirror_rows(float* pixels, Extent extent) {
                        pixels + right * channels);
 }
 
-// Converts colours to grey by the weights of BT.601, and grey to colours by repetition.
+// Converts colours to grey by the weights of BT.601, or grey to colours by repetition.
 Pixels convert_channels(Pixels src, Extent& image, int channels,
                         std::vector<std::uint8_t>& scratch) {
   if (image.c == channels) return src;
@@ -226,7 +226,7 @@ struct Place {
   bool mirror = false;
 };
 
-// Converts values in [0, 1] to those that the net reads. `planes` means that the values of a
+// Converts values in [0, 1] as options.byte_values says. `planes` means that the values of a
 // channel are contiguous.
 void take_byte_values(const AugmentOptions& options, Extent extent, Place place, bool planes,
                       float* dst) {
@@ -263,15 +263,15 @@ float lack(float hue, float own) {
   return within_unit(std::fabs(away - 6 * std::floor(away / 6 + 0.5f)) - 1);
 }
 
-// Hues count sixths of the circle from red over green to blue; grey has hue 0. The function chooses
-// between values instead of branching, so the compiler can vectorise over pixels.
+// Hues are in sixths of the colour circle: red is 0, green 2, blue 4; grey has hue 0. The function
+// chooses between values instead of branching, so the compiler can vectorise over pixels.
 void shift_pixel(float* rgb, const ColourShift& shift) {
   const float r = rgb[0], g = rgb[1], b = rgb[2];
   const float high = higher(higher(r, g), b), range = high - lower(lower(r, g), b);
   const float from_green = 2 * range + (b - r), from_blue = 4 * range + (r - g);
   float turn = high == g ? from_green : from_blue;
   turn = high == r ? g - b : turn;
-  constexpr float kNothing = 1e-30f;  // a divisor that makes 0 of 0
+  constexpr float kNothing = 1e-30f;  // replaces a divisor of 0, where the dividend is 0, too
   const float hue = turn / higher(range, kNothing) + 6 * shift.hue;
   // A saturation beyond 1 would turn the smallest channel negative and with it change the hue.
   const float saturation = lower(1, shift.saturation * range / higher(high, kNothing));

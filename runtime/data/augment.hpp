@@ -1,6 +1,5 @@
-// Augmentation turns a stored 8-bit image into what the net reads. That is floats in [0, 1] (value
-// / 255, as in Darknet), channels last, in the net's extent. Training varies the image; testing
-// takes its centre.
+// Augmentation turns a stored 8-bit image into floats of the net's extent, channels last. A float
+// is in [0, 1]: value / 255, as in Darknet. Training varies the image; testing takes its centre.
 #pragma once
 
 #include <array>
@@ -26,8 +25,8 @@ struct ByteValues {
   bool operator==(const ByteValues&) const = default;
 };
 
-// A MeanImage is the mean of images, value by value: channels last, in the net's order of channels.
-// It has the size of the images before windows are cut out of them.
+// A MeanImage has for each value of an image the mean over many images. Channels are last, in the
+// net's order. It has the size of the images from which windows are cut.
 struct MeanImage {
   Extent extent;
   std::vector<float> values;
@@ -49,27 +48,27 @@ struct SharedMeanImage : std::shared_ptr<const MeanImage> {
 // mirrored digit is another digit.
 struct AugmentOptions {
   // The shorter side of the image is resized to a size drawn from [min_crop, max_crop], then a
-  // window of the net's extent is cut out. 0: not given. If one of them is given, the other has
-  // Darknet's default: the net's side, or twice that.
-  // If neither is given, the window is cut from the image at its own size. If images come in all
-  // sizes, the image is first made as small as still covers the net.
-  // In all cases the image is enlarged where it would not cover the net.
+  // window of the net's extent is cut out. 0: not given. If only one is given, the other has
+  // Darknet's default: min_crop the net's longer side, max_crop twice that.
+  // If neither is given, the window is cut from the image at its own size. With all_sizes the image
+  // is instead made as small as still covers the net.
+  // An image that would not cover the net is enlarged until it does.
   int min_crop = 0, max_crop = 0;
-  bool all_sizes = false;  // true: images differ in size; this is no key of the net
-  // True: windows are cut from images at their own size, whatever it is, and images that do not
-  // cover the net are refused. In tests the centre is rounded down, as Caffe does.
+  bool all_sizes = false;  // true: the data set's images differ in size; not set by a key
+  // True: windows are cut from images at their own size, also with all_sizes, and images that do
+  // not cover the net are refused. The place of a test's window is rounded down, as Caffe does.
   bool own_size = false;
   bool center = false;  // true: training windows are cut from the centre, without rotation or zoom
   float angle = 0;      // degrees; the angle is drawn from [-angle, angle]
-  // Each factor is drawn from [1, x], and inverted by a chance of one half. x is positive.
+  // Each factor is drawn from [1, x], and inverted with a probability of one half. x is positive.
   float aspect = 1, saturation = 1, exposure = 1;
   float hue = 0;      // share of the colour circle; the shift is drawn from [-hue, hue]
-  bool flip = false;  // true: an image is mirrored by a chance of one half
+  bool flip = false;  // true: an image is mirrored with a probability of one half
   // True: the net takes vectors, {1, 1, values}. They have an image's values in Darknet's order,
-  // channel by channel. Only byte_values has an effect then.
+  // channel by channel. Only byte_values and mean_image have an effect then.
   bool flat = false;
-  std::optional<ByteValues> byte_values{};  // samples that are stored as floats stay as they are
-  SharedMeanImage mean_image{};             // with byte_values, in place of their mean
+  std::optional<ByteValues> byte_values{};  // has no effect on samples that are stored as floats
+  SharedMeanImage mean_image{};             // replaces byte_values->mean; null: does not
   bool operator==(const AugmentOptions&) const = default;
 };
 
@@ -79,8 +78,7 @@ struct AugmentOptions {
 Status check_input(const AugmentOptions& options, Extent image, Extent net_input,
                    const std::string& where);
 
-// Returns the smallest size at which prepare_image() needs the image. A decoder may reduce the
-// image to that size.
+// Returns the size down to which a decoder may reduce an image for prepare_image().
 LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,
                      bool training, Extent net_input);
 
@@ -90,7 +88,7 @@ bool keeps_bytes(const AugmentOptions& options, Extent image, bool training, Ext
 
 // `image_pixels` holds image.count() values, `dst` receives net_input.count(). What training draws
 // depends only on seed and sample. Each option has its own draws, so switching one on does not
-// change the others. Requires check_input().
+// change the others. Requires arguments that check_input() accepts.
 void prepare_image(std::span<const std::uint8_t> image_pixels, Extent image,
                    const AugmentOptions& options, std::uint64_t seed, std::uint64_t sample,
                    bool training, Extent net_input, float* dst);
@@ -103,8 +101,8 @@ struct ColourShift {
   bool operator==(const ColourShift&) const = default;
 };
 
-// Values are in [0, 1] before and after. Pixels that do not have three channels have no hue and no
-// saturation: only their exposure changes.
+// Values are in [0, 1] before and after. If there are not three channels, only the exposure
+// changes.
 void shift_colours(std::span<float> pixels, int channels, const ColourShift& shift);
 
 }  // namespace omni

@@ -1,5 +1,5 @@
-// This header reads CIFAR-10's binary version. It has per image a byte for the label, then 32x32
-// reds, as many greens, and as many blues.
+// This header reads the binary version of CIFAR-10. A record has one byte for the label, then 32x32
+// bytes of red, as many of green, and as many of blue.
 #pragma once
 
 #include <filesystem>

@@ -40,7 +40,7 @@ class SkippingDataset final : public Dataset {
   }
   DamagedImages* damaged() const override { return &damaged_; }
 
-  // A damaged image of a test set has no label once it has been read.
+  // A damaged image of a test set loses its label when a read of it fails.
   int label(std::size_t index) const override {
     return !training_ && damaged_.has(index) ? kNoLabel : of_->label(index);
   }
@@ -161,7 +161,7 @@ std::vector<DamagedImage> DamagedImages::take_new() {
   return taken;
 }
 
-// A line has index, place and problem, with tabs between them.
+// Returns a line of text(): index, place and problem, with tabs between them.
 std::string DamagedImages::line(std::size_t index) const {
   const Error& error = found_.at(index).error;
   return fmt::format("{}\t{}\t{}\n", index, one_line(error.where), one_line(error.what));

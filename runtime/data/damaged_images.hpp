@@ -19,11 +19,10 @@
 namespace omni {
 
 struct DamagedImage {
-  std::size_t index = 0;  // in the set
-  std::size_t number =
-      0;             // among the damaged images, in the order in which they were found, from 1
-  Error error{};     // has the file's name, and what is wrong with it
-  bool here = true;  // false: another rank has found it
+  std::size_t index = 0;   // in the set
+  std::size_t number = 0;  // among the damaged images, in the order of their discovery, from 1
+  Error error{};           // has the file's name, and what is wrong with it
+  bool here = true;        // false: another rank has found it
 };
 
 // Several threads may use an object of this class at the same time.
@@ -42,16 +41,17 @@ class DamagedImages {
   std::string summary() const;                 // "3 of 100 training images could not be read; ..."
 
   std::vector<DamagedImage> take_new();  // those added since the last call
-  // Of several ranks that know the same images one names all, or each names those that it finds.
+  // Says which images this rank names in the log. Of ranks that read the same images, one names
+  // all, or each names its own.
   enum class Names { own, all, none };
   void set_names(Names names) { names_ = names; }
   bool names(const DamagedImage& image) const {
     return names_ == Names::all || (names_ == Names::own && image.here);
   }
 
-  // Returns as text, for other ranks, the images that add() has added since the last call, or all.
-  // add_text() adds the images of such a text. `before`: those that are known here count as found
-  // there.
+  // Ranks tell each other about images by text. take_text() has those that add() has added since
+  // the last call, text() has all. add_text() adds the images of such a text. `before` means that
+  // images which both ranks have found count as found by the other rank.
   std::string take_text();
   std::string text() const;
   Status add_text(std::string_view text, bool before = false);
@@ -72,10 +72,11 @@ class DamagedImages {
   std::atomic<Names> names_{Names::own};
 };
 
-// Returns the same data, but damaged files are skipped, up to this share of them. Training data
+// Returns the same data, but damaged images are skipped, up to this share of the set. Training data
 // replace a damaged image by the next readable one of its class; after the set's end comes its
-// beginning. So the replacement depends only on the set. Data that are not image files, and a share
-// of 0, are returned as they are. The destructor names in the log what nobody took from damaged().
+// beginning. So the replacement depends only on the set. Returns `data` itself if the share is 0,
+// or if all images have one size. The destructor logs what nobody has taken by
+// damaged()->take_new().
 std::unique_ptr<Dataset> skip_damaged_images(std::unique_ptr<Dataset> data, double share,
                                              bool training);
 

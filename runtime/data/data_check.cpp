@@ -17,8 +17,8 @@
 namespace omni {
 namespace {
 
-// A Digest is a hash of a sample: equal samples have the same digest. 64 bits would not suffice, as
-// some of a hundred million other samples would then also have it by chance.
+// A Digest is a hash of a sample's values and extent. It has 128 bits, so that different samples
+// practically never have the same digest, however many there are.
 struct Digest {
   std::uint64_t high, low;
   auto operator<=>(const Digest&) const = default;
@@ -41,7 +41,7 @@ constexpr std::size_t kNone = ~std::size_t{0};
 struct Digested {
   Digest digest;
   std::size_t index;
-  std::size_t twin = kNone;  // the first training sample with the same values
+  std::size_t twin = kNone;  // of a test sample: the first training sample with the same values
   auto operator<=>(const Digested&) const = default;
 };
 
@@ -49,8 +49,8 @@ void add_counts(Distribution& to, const Distribution& from) {
   for (const auto& [value, count] : from) to[value] += count;
 }
 
-// Reads a whole data set with several threads. For every sample that can be read it calls
-// use(digest, index), in one thread at a time.
+// Reads a whole data set with several threads. Calls use(digest, index) for every sample that can
+// be read, in one thread at a time.
 class Reading {
  public:
   using Use = std::function<void(const Digest&, std::size_t)>;
@@ -79,7 +79,6 @@ class Reading {
   // A thread takes this many samples at a time.
   static constexpr std::size_t kAtOnce = 16;
 
-  // Each thread runs this function.
   void work() {
     try {
       read_samples();
@@ -199,7 +198,7 @@ std::vector<std::string> class_warnings(const DatasetPair& data) {
   warn("the test set has", gaps.not_tested, gaps.not_tested.size(),
        "their accuracy is not measured");
   warn("the training set has", gaps.not_trained, gaps.not_trained.size(), "they cannot be learned");
-  // Without class names, numbers without samples may be intended.
+  // If classes have no names, a number without samples may be intended.
   if (!train.class_names().empty())
     warn("there is", gaps.unused, gaps.all_unused, "is a folder empty, or a name too many?");
   return warnings;

@@ -16,8 +16,8 @@ namespace omni {
 
 std::set<int> classes_in(const Dataset& data);  // the classes that have samples
 
-// ClassGaps has the classes that lack samples in the training set, in the test set, or in both
-// (`unused`).
+// ClassGaps has the classes that have samples only in the test set (`not_trained`), only in the
+// training set (`not_tested`), or in neither (`unused`).
 struct ClassGaps {
   static constexpr std::size_t kMostUnused = 1000;
   std::vector<int> not_trained = {}, not_tested = {}, unused = {};
@@ -25,23 +25,24 @@ struct ClassGaps {
 };
 ClassGaps class_gaps(const std::set<int>& trained, const std::set<int>& tested, int classes);
 
-// Names classes as "'cat', 'dog' and 3 more". `all` is how many there are.
+// Returns "'cat', 'dog' and 3 more". `all` is the number of classes, of which `classes` may have
+// only the first.
 std::string class_list(const std::vector<int>& classes, const Dataset& data, std::size_t all);
 
-// Returns the warnings about class_gaps() that a training prints. Computed samples cause none.
+// Returns the warnings about class_gaps() that a training prints. There are none without a test
+// set, nor for a ComputedDataset.
 std::vector<std::string> class_warnings(const DatasetPair& data);
 
-// Maps each value of a height, a width or a number of channels to the number of samples that have
-// it.
+// Maps each height (or width, or number of channels) to the number of samples that have it.
 using Distribution = std::map<int, std::size_t>;
-int median(const Distribution& distribution);  // of two, the lower one; requires a sample
+int median(const Distribution& distribution);  // the lower one of two; 0: there is no sample
 
 struct CheckedSet {
   std::size_t samples = 0;
   std::vector<std::size_t> unreadable = {};               // indices, ascending
   std::map<int, std::size_t> classes = {};                // samples by class, unreadable ones, too
   Distribution heights = {}, widths = {}, channels = {};  // of readable samples
-  std::size_t smaller = 0;  // samples with less height or width than the net's input
+  std::size_t smaller = 0;  // readable samples with less height or width than the net's input
 };
 
 struct DataCheck {
@@ -51,11 +52,10 @@ struct DataCheck {
   };
   CheckedSet train = {};
   std::optional<CheckedSet> test = {};
-  // Each test sample here has the values of a training sample; of several such training samples,
-  // the first is named.
+  // Has each test sample with the values of a training sample, and the first such training sample.
   std::vector<Twins> in_both = {};
-  // A Contradiction is a training sample with the values of an earlier sample (`first`) of another
-  // class.
+  // A Contradiction is a training sample whose class differs from that of `first`, the first
+  // training sample with the same values.
   struct Contradiction {
     std::size_t sample, first;
     auto operator<=>(const Contradiction&) const = default;
@@ -66,14 +66,14 @@ struct DataCheck {
 struct CheckOptions {
   Extent net_input = {};  // 0x0: unknown
   int threads = 1;
-  // One thread at a time calls `progress` repeatedly. It passes how many samples are done, and how
-  // many of them could not be read.
+  // One thread calls `progress` repeatedly with how many samples are done, and how many of them
+  // could not be read.
   std::function<void(std::size_t done, std::size_t unreadable)> progress = [](std::size_t,
                                                                               std::size_t) {};
 };
 
-// Uses memory for a checksum of each sample, and for an image per thread. Throws as run_together()
-// does.
+// Takes memory for a checksum of each sample, and for one image per thread. Throws as
+// run_together() does.
 Result<DataCheck> check_data(const DatasetPair& data, const CheckOptions& options);
 
 }  // namespace omni

@@ -24,7 +24,7 @@ Error failure(const std::filesystem::path& path, int code) {
 DataFile::DataFile(std::filesystem::path path, Handle file, std::uint64_t bytes_on_disk)
     : path_(std::move(path)), file_(std::move(file)), bytes_on_disk_(bytes_on_disk) {
   gzbuffer(file_.get(), kChunk / 8);
-  compressed_ = gzdirect(file_.get()) == 0;  // looks at the first bytes
+  compressed_ = gzdirect(file_.get()) == 0;  // reads the first bytes
 }
 
 Result<DataFile> DataFile::open(const std::filesystem::path& path) {

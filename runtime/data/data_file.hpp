@@ -1,6 +1,5 @@
-// A DataFile is a file of data that is read from front to back. Its contents show whether it is
-// compressed by gzip. The sizes that it announces can be checked before memory is allocated for
-// them.
+// A DataFile is a file of data that is read from front to back. Its first bytes tell whether it is
+// compressed by gzip. Sizes that its header announces can be checked before memory is allocated.
 #pragma once
 
 #include <zlib.h>
@@ -27,8 +26,9 @@ class DataFile {
   bool compressed() const { return compressed_; }
   std::uint64_t bytes_on_disk() const { return bytes_on_disk_; }
 
-  // Returns whether the file is compressed and cannot plausibly hold `bytes` bytes. Deflate shrinks
-  // zeros to a thousandth, but images, labels and text hardly ever to less than a tenth.
+  // Returns whether the file is compressed, and cannot plausibly hold `bytes` bytes. These are more
+  // than 16 MiB, and more than kMaxCompression times the compressed size. Deflate shrinks zeros to
+  // a thousandth, but images, labels and text hardly ever to less than a tenth.
   bool swells_to(std::uint64_t bytes) const;
   static constexpr std::uint64_t kMaxCompression = 100;
 
@@ -36,8 +36,8 @@ class DataFile {
   Result<std::size_t> read_up_to(std::span<std::uint8_t> out);
   // Reads exactly out.size() bytes. It is an error if the file ends before that.
   Status read(std::span<std::uint8_t> out);
-  // Reads exactly `bytes` bytes into a vector. Its memory is touched only as data arrives, so a
-  // file that announces too much costs only the memory of what it holds.
+  // Reads exactly `bytes` bytes into a vector. Its memory is touched only as data arrive, so a file
+  // that announces too much takes only the memory of what it holds.
   Result<std::vector<std::uint8_t>> read_vector(std::uint64_t bytes);
   Status expect_end();
 

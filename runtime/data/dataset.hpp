@@ -24,7 +24,9 @@ class Dataset {
   virtual std::size_t size() const = 0;  // at least 1
   virtual Extent extent() const = 0;     // of every image; h and w 0: images differ in size
   virtual int classes() const = 0;
-  virtual int label(std::size_t index) const = 0;  // in [0, classes()); requires index < size()
+  // Returns a class in [0, classes()), or kNoLabel for a damaged image of a test set. Requires
+  // index < size().
+  virtual int label(std::size_t index) const = 0;
   // Reads a sample. Several threads may call it at the same time. If all images have one size,
   // `least` is ignored.
   virtual Status read(std::size_t index, LeastSize least, Image& image) const = 0;
@@ -33,19 +35,18 @@ class Dataset {
   // Returns "train.txt:12" if a file has the sample's label as a number; else "".
   virtual std::string place_of_label(std::size_t) const { return ""; }
 
-  // Returns a name of the sample for people: its file, or its number.
+  // Returns a name of the sample for messages: its file, or its number.
   virtual std::string name_of(std::size_t index) const { return fmt::format("sample {}", index); }
 
   // Returns true if read() fills Image::values, and extent() is {1, 1, features}.
   virtual bool holds_vectors() const { return false; }
 
-  // Copies the files that read() reads into a new folder below `place`; read() then reads the
-  // copies. Data in memory are not copied. `skips` leaves a file where it is if it cannot be
-  // copied.
+  // Copies the files that read() reads into a new folder in `place`; read() then reads the copies.
+  // Data in memory are not copied. `skips` means that a file which cannot be copied is read where
+  // it is.
   virtual Status stage(const std::filesystem::path&, bool /*skips*/ = false) { return {}; }
 
-  // Looks for some of the files that read() reads. Fails if more than this share of them is
-  // missing.
+  // Looks for some of the files that read() reads. Fails if a larger share of these is missing.
   virtual Status look_for_files(double /*damaged*/) const { return {}; }
 
   // Returns the images that are skipped; null: an image that cannot be read is an error.
@@ -54,8 +55,8 @@ class Dataset {
   bool has_all_sizes() const { return extent().h == 0; }
 };
 
-// Returns how many images that share is. It is 29 for 0.29 of 100, where the product of the doubles
-// is a little less.
+// Returns how many images this share is, rounded down. The small summand makes 0.29 of 100 images
+// 29, although the product of the doubles is a little less.
 inline std::size_t damaged_of(std::size_t images, double share) {
   return static_cast<std::size_t>(share * static_cast<double>(images) + 1e-6);
 }
@@ -69,8 +70,8 @@ inline Status check_index(const Dataset& dataset, std::size_t index) {
 
 struct DatasetPair {
   std::unique_ptr<Dataset> train, test;
-  // Identifies the data: the request's source, or the whole path of a folder. Lists and folders of
-  // image files also have a checksum of their entries in it.
+  // Identifies the data: the request's source, or the whole path of a file or folder. Image files
+  // and LIBSVM files add a checksum of the entries.
   std::string name = "";
 };
 

@@ -1,5 +1,5 @@
-// This header has the formats of data that --data may name. Each format registers itself in the
-// file that reads it.
+// This header has the list of formats of data that --data may name. Each format registers itself in
+// the file that reads it.
 #pragma once
 
 #include <filesystem>
@@ -14,13 +14,13 @@
 namespace omni {
 
 struct DataFormat {
-  int order = 0;          // in which formats are asked, and listed
+  int order = 0;          // formats with lower numbers are asked, and listed, first
   std::string_view name;  // "LIBSVM", as in docs/user/data.md
   std::string_view form;  // for --help and messages: "two LIBSVM files: train.svm,test.svm"
-  bool (*is)(const DatasetRequest&) = nullptr;  // null: `source` is the name, maybe with numbers
+  bool (*is)(const DatasetRequest&) = nullptr;  // null: `source` is `name`, maybe with numbers
   Result<DatasetPair> (*open)(const DatasetRequest&) = nullptr;
-  bool installed = false;  // known by name, looked for on the machine
-  bool scales = false;     // knows DatasetRequest::scale_features
+  bool installed = false;  // true: known by name, and looked for on the machine
+  bool scales = false;     // true: heeds DatasetRequest::scale_features
 };
 
 struct DataFormatRegistration {
@@ -38,7 +38,7 @@ struct TwoFiles {
 };
 TwoFiles two_files(const DatasetRequest& request);
 
-// Returns the first of `folders` below $OMNIVORE_DATA that `is_wanted` recognises.
+// Returns the first of `folders` below $OMNIVORE_DATA that `is_wanted` accepts.
 std::optional<std::filesystem::path> find_in_data_folder(
     std::initializer_list<const char*> folders, bool (*is_wanted)(const std::filesystem::path&));
 

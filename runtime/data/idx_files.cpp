@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The bytes are 0, 0, the code of the type (unsigned bytes), and the number of dimensions.
+// The bytes of these numbers are 0, 0, the code of the type (unsigned bytes), and the number of
+// dimensions.
 constexpr std::uint32_t kImagesMagic = 0x00000803, kLabelsMagic = 0x00000801;
 constexpr std::uint32_t kMaxSide = 1 << 16;
 
@@ -43,8 +44,8 @@ Status expect_magic(DataFile& file, std::uint32_t expected) {
                                    magic, expected));
 }
 
-// Refuses a header that announces more than the file can hold. Nothing has been allocated for it
-// yet.
+// Refuses a header that announces other than the file holds, or (of a compressed file) more than it
+// plausibly holds. Call it before memory is allocated for the contents.
 Status check_promise(const DataFile& file, std::uint64_t header, std::uint64_t bytes) {
   if (!file.compressed() && file.bytes_on_disk() != header + bytes)
     return file.complain(fmt::format("has {} bytes, but its header announces {}",

@@ -1,5 +1,5 @@
-// This header reads IDX files, those of MNIST and its relatives, compressed by gzip or not. Every
-// size in a file is checked against the file before memory is allocated.
+// This header reads IDX files, the format of MNIST, compressed by gzip or not. The sizes in a
+// header are checked against the file's size before memory is allocated.
 #pragma once
 
 #include <cstddef>

@@ -76,7 +76,8 @@ Result<DatasetPair> open_dataset(const DatasetRequest& wanted) {
     for (const Dataset* each : {pair.train.get(), pair.test.get()})
       if (each != nullptr && !request.for_check) OMNI_CHECK(each->look_for_files(request.damaged));
     if (Status labels = check_labels(pair, request); !labels) {
-      // A training accepts fewer folders, because an empty folder is no class that it needs.
+      // For a check, empty folders and folders that are only in the test set count as classes, too.
+      // Opening the data as a training does may report such a folder, which explains more.
       request = wanted;
       request.for_check = false;
       return wanted.for_check ? open_dataset(request) : labels.error();

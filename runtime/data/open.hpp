@@ -13,20 +13,20 @@ namespace omni {
 struct DatasetRequest {
   // The source is one of the names "fashion-mnist", "cifar10", "synthetic[:IMAGES[:CLASSES]]" and
   // "synthetic-vectors[:VECTORS[:FEATURES[:CLASSES]]]". Or it is a path: a folder of IDX files,
-  // CIFAR-10 files or images, or a Darknet .data file. Two lists or LIBSVM files are given as
-  // "train.txt,val.txt". The first two names are looked up in $OMNIVORE_DATA first. A name means
-  // the data set even if a folder has that name: write ./cifar10 for the folder.
+  // CIFAR-10 files or images, or a Darknet .data file. Two lists, LIBSVM files or LMDBs are given
+  // as "train.txt,val.txt". $OMNIVORE_DATA is the first place to look for the first two names. A
+  // name means the data set even if a folder has that name: write ./cifar10 for the folder.
   std::string source;
-  Extent net_input;   // synthetic images have this size
+  Extent net_input;   // of the net, and of synthetic images; c 0: unknown
   bool flat = false;  // see AugmentOptions
   int classes = 0;    // outputs of the net; data with more classes are refused; 0: unknown
   std::uint64_t seed = 0;
   bool test = true;  // false: only training data are opened, and DatasetPair::test is null
   bool scale_features = false;  // as LibsvmRequest::scale
   double hold_out = 0;          // > 0: this share of the training samples becomes the test set
-  double damaged = 0;           // share of the images that may be missing
-  // True: opening accepts what check_data() shall find. That is files that are missing or of
-  // unknown kinds, and class folders that are empty or not in train/.
+  double damaged = 0;           // share of the image files that may be missing
+  // True: opening accepts what check_data() shall find: files that are missing or of unknown kinds,
+  // and class folders that are empty or not in train/.
   bool for_check = false;
 };
 

@@ -1,4 +1,4 @@
-// The sampler says which image is training sample number t.
+// A Sampler says which image of a data set is sample number t of a training.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace omni {
 // pure function of seed and epoch, so interruptions, mini-batch sizes and threads make no
 // difference.
 //
-// A small cipher computes the order per sample. So no permutation is built at an epoch's start,
-// kept, or shared between threads.
+// A small cipher computes the index of each sample by itself. So no permutation is built at an
+// epoch's start, kept, or shared between threads.
 class Sampler {
  public:
   // `size` is the number of images, 1 to 2^62. If not shuffled, as for test sets, every epoch has
@@ -34,7 +34,8 @@ class Sampler {
     const std::uint64_t position = sample % size_;
     return shuffled_ ? permuted(sample / size_, position) : position;
   }
-  // Writes the images of the samples first, first + 1, ... to `out`. They may be of several epochs.
+  // Writes the indices of the samples first, first + 1, ... to `out`. They may be of several
+  // epochs.
   void indices(std::uint64_t first, std::span<std::size_t> out) const {
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = index(first + i);
   }
@@ -45,9 +46,9 @@ class Sampler {
   static constexpr unsigned kRounds = 8;
 
   // permuted() is a Feistel network over the cells of a table of rows x columns. Each round shifts
-  // one coordinate by a random function of the other. That can be undone, so it is a bijection. A
-  // result beyond `size` is permuted again until it is below. This remains a bijection of the cells
-  // below `size`. Fewer cells than rows lie beyond.
+  // one coordinate by a random function of the other. A round can be undone, so it is a bijection.
+  // A result of `size` or more is permuted again until it is smaller, which is a bijection of the
+  // numbers below `size`. Fewer cells than there are rows have larger numbers.
   std::uint64_t permuted(std::uint64_t epoch, std::uint64_t position) const {
     do {
       std::uint64_t row = position / columns_, column = position % columns_;

@@ -9,7 +9,7 @@
 namespace omni {
 namespace {
 
-// Counts the samples of a class that are left, and those among them that are still to be chosen.
+// Counts the samples of a class that are not decided on yet, and how many of them are to be chosen.
 struct Remaining {
   std::size_t samples = 0, wanted = 0;
   Draws draws;
@@ -52,8 +52,8 @@ Status hold_out(DatasetPair& pair, double share, std::uint64_t seed) {
       fmt::format("{} to train on, {} held out to test", stay.size(), moved.size());
   pair.train = std::make_unique<Subset>(all, std::move(stay), parts, true);
   pair.test = std::make_unique<Subset>(all, std::move(moved), parts, false);
-  // The name has both, because a training that resumes with another part would be tested on what it
-  // learned.
+  // The name has share and seed, because a training that resumes with others would be tested on
+  // samples that it has learned.
   pair.name += fmt::format("#hold-out={},seed={}", share, seed);
   return {};
 }

@@ -1,4 +1,4 @@
-// A Subset makes some samples of a data set a data set of their own. --hold-out makes two subsets
+// A Subset is a data set that consists of some samples of another one. --hold-out makes two subsets
 // of a training set, one to train on and one to test on.
 #pragma once
 
@@ -15,7 +15,8 @@ namespace omni {
 class Subset final : public Dataset {
  public:
   // `indices` are those of samples of `of`; there is at least one. `about` is added to the
-  // description. `stages` is true for one subset of `of`: its stage() copies all files of `of`.
+  // description. `stages` is true for only one subset of `of`: its stage() copies all files of
+  // `of`.
   Subset(std::shared_ptr<Dataset> of, std::vector<std::size_t> indices, std::string about,
          bool stages)
       : of_(std::move(of)),
@@ -50,9 +51,9 @@ class Subset final : public Dataset {
   bool stages_;
 };
 
-// Makes a test set of a share of the training samples of every class, which are no longer training
-// samples. It replaces pair.test. Of a class with two samples or more, at least one moves and one
-// stays. Which ones move depends on the seed, and on the order and labels of the samples.
+// Moves a share of the training samples of every class to a new test set, which replaces pair.test.
+// Of a class with two samples or more, at least one moves and one stays; a single sample stays.
+// Which ones move depends on the share, the seed, and the order and labels of the samples.
 Status hold_out(DatasetPair& pair, double share, std::uint64_t seed);
 
 }  // namespace omni

@@ -19,8 +19,8 @@ constexpr float kNoise = 28;  // noise is uniform in +-kNoise of 255
 // Noise is drawn from the same stream as the parameters of an image, from this counter on.
 constexpr std::uint64_t kNoiseCounter = std::uint64_t{1} << 32;
 
-// Returns term `k` of a low-discrepancy sequence: with any number of classes, each is far from all
-// others.
+// Returns term `k` of a low-discrepancy sequence in [0, 1): however many terms there are, each is
+// far from all others.
 float spread(int k, double step) {
   return static_cast<float>(std::fmod(0.5 + step * static_cast<double>(k), 1.0));
 }
@@ -40,8 +40,8 @@ Pattern pattern_of(int label) {
           .spot_x = 0.2f + 0.6f * spread(label, 0.6710436067)};
 }
 
-// Paints an image. Grating and spot are products of a function of y and a function of x, so the
-// inner loop needs no transcendental function.
+// Paints an image. Grating and spot are sums of products of a function of y and a function of x, so
+// the inner loop needs no transcendental function.
 class Painter {
  public:
   Painter(Extent extent, int label, Draws draws) : extent_(extent) {
@@ -102,8 +102,8 @@ class Painter {
     }
   }
 
-  // Adds noise to the values. A Philox block gives noise for sixteen values, one per byte of the
-  // block.
+  // Adds noise to the values: a Philox block has 16 bytes, one for each value. Returns the next
+  // counter.
   static std::uint64_t add_noise(const std::vector<float>& line, std::uint8_t* dst,
                                  const Philox& philox, std::uint64_t image, std::uint64_t counter) {
     for (std::size_t first = 0; first < line.size(); first += 16) {
@@ -124,12 +124,11 @@ class Painter {
   std::vector<Axis> rows_, columns_;
 };
 
-// These distances are in standard deviations of the noise. kCentre is that of a class's centre from
-// 0, kCloud that of its clouds from the centre.
+// kCentre is the distance of a class's centre from 0, kCloud that of each of its two clusters from
+// the centre. Both are in standard deviations of the noise.
 constexpr float kCentre = 1.5f, kCloud = 3.5f;
 
-// More classes than this are learned only after many epochs; the set is there to be learned
-// quickly.
+// This many classes are learned quickly. More classes would take many epochs.
 constexpr std::uint64_t kDefaultSyntheticClasses = 10;
 constexpr std::string_view kImages = "synthetic[:IMAGES[:CLASSES]]",
                            kVectors = "synthetic-vectors[:VECTORS[:FEATURES[:CLASSES]]]";
@@ -158,8 +157,8 @@ std::uint64_t default_classes(const DatasetRequest& request) {
                               : std::min<std::uint64_t>(kDefaultSyntheticClasses, request.classes);
 }
 
-// Makes both splits of a Dataset. The size of the test set is that of the training set divided by
-// `share`.
+// Makes both sets. The size of the test set is that of the training set divided by `share`, and at
+// least 1.
 template <class Made>
 DatasetPair make_synthetic(SyntheticOptions options, std::size_t share, bool test) {
   DatasetPair pair;

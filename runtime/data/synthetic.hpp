@@ -1,5 +1,5 @@
-// Nets can learn these data sets, and nobody has to download them. A sample is a pure function of
-// the seed, of its index, and of whether it is for training.
+// This header has data sets whose samples are computed, so nobody has to download them. Nets can
+// learn them. A sample is a pure function of its index and of the options, but not of their `size`.
 #pragma once
 
 #include <cstddef>

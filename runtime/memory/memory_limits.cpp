@@ -16,8 +16,8 @@ std::size_t physical_memory() {
   return std::min(machine, control_group_memory("/"));
 }
 
-// The file has lines "number:controllers:path". A container may see its own group as the root,
-// whatever the path says, so groups that do not exist are skipped.
+// /proc/self/cgroup has lines "number:controllers:path". A container may see its own group as the
+// root, whatever the path says, so groups that do not exist are skipped.
 std::size_t control_group_memory(const std::filesystem::path& root) {
   std::size_t least = std::numeric_limits<std::size_t>::max();
   std::ifstream groups(root / "proc/self/cgroup");

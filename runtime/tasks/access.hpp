@@ -9,13 +9,12 @@ namespace omni {
 
 class Tensor;
 
-// `accumulate` reads and writes, and the caller does not care in which order tasks do so. Then
-// StarPU may reorder these tasks (commute), unless the session is deterministic.
+// `accumulate` means that a task reads and writes, as when it adds, and that the order of such
+// tasks does not matter. StarPU may reorder them (commute), unless the session is deterministic.
 enum class AccessMode { read, write, read_write, accumulate };
 
 // A TensorPart is a part of a tensor, or a range of values in a part. A tensor that is not cut has
-// only part 0. StarPU orders tasks by part: a task that uses some values waits for those that use
-// others.
+// only part 0. StarPU orders tasks by part, even if they use different ranges of the part.
 struct TensorPart {
   TensorPart(const Tensor& whole, std::size_t number = 0) : tensor(&whole), part(number) {}
   TensorPart(const Tensor& whole, std::size_t number, std::size_t its_first, std::size_t its_values)
@@ -26,7 +25,7 @@ struct TensorPart {
 
   std::size_t count() const;
   bool is_whole() const;
-  // Returns the same range of another tensor, which is cut like this one. If the other tensor has
+  // Returns the same range of another tensor, which is cut in the same way. If the other tensor has
   // only as many values as this range, returns all of it.
   TensorPart of(const Tensor& other) const;
 };
@@ -41,8 +40,7 @@ struct Access {
 };
 
 inline Access read(TensorPart data) { return {data, AccessMode::read}; }
-// If a task writes a range, StarPU must fetch the part, as the task must keep the part's other
-// values.
+// A task that writes a range keeps the part's other values, so StarPU must fetch the part.
 inline Access write(TensorPart data) {
   return {data, data.is_whole() ? AccessMode::write : AccessMode::read_write};
 }

@@ -27,14 +27,14 @@ namespace {
 
 ImplementationPolicy policy_now;
 
-// StarPU distinguishes this many implementations of a codelet per kind of device. Those for cores
-// have slots in their order.
+// StarPU numbers the implementations of a codelet for each kind of device; a number is a slot. An
+// implementation for cores has the slot of its place in the list.
 constexpr std::size_t kSlots = 8;
 static_assert(kMostBuffers <= STARPU_NMAXBUFS);
 static_assert(kSlots <= STARPU_MAXIMPLEMENTATIONS);
 
-// Thread sanitizer does not see the spinlock of StarPU under which a waiting task passes to a
-// worker. These calls tell it that what is done before the submission happens before the task.
+// Thread sanitizer does not see StarPU's spinlock under which a waiting task passes to a worker.
+// These calls tell it that the submission happens before the task.
 #ifdef __SANITIZE_THREAD__
 void tell_of_submission(starpu_task* task) { __tsan_release(task); }
 void tell_of_arrival(const starpu_task* task) { __tsan_acquire(const_cast<starpu_task*>(task)); }
@@ -84,7 +84,7 @@ BufferSet set_of_bf16(std::span<const BufferUse> uses) {
   return set;
 }
 
-// Returns the memory that suffices for every implementation that a core may try, and for a GPU.
+// Returns the memory that suffices for every implementation that StarPU may choose.
 WorkingFloats working(const std::vector<CodeletBase::Entry>& entries, const void* args,
                       std::span<const BufferUse> uses) {
   const auto [on_cpu, on_gpu] = eligible(entries, args);
@@ -113,7 +113,8 @@ std::vector<BufferUse> uses_of(std::span<const Access> accesses) {
   return uses;
 }
 
-// Returns the bytes of the tensors divided by their bytes as floats, which cost functions count.
+// Returns the bytes of the tensors divided by those that cost functions count, which take bf16 for
+// floats.
 double share_of_float_bytes(std::span<const Access> accesses) {
   double bytes = 0, as_floats = 0;
   for (const Access& access : accesses) {
@@ -126,8 +127,9 @@ double share_of_float_bytes(std::span<const Access> accesses) {
   return bytes / as_floats;
 }
 
-// Returns whether a worker of the set can run the task. A group may have only a GPU, or only cores,
-// and a task only an implementation for the other kind. Such a task runs on any worker.
+// Returns whether a worker of the set can run the task. If a group has only a GPU, or only cores,
+// and the task only implementations for the other kind, none can. Such a task is not bound to the
+// group.
 bool someone_can(const Choice& choice, const WorkerSet& workers) {
   const std::vector<std::uint32_t>& gpu_workers = implementation_policy().gpu_workers;
   for (std::size_t i = 0; i < workers.bits().size(); ++i) {
@@ -186,8 +188,8 @@ struct CodeletBase::Starpu {
   std::string symbol;
 };
 
-// StarPU calls these functions. There is a `run` per slot, since StarPU does not pass the slot's
-// number.
+// StarPU calls these functions. There is a run_on_cpu() per slot, since StarPU does not pass the
+// slot's number.
 struct CodeletCallbacks {
   template <std::size_t slot>
   static void run_on_cpu(void* interfaces[], void* cl_arg) noexcept {
@@ -275,7 +277,8 @@ CodeletBase::CodeletBase(std::string name, std::uint32_t color, std::vector<Entr
         "codelet {}: implementations must be 1 to {} of the CPU, then at most one of a GPU", name_,
         kSlots));
 
-  // StarPU knows implementations by number. The name keeps models of other implementations apart.
+  // StarPU's models know implementations only by slot. So the name of the model has their names,
+  // and a codelet with other implementations has other models.
   starpu_->symbol = "omni_" + name_;
   if (revision > 1) starpu_->symbol += std::to_string(revision);
   for (const Entry& entry : entries_) starpu_->symbol += "." + entry.name;
@@ -311,8 +314,8 @@ void CodeletBase::submit(const void* args, Cost cost, std::uint32_t footprint,
   const std::vector<BufferUse> uses = uses_of(accesses);
   const BufferSet in_bf16 = set_of_bf16(uses);
   if (!in_bf16.empty()) {
-    // kRevision has to be raised as CodeletDefinition::revision. In revision 1, cores computed on
-    // copies.
+    // Raise kRevision for all kernels on bf16, as CodeletDefinition::revision for one codelet. In
+    // revision 1, cores computed on copies.
     constexpr int kRevision = 2;
     footprint = static_cast<std::uint32_t>(footprint_of(footprint, in_bf16.bits, kRevision));
     cost.bytes *= share_of_float_bytes(accesses);

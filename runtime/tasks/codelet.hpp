@@ -1,6 +1,6 @@
 // A codelet is an operation with its implementations, its cost, and a footprint. Its arguments are
-// a trivially copyable struct. For every call StarPU's models choose the implementation; the
-// footprint selects the model.
+// a trivially copyable struct. For every call StarPU chooses the implementation by its performance
+// models; the footprint selects the model's entry.
 #pragma once
 
 #include <cstddef>
@@ -35,11 +35,11 @@ constexpr const char* name_of(Precision precision) {
 
 // A Session sets the ImplementationPolicy.
 struct ImplementationPolicy {
-  // Every call takes the first implementation that supports its arguments: on a GPU if there is one
-  // for GPUs. Tasks that add to one tensor keep their order.
+  // True: every call takes the implementation for GPUs, or else the first for cores, that supports
+  // its arguments. Tasks that add to the same tensor keep their order.
   bool deterministic = false;
   // The implementation of this name ("reference", "onednn", ...) is taken wherever it supports the
-  // arguments.
+  // arguments. "": none is preferred.
   std::string preferred;
   std::vector<std::uint32_t> gpu_workers{};  // as WorkerSet::bits(); empty: no GPU computes
   Precision precision = Precision::fp32;
@@ -50,15 +50,15 @@ const ImplementationPolicy& implementation_policy();
 
 bool gpus_compute();
 std::vector<std::size_t> gpu_worker_numbers();
-bool only_gpus_compute();  // cores run no task that a GPU can run
-// Cancels gpus_alone. Call it before tensors are allocated.
+bool only_gpus_compute();  // true: cores run no task that a GPU can run
+// Sets gpus_alone to false. Call it before tensors are allocated.
 void let_cores_compute();
 
 // The following types describe implementations.
 
-// A reference is chosen only where nothing else supports the arguments, or if it is `preferred`. If
-// StarPU's models tried it, that would cost seconds per shape. An implementation with the role
-// `gpu` enqueues work on the stream of a CUDA worker, and returns.
+// A core runs a reference only where no fast implementation supports the arguments, or if the
+// reference is `preferred`. To measure it for StarPU's models would take seconds per shape. An
+// implementation with the role `gpu` enqueues work on the stream of a CUDA worker, and returns.
 enum class Role { fast, reference, gpu };
 
 // A BufferSet is a set of a task's buffers, by number.
@@ -85,15 +85,14 @@ struct Implementation {
   Role role = Role::fast;
   // Returns the memory that the kernel needs beside its buffers. Null: hardly any.
   WorkingFloats (*working)(const Args&, bool bf16_tensors) = nullptr;
-  // The kernel accepts these buffers in bf16, if all of them are in bf16. If some of them are in
-  // floats, the kernel gets copies of the others in floats.
+  // The kernel accepts bf16 if all these buffers, and no others but maybe_in_bf16, are in bf16.
+  // Otherwise the kernel gets copies in floats of all buffers that are in bf16.
   BufferSet in_bf16{};
-  BufferSet maybe_in_bf16{};  // weights, which the kernel accepts as floats and in bf16
+  BufferSet maybe_in_bf16{};  // weights, which the kernel accepts both as floats and in bf16
 };
 
-// Makes an entry for the kernel of the .cu file in a codelet's list of implementations; makes none
-// in a build without CUDA. The further arguments are the numbers of the buffers that the kernel
-// takes in bf16.
+// Makes an entry for a GPU's kernel in a codelet's list of implementations; none in a build without
+// CUDA. The further arguments are in_bf16; `maybe` is maybe_in_bf16.
 #ifdef OMNI_CUDA
 #define OMNI_GPU_IMPLEMENTATION(kernel, ...) OMNI_GPU_IMPLEMENTATION_MAYBE(kernel, {}, __VA_ARGS__)
 #define OMNI_GPU_IMPLEMENTATION_MAYBE(kernel, maybe, ...) \
@@ -116,21 +115,21 @@ struct PlainKernel<function> {
   }
 };
 
-// Makes an implementation of a function whose pointers are the task's buffers, in order. Where the
-// task lacks the last buffers, which are optional, their pointers are null.
+// Makes an implementation of a function that takes pointers to the task's buffers, in order. If the
+// task lacks the last buffers, which may be optional, their pointers are null.
 template <auto function>
 Implementation<typename PlainKernel<function>::Arguments> reference_implementation() {
   return {"reference", PlainKernel<function>::run, nullptr, Role::reference};
 }
 
-// Every operation has these entries: its reference and its kernel for GPUs, which have the
-// operation's name in their namespaces. The numbers are those of the buffers that the kernel for
-// GPUs takes in bf16.
+// Makes two entries of an operation: its reference and its kernel for GPUs. Both have the
+// operation's name in their namespaces. The numbers are in_bf16 of the kernel for GPUs.
 #define OMNI_PLAIN_IMPLEMENTATIONS(operation, ...)         \
   reference_implementation<reference::operation<float>>(), \
       OMNI_GPU_IMPLEMENTATION(gpu::operation __VA_OPT__(, ) __VA_ARGS__)
 
-// The usual list has these entries, and a vector kernel, which takes the same buffers in bf16.
+// Makes the usual list: a vector kernel, which takes the same buffers in bf16, and these two
+// entries.
 #define OMNI_IMPLEMENTATIONS(operation, vector_kernel, ...)                \
   {                                                                        \
     {.name = "vector", .kernel = vector_kernel, .in_bf16 = {__VA_ARGS__}}, \
@@ -141,8 +140,7 @@ struct Cost {
   double flops = 0, bytes = 0;
 };
 
-// Returns the cost of an operation that needs `flops` flops and `bytes` bytes for each of its
-// values.
+// Returns the cost of an operation that needs `flops` operations and `bytes` bytes for each value.
 template <int flops, int bytes, class Args>
 Cost cost_per_value(const Args& args) {
   double count;
@@ -182,7 +180,7 @@ class CodeletBase {
   const std::string& name() const { return name_; }
   const std::vector<Entry>& entries() const { return entries_; }
   std::uint32_t color() const;
-  std::uint64_t fingerprint() const { return fingerprint_; }  // hash of the model's name
+  std::uint64_t fingerprint() const { return fingerprint_; }  // a hash of the model's name
   static const std::vector<const CodeletBase*>& all();        // all codelets of this program
 
   CodeletBase(const CodeletBase&) = delete;
@@ -217,14 +215,14 @@ struct CodeletDefinition {
   std::vector<Implementation<Args>> implementations;  // the best first, the reference last
   Cost (*cost)(const Args&) = nullptr;
   std::uint64_t (*footprint)(const Args&) = nullptr;  // hashes what changes the run time
-  // This function is called on the host before a task computes (on a GPU: before it is enqueued).
-  // The task then has exclusive access to its data, also if it commutes with others.
+  // The worker calls when_begun on the host before a task computes (on a GPU: before it is
+  // enqueued). The task then has exclusive access to its data, also if it commutes with others.
   void (*when_begun)(const Args&) = nullptr;
-  // This function is called on the host when a task is done, also on a GPU, before tasks that
+  // The worker calls when_done on the host when a task is done, also on a GPU, before tasks that
   // depend on it start. Tasks that commute with it may have started.
   void (*when_done)(const Args&) = nullptr;
-  // Raise the revision when a kernel is replaced under the same name. Otherwise times of the old
-  // kernel would be taken for those of the new one.
+  // Raise the revision when a kernel is replaced under the same name. Otherwise StarPU would take
+  // the old kernel's times for those of the new one.
   int revision = 1;
 };
 
@@ -300,13 +298,13 @@ std::uint64_t footprint_of(T... values) {
   return hash;
 }
 
-// Returns a codelet's footprint, where these members of its arguments change the run time.
+// Returns the footprint of a codelet where these members of its arguments change the run time.
 template <auto... members, class Args>
 std::uint64_t footprint_by(const Args& args) {
   return footprint_of(args.*members...);
 }
 
-// Adds the precision to a footprint, where it changes the run time.
+// Adds the precision to a footprint, for codelets whose run time depends on the precision.
 inline std::uint64_t in_precision(std::uint64_t footprint) {
   return footprint + static_cast<std::uint64_t>(implementation_policy().precision);
 }

@@ -11,7 +11,8 @@
 
 #include "runtime/memory/memory_limits.hpp"
 
-// No header declares these functions of OpenBLAS. Freed buffers stay mapped for later calls.
+// No header declares these functions of OpenBLAS. Buffers that are freed stay mapped for later
+// calls.
 extern "C" void* blas_memory_alloc(int);
 extern "C" void blas_memory_free(void*);
 
@@ -20,8 +21,8 @@ namespace {
 constexpr std::align_val_t kAlignment{64};
 constexpr std::size_t kMebibyte = 1 << 20;
 constexpr std::size_t kUnlimited = std::size_t{1} << 42;
-constexpr std::size_t kMostOfBuffer = 256 << 20;                     // OpenBLAS takes half of it
-constexpr std::size_t kStart = 32 << 20, kStartPerThread = 8 << 20;  // for allocations of StarPU
+constexpr std::size_t kMostOfBuffer = 256 << 20;                     // twice what OpenBLAS takes
+constexpr std::size_t kStart = 32 << 20, kStartPerThread = 8 << 20;  // bytes that StarPU allocates
 }  // namespace
 
 DeviceContext& DeviceContext::current() {
@@ -31,12 +32,12 @@ DeviceContext& DeviceContext::current() {
 
 DeviceContext::DeviceContext() {
   openblas_set_num_threads(1);
-  omp_set_num_threads(1);  // per thread; oneDNN asks OpenMP how many threads it may use
+  omp_set_num_threads(1);  // for the calling thread; oneDNN asks OpenMP for this number
 }
 
 float* DeviceContext::Floats::at_least(std::size_t count) {
   if (count > count_) {
-    data_.reset();  // first, so that the two never exist together
+    data_.reset();  // first, so that the old and the new buffer never exist together
     count_ = 0;
     data_.reset(static_cast<float*>(::operator new(count * sizeof(float), kAlignment)));
     count_ = count;

@@ -1,6 +1,6 @@
-// A DeviceContext owns what one worker's thread needs: scratch memory that lives as long as the
-// worker, and objects of libraries (oneDNN's engine and primitives). It is made when a thread first
-// uses it. It lets BLAS and oneDNN use only that thread, because a StarPU worker is one core.
+// A DeviceContext owns what one thread needs to compute: scratch memory, and objects of libraries
+// (oneDNN's engine and primitives). It is made when a thread first uses it, and lives as long as
+// the thread. It lets BLAS and oneDNN use only that thread, because a StarPU worker is one core.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace omni {
 
-// A Locals object owns at most one object of every type. It need not know the types.
+// A Locals object owns at most one object of each type. It need not know the types.
 class Locals {
  public:
   // Returns the object of type T; the first call constructs it.
@@ -28,13 +28,13 @@ class Locals {
   std::unordered_map<std::type_index, std::shared_ptr<void>> objects_;
 };
 
-// WorkingFloats is the memory that kernels need beside their buffers, as numbers of floats.
+// WorkingFloats says how much memory kernels need beside their buffers, in floats.
 struct WorkingFloats {
   std::size_t scratch = 0;      // in the context's scratch()
-  std::size_t kept_beside = 0;  // in an object of local(); only one type of kernel has that
+  std::size_t kept_beside = 0;  // in an object of local(); only one kind of kernel has that
   std::size_t copies = 0;       // for copies of bf16 tensors, in the context's copies()
-  // On a GPU, copies of bf16 tensors take copies_on_gpu, and a copy of the largest tensor to which
-  // a task adds takes sum_on_gpu. On the latter a library may try algorithms.
+  // On a GPU, copies of bf16 tensors take copies_on_gpu. sum_on_gpu is for a copy of the largest
+  // tensor to which a task adds; a library tries algorithms on that copy.
   std::size_t copies_on_gpu = 0, sum_on_gpu = 0;
 
   void grow(const WorkingFloats& other) {
@@ -85,8 +85,8 @@ class DeviceContext {
   Locals locals_;
 };
 
-// If address space is limited, has OpenBLAS map its buffers for `threads` threads, or fails.
-// Otherwise OpenBLAS maps a buffer at a thread's first product, and retries for ever if it cannot.
+// If address space is limited, lets OpenBLAS map its buffers for `threads` threads now, or fails.
+// By itself OpenBLAS maps a buffer at a thread's first product, and retries for ever if it cannot.
 Status reserve_address_space(int threads);
 
 }  // namespace omni

@@ -11,8 +11,8 @@
 
 namespace omni {
 
-// The constructor waits for the tasks that use the tensor; no task may construct one. Until the
-// destructor no task gets the tensor.
+// The constructor waits for the tasks that use the tensor; for Mode::read, only for those that
+// write it. Until the destructor, later such tasks wait. No task may construct a HostAccess.
 class HostAccess {
  public:
   enum class Mode { read, write };
@@ -24,7 +24,7 @@ class HostAccess {
   std::span<float> f32() const { return view<float>(DataType::f32); }
   std::span<Bf16> bf16() const { return view<Bf16>(DataType::bf16); }
   std::span<std::int32_t> i32() const { return view<std::int32_t>(DataType::i32); }
-  std::vector<float> values() const;  // copies a tensor of f32 or bf16
+  std::vector<float> values() const;  // a copy; for tensors of f32 or bf16
 
  private:
   template <class T>

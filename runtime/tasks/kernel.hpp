@@ -1,5 +1,5 @@
-// This header has the part of codelets that kernels need: enough to declare codelets and to write
-// their kernels. It is small, so that nvcc compiles it quickly; the rest is in codelet.hpp.
+// This header has the part of codelets that suffices to declare codelets and to write their
+// kernels. It is small, so that nvcc compiles it quickly; the rest is in codelet.hpp.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,8 @@ void with_values(const Buffers& buffers, auto use) {
     use(float());
 }
 
-// Makes a kernel for bf16 and floats from a generic one, whose first argument has the type.
+// by_values is a kernel for bf16 and floats, made from a generic one whose first argument has the
+// type.
 template <auto kernel, class Args>
 void by_values(const Args& args, const Buffers& buffers, DeviceContext& context) {
   with_values(buffers, [&](auto value) { kernel(value, args, buffers, context); });

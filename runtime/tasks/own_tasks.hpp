@@ -1,5 +1,5 @@
-// OwnTasks counts the tasks of one training, where several trainings of a process submit tasks at
-// the same time. wait_for_tasks() then waits for these tasks alone.
+// OwnTasks counts the tasks of one training, if several trainings of a process submit tasks at the
+// same time. Then wait_for_tasks() waits for these tasks alone.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@ class OwnTasks {
   OwnTasks(const OwnTasks&) = delete;
   OwnTasks& operator=(const OwnTasks&) = delete;
 
-  // Returns the tasks that the calling thread's submissions belong to; null: nobody counts them.
+  // Returns the object that counts the calling thread's submissions; null: none does.
   static OwnTasks* current() { return current_; }
 
   void submitted() {
@@ -39,7 +39,7 @@ class OwnTasks {
   std::int64_t running_ = 0;
 };
 
-// All tasks that the calling thread submits in this scope belong to `tasks`.
+// `tasks` counts all tasks that the calling thread submits in this scope.
 class OwnTasksScope {
  public:
   explicit OwnTasksScope(OwnTasks& tasks) : outer_(OwnTasks::current_) {

@@ -28,11 +28,11 @@ namespace {
 using trace::Nanoseconds;
 
 constexpr std::size_t kBufferBytes = 1 << 16;
-constexpr Nanoseconds kLongestUnwritten = 500'000'000, kSamplingPeriod = 100'000'000;
+constexpr Nanoseconds kLongestUnwritten = 500'000'000, kSamplingPeriod = 100'000'000;  // 0.5, 0.1 s
 
 // A LineBuffer has the lines of a thread that are not yet in the file.
 struct LineBuffer {
-  std::mutex mutex;  // contended only when the submitting thread writes out an idle worker's
+  std::mutex mutex;  // another thread locks it only to write out old lines (flush_old)
   trace::Buffer lines;
   Nanoseconds oldest = 0;
 };
@@ -57,8 +57,8 @@ struct State {
 };
 
 std::atomic<State*> state{nullptr};
-std::mutex ending;  // guards the state against its end, while threads write that nobody waits for
-// Tells this Recorder's buffers from those of an earlier one in the same thread.
+std::mutex ending;  // keeps the state alive while threads write for which ~Recorder does not wait
+// The number of Recorders so far. It tells whether a thread's buffer belongs to this Recorder.
 std::atomic<std::uint64_t> generation{0};
 
 void write_out(State& to, LineBuffer& buffer) {
@@ -88,7 +88,8 @@ void append_line(State& to, const auto& record, Nanoseconds at) {
     write_out(to, buffer);
 }
 
-// Writes a definition at once, so that no other thread's line that uses it comes before.
+// Writes a definition to the file at once, so that it comes before the lines of all threads that
+// refer to it.
 void define(State& to, const auto& record) {
   LineBuffer line;
   append(line.lines, record);
@@ -103,8 +104,8 @@ void flush_old(State& of, Nanoseconds older_than) {
   }
 }
 
-// Puts times in order. A worker may ask for work before its task is pushed, and steps that did not
-// happen have no time.
+// Raises times so that none is before the one of the step before. A worker may ask for work before
+// its task is pushed, and steps that did not happen have no time.
 void keep_order(trace::TaskTimes& times) {
   Nanoseconds before = times.submitted;
   for (Nanoseconds* time : {&times.ready, &times.pop_start, &times.popped, &times.fetch_start,
@@ -149,10 +150,9 @@ void write_finished(trace::Task& task, int worker) {
   to->tasks_written.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Samples what StarPU only counts: memory per node, and traffic per link since the last sample.
-// StarPU has no public way to see single transfers. Its events for profiling tools have neither
-// bytes nor source, and a data interface of our own would see asynchronous copies begin, but not
-// end.
+// Samples memory per node, and traffic per link since the last sample. StarPU has no public way to
+// see single transfers. Its events for profiling tools have neither bytes nor source, and a data
+// interface of our own would see asynchronous copies begin, but not end.
 void sample(State& to, Nanoseconds at) {
   append_line(to, trace::Counter{"memory.resident", at, static_cast<double>(resident_memory())},
               at);
@@ -196,7 +196,7 @@ std::int32_t id_of(State& to, const std::vector<bool>& eligible) {
   return known->second;
 }
 
-// Creates the file in the folder, or in the first free one beside it.
+// Creates the file in the folder, or in the first free folder beside it, which `folder` then names.
 Result<trace::File> create_file(std::filesystem::path& folder, int rank) {
   const std::filesystem::path wanted = folder;
   for (int number = 2;; ++number) {
@@ -360,8 +360,8 @@ void finished_among_others(PendingTask* pending, const starpu_profiling_task_inf
   };
   times.start = before_end(computed.from);
   times.end = before_end(computed.to);
-  if (times.end < end) times.released = times.end;  // the data go to the next calls
-  if (!computed.first)                              // the calls before release what it waited for
+  if (times.end < end) times.released = times.end;  // the next calls may use the data at once
+  if (!computed.first)                              // this call waited only for the calls before it
     times.ready = times.pop_start = times.popped = times.fetch_start = times.fetch_end =
         before_end(computed.turn);
   write_finished(owned->task, chain.workerid);

@@ -1,7 +1,8 @@
-// The Recorder writes traces (runtime/trace). It uses StarPU's public profiling hooks. While a
-// Recorder lives, every task is noted when it is submitted and written when it is done. Each thread
-// collects lines in a buffer. They reach the file after half a second, or when the submitting
-// thread next returns from waiting.
+// A Recorder writes a trace (runtime/trace) by StarPU's public profiling hooks. While it lives,
+// every task is noted when it is submitted, and written when it is done. Each thread collects lines
+// in a buffer, which it writes to the file when they are many or half a second old. When the
+// submitting thread begins an iteration or has waited, it also writes out old lines of other
+// threads.
 #pragma once
 
 #include <filesystem>
@@ -24,8 +25,8 @@ class CodeletBase;
 // There is one Recorder at a time. It is made after the Session and destroyed before it.
 class Recorder {
  public:
-  // Makes the folder, and records into it. If the folder has a trace already (a requeued job runs
-  // the same command again), takes the first unused name of "<folder>-2", "<folder>-3" ...
+  // Makes the folder, and records into it. If it has a trace of this rank already, takes the first
+  // unused of "<folder>-2", "<folder>-3" and so on: a requeued job runs the same command again.
   // `header.started` is the number of seconds by which this host's clock is behind the first
   // rank's.
   static Result<std::unique_ptr<Recorder>> start(const std::filesystem::path& folder,
@@ -47,15 +48,15 @@ namespace recording {
 bool on();
 trace::Nanoseconds now();
 
-// Writes that the submitting thread begins an iteration. Submission::iteration says which tasks
-// belong to it.
+// Writes that the submitting thread begins an iteration. The tasks that belong to it are those with
+// this Submission::iteration.
 void begin_iteration(std::int64_t iteration);
 // Writes a Layer, Peak, Counter, Transfer, Exchange or Meeting. Threads that outlive the Recorder
 // may call it.
 template <class Record>
 void write(const Record& record);
 
-// The submitting thread waits in this scope; the destructor writes a Wait.
+// The submitting thread waits in this scope. The destructor writes a Wait if it took 2 us or more.
 class WaitScope {
  public:
   explicit WaitScope(bool for_all);
@@ -70,7 +71,7 @@ class WaitScope {
 
 // The following functions are for codelets.
 
-// A PendingTask holds what is known of a task before the task has run.
+// A PendingTask has what is known of a task before the task has run.
 struct PendingTask {
   trace::Task task;
   std::vector<trace::Access> accesses;
@@ -79,8 +80,8 @@ struct PendingTask {
 // `eligible` says for each worker, by number, whether it may run the task.
 PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> accesses, TaskTag tag,
                        double flops, double bytes, const std::vector<bool>& eligible);
-void finished(PendingTask* pending, const starpu_task& task);  // writes and frees it
-// BeforeEnd has the times of one call in a chain, in microseconds before the end of the chain's
+void finished(PendingTask* pending, const starpu_task& task);  // writes and frees `pending`
+// A BeforeEnd has the times of one call in a chain, in microseconds before the end of the chain's
 // task.
 struct BeforeEnd {
   double turn = 0;    // when the GPU was free for the call
@@ -88,6 +89,7 @@ struct BeforeEnd {
   double to = 0;      // when the call ended
   bool first = true;  // of its chain
 };
+// Does what finished() does, for a call in a chain.
 void finished_among_others(PendingTask* pending, const starpu_profiling_task_info& chain,
                            BeforeEnd computed);
 

@@ -35,7 +35,7 @@ std::vector<starpu_sched_policy*> policies(starpu_sched_policy* ours) {
   if (ours != nullptr) all.push_back(ours);
   for (starpu_sched_policy** policy = starpu_sched_get_predefined_policies(); *policy != nullptr;
        ++policy)
-    // graph_test schedules nothing until it is told to, so a run would wait for ever.
+    // graph_test schedules nothing until a program tells it to, so a run would wait for ever.
     if (std::string_view((*policy)->policy_name) != "graph_test") all.push_back(*policy);
   return all;
 }
@@ -74,14 +74,15 @@ Result<Session> Session::start(const SessionOptions& options) {
   OMNI_CHECK(reserve_address_space(cpus < 0 ? cores : std::min(cpus, cores)));
   OMNI_TRY(const auto copy, ModelFolder::open(models));
   setenv("STARPU_SILENT", "1", 0);
-  setenv("STARPU_NOPENCL", "0", 0);  // no OpenCL implementations here; probing costs start-up time
+  setenv("STARPU_NOPENCL", "0", 0);  // no OpenCL devices: no codelet uses them, and probing is slow
   // By default StarPU writes data back in advance that it might evict, however much room there is.
-  // The memory plan makes all data fit. Data that are evicted nevertheless are written back at that
-  // time.
+  // The memory plan makes all data fit, so this is off. Data that are evicted nevertheless are
+  // written back at that time.
   setenv("STARPU_MINIMUM_CLEAN_BUFFERS", "0", 0);
 
-  // A GPU takes 4 tasks: the iteration that computes, the next one, and the images of a later one.
-  // StarPU's default is 2. Several GPUs would take tasks from each other.
+  // A GPU that computes alone holds 4 tasks: the iteration that computes, the next one, and tasks
+  // for the images of a later one. With StarPU's default, 2, the next iteration might not be among
+  // them. Several GPUs would take tasks from each other.
   if (options.gpus_alone && options.gpus.size() == 1) setenv("STARPU_CUDA_PIPELINE", "4", 0);
 
   OMNI_TRY(const std::string scheduler, scheduler_of(options));
@@ -89,18 +90,19 @@ Result<Session> Session::start(const SessionOptions& options) {
 
   starpu_conf conf;
   starpu_conf_init(&conf);
-  conf.catch_signals = 0;  // ours: runtime/signals
+  conf.catch_signals = 0;  // runtime/signals.hpp handles them
   conf.ncpus = options.cpu_workers;
   conf.ncuda = static_cast<int>(std::min<std::size_t>(options.gpus.size(), STARPU_MAXCUDADEVS));
   conf.use_explicit_workers_cuda_gpuid = 1;
   std::copy_n(options.gpus.begin(), conf.ncuda, conf.workers_cuda_gpuid);
   conf.sched_policy = policy;
-  // StarPU would prefer these variables to the options, so they are unset.
+  // StarPU would prefer these variables to `conf`, so they are unset.
   for (const char* decided : {"STARPU_SCHED", "STARPU_NCUDA", "STARPU_WORKERS_CUDAID"})
     unsetenv(decided);
   if (options.cpu_workers >= 0) unsetenv("STARPU_NCPU");
 
-  // StarPU aborts if it cannot start its threads, so this tests whether threads can be started.
+  // StarPU aborts if it cannot start its threads, so this first tests whether as many can be
+  // started.
   try {
     run_together((options.cpu_workers >= 0 ? options.cpu_workers : cores) + conf.ncuda + 1,
                  [](int) {});
@@ -109,7 +111,7 @@ Result<Session> Session::start(const SessionOptions& options) {
   }
   clear_task_errors();
   starpu_malloc_set_align(64);
-  // StarPU reads these variables once, and looks for other models in XDG_CACHE_HOME.
+  // StarPU reads these variables once. In XDG_CACHE_HOME it would also look for models.
   for (const char* place : {"STARPU_PERF_MODEL_DIR", "XDG_CACHE_HOME"})
     setenv(place, copy->path().c_str(), 1);
   setenv("STARPU_PERF_MODEL_PATH", "", 1);

@@ -1,5 +1,5 @@
-// A Session is the time in which StarPU runs. That ends when the Session and all tensors are
-// destroyed. There is one at a time.
+// A Session starts StarPU, which stops when the Session and all tensors are destroyed. There is one
+// Session at a time.
 #pragma once
 
 #include <filesystem>
@@ -17,8 +17,8 @@ namespace omni {
 struct SessionOptions {
   int cpu_workers = -1;                   // -1: all cores (or STARPU_NCPU)
   std::vector<int> gpus;                  // CUDA's device numbers (see choose_gpus)
-  starpu_sched_policy* policy = nullptr;  // our policy `omni`; null: StarPU's dmdas
-  std::string scheduler;                  // a name of schedulers(); "": STARPU_SCHED, else `policy`
+  starpu_sched_policy* policy = nullptr;  // our policy `omni`; null: only StarPU's policies
+  std::string scheduler;  // a name of schedulers(); "": STARPU_SCHED, else `policy`, else dmdas
   // ImplementationPolicy explains the following four members.
   bool deterministic = false;
   std::string implementation;
@@ -36,14 +36,14 @@ struct WorkerInfo {
 class Session {
  public:
   static Result<Session> start(const SessionOptions& options);
-  // Returns the names that SessionOptions::scheduler may have. `ours`, if not null, comes first.
+  // Returns the possible values of SessionOptions::scheduler. `ours`, if not null, comes first.
   static std::vector<std::string> schedulers(starpu_sched_policy* ours);
-  // Returns the scheduler that the options or the environment name. Refuses an unknown name.
+  // Returns the scheduler that start() would use. Refuses an unknown name.
   static Result<std::string> scheduler_of(const SessionOptions& options);
 
   std::vector<WorkerInfo> workers() const;
   std::string scheduler() const;
-  // Moves the calling thread to the core of a CPU worker, counted from 0. Does nothing without
+  // Binds the calling thread to the core of a CPU worker, counted from 0. Does nothing without
   // hwloc.
   void bind_to_cpu_worker(int worker) const;
 
@@ -56,7 +56,8 @@ class Session {
 // it, so tensors and the Session may be destroyed in any order.
 std::shared_ptr<void> hold_starpu();
 
-// Returns STARPU_PERF_MODEL_DIR or STARPU_HOME if set, else a folder in this user's cache.
+// Returns STARPU_PERF_MODEL_DIR if set, else a folder in STARPU_HOME, in this user's cache, or
+// where temporary files go.
 std::filesystem::path default_model_folder();
 
 }  // namespace omni

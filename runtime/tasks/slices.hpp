@@ -1,4 +1,4 @@
-// This header has a mini-batch cut into slices, and the tensors that carry one mini-batch through
+// This header cuts a mini-batch into slices, and has the tensors that carry a mini-batch through
 // the net.
 #pragma once
 
@@ -13,17 +13,17 @@
 
 namespace omni {
 
-// Slices are those slices of a mini-batch that a rank computes. Several ranks have a share of the
-// mini-batch each, which is cut into slices. "All slices" are those of all ranks, in the order of
-// the ranks.
+// A Slices object has the slices of a mini-batch that a rank computes. Each of several ranks has a
+// share of the mini-batch, which is cut into slices. "All slices" are those of all ranks, in the
+// order of the ranks.
 struct Slices {
   std::vector<int> sizes;      // images in each slice of this rank
   std::vector<int> offsets;    // by slice of this rank: its first image, counted within the share
   std::vector<int> all_sizes;  // images in each of all slices
-  std::vector<int> owners{};   // by all slices: the rank that computes it; empty: the only one
+  std::vector<int> owners{};   // the rank that computes each of all slices; empty: the only one
   int rank = 0, ranks = 1;
-  int before = 0;            // images in the shares of lower ranks
-  int first = 0;             // slices in the shares of lower ranks
+  int before = 0;            // number of images in the shares of lower ranks
+  int first = 0;             // number of slices in the shares of lower ranks
   bool as_one_rank = false;  // true: the results must have the same bits as those of one rank
 
   static Slices cut(int batch, int slice_size) {
@@ -74,11 +74,11 @@ struct Slices {
 };
 
 // A slice has these metrics: the sum of losses, the numbers of correct top-1 and top-5 predictions,
-// and the number of images that count.
+// and the number of images with a label.
 inline constexpr std::size_t kMetrics = 4;
 
-// This is the label where a mini-batch has no image, at the end of a test set. Such a place adds no
-// loss and does not count.
+// This label marks a place of a mini-batch without an image: beyond the end of a test set, or of a
+// damaged test image. Such a place adds no loss and does not count.
 inline constexpr int kNoLabel = -1;
 
 // A BatchSlot has the tensors of one mini-batch, by slice.

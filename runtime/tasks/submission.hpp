@@ -1,5 +1,5 @@
-// A task is submitted with these properties besides its arguments and accesses. The scheduler and
-// the trace use them.
+// This header has the properties with which a task is submitted, besides its arguments and
+// accesses. The scheduler and the trace use them.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct TaskTag {
 struct Submission {
   std::int64_t iteration = -1;  // -1: none
   int group = 0;
-  const WorkerSet* workers = nullptr;  // that may run the tasks, outlives them; null: all workers
+  const WorkerSet* workers = nullptr;  // those that may run the tasks; outlives these; null: all
 };
 
 class SubmissionScope {

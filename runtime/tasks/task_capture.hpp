@@ -23,7 +23,8 @@ struct CapturedTask {
     TensorPart part;
     AccessMode mode;
     std::uint32_t id() const { return part.tensor->id(part.part); }
-    // Returns the bytes that a transfer moves: all of the memory, which aliases share.
+    // Returns the bytes of a transfer. It moves all of the part's memory, also if an alias or a
+    // range is smaller.
     std::size_t bytes() const {
       const Tensor& storage = part.tensor->storage();
       return storage.count_of(part.part) * bytes_of(storage.type());
@@ -32,7 +33,7 @@ struct CapturedTask {
   std::string codelet;
   int layer = -1, slice = -1, priority = 0, group = 0;
   std::int64_t iteration = -1;
-  bool any_worker = true;  // false: only the workers of its group may run it
+  bool any_worker = true;  // false: only the workers of its group may run the task
   double flops = 0, bytes = 0;
   WorkingFloats working{};
   std::vector<double> seconds{};  // expected, by MachineModel::kinds; infinite: unknown
@@ -41,16 +42,16 @@ struct CapturedTask {
 
 namespace task_capture {
 
-void start();  // needs a running Session
+void start();  // from now on tasks are captured, and run as well; needs a running Session
 std::vector<CapturedTask> finish();
 // Captures the tasks that `submit` submits, without running them. Needs neither StarPU nor
-// allocated tensors. Working::wanted also computes the working memory of each task. That can be
-// costly, as some codelets must plan their convolution for it.
+// allocated tensors. Working::wanted also computes the working memory of each task. That can take
+// long, as some codelets must plan their convolution for it.
 enum class Working { unknown, wanted };
 std::vector<CapturedTask> capture_tasks(const std::function<void()>& submit,
                                         Working working = Working::unknown);
 bool is_on();
-// Codelets call this for every task while tasks are captured. False: do not run the task.
+// Codelets call this function for every task while is_on(). False: the task must not run.
 bool submitted(const std::string& codelet, std::span<const Access> accesses, TaskTag tag,
                double flops, double bytes, const std::function<WorkingFloats()>& working);
 // Notes the expected time of the last captured task. `task` must be as it is submitted to StarPU,

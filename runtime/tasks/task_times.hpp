@@ -1,7 +1,7 @@
-// TimeTotals sums up task times by codelet, implementation and layer. They are measured times, or
+// A TimeTotals sums up times of tasks by codelet, implementation and layer: measured times, or
 // times that StarPU's models expect of every possible implementation. Recording is off by default.
 // It costs a task two clock reads, or a query of the models. On a GPU StarPU measures, because
-// kernels run after they were enqueued.
+// kernels run after the task has enqueued them.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ struct TaskTime {
   std::string codelet, implementation;
   int layer = -1;  // -1: no layer's task
   bool on_gpu = false;
-  double seconds = 0;  // sum; NaN where no model knows the shape of a task
+  double seconds = 0;  // sum over `tasks`; NaN: no model knows the shape of some task
   double flops = 0, bytes = 0;
   std::uint64_t tasks = 1;
 };

@@ -25,7 +25,7 @@ struct Waiting {
   std::function<void()> then;
 };
 
-// `then` is called before the release, while no later task has the data.
+// `then` is called before the release, so no later task has written the data yet.
 void arrived(void* argument) {
   const std::unique_ptr<Waiting> waiting(static_cast<Waiting*>(argument));
   waiting->then();
@@ -94,8 +94,8 @@ Status Tensor::allocate() {
     starpu_data_set_name(handles_.front(), name_.c_str());
     return {};
   }
-  // StarPU pins the memory only if there is a GPU driver. It aligns the memory to cache lines, as
-  // Session has set.
+  // StarPU pins the memory only if there is a GPU driver. Session::start() has set its alignment to
+  // cache lines.
   if (starpu_malloc_flags(&memory_, bytes(), STARPU_MALLOC_PINNED) != 0) {
     memory_ = nullptr;
     return Error{ErrorKind::out_of_memory, name_, fmt::format("cannot allocate {} bytes", bytes()),

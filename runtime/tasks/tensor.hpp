@@ -1,8 +1,8 @@
-// A Tensor is a block of numbers that StarPU moves between memories and guards. It is declared
-// first, so that memory is known before anything is allocated, and its destructor unregisters it. A
-// tensor may be cut into parts, which tasks use independently of each other. Every part has a
-// StarPU handle; in main memory the parts stay side by side. A tensor may also be an alias of
-// another tensor's memory.
+// A Tensor is an array of numbers that StarPU moves between memories, and for which StarPU orders
+// the tasks. It is constructed before it is allocated, so that the memory of all tensors is known
+// before. A tensor may be cut into parts, which tasks use independently of each other. Every part
+// has a handle of StarPU; in main memory the parts stay side by side. A tensor may also be an alias
+// of another tensor's memory.
 #pragma once
 
 #include <atomic>
@@ -47,17 +47,18 @@ class Tensor {
   // a task that uses one waits for tasks that use the other.
   void place_in(const Tensor& storage);
   const Tensor& storage() const { return *storage_; }  // the tensor itself unless it is an alias
-  // Marks a tensor that every pass overwrites before it is read. Where only GPUs compute, it takes
-  // no main memory. Call it before allocate(); the tensor is not cut.
+  // Marks a tensor that every pass writes before reading it. Where only GPUs compute, such a tensor
+  // takes no main memory. Call it before allocate(); the tensor is not cut.
   void make_transient() { transient_ = true; }
   bool is_transient() const { return transient_; }
   // Gives the tensor, which is not cut, a copy in bf16 for matrix products on GPUs. HostAccess
-  // updates the copy when the host has written the tensor. A task that writes the tensor writes the
-  // copy, too.
+  // updates the copy when the host has written the tensor. A task that writes the tensor must write
+  // the copy, too.
   void round_into(const Tensor& copy) { rounded_ = &copy; }
   const Tensor* rounded() const;  // the copy; null if there is none, or if cores compute, too
   const Tensor& for_products() const { return rounded() != nullptr ? *rounded_ : *this; }
-  // Every use of a tensor gets the handle here, except chains of whole iterations (see KeptOnGpu).
+  // Every use of a tensor gets the handle here, except by chains of whole iterations (see
+  // KeptOnGpu).
   DataHandle handle(std::size_t part = 0) const {
     if (storage_->last_chain_ != 0) storage_->leave_chains();
     return storage_->handles_[part];
@@ -66,8 +67,9 @@ class Tensor {
   std::uint32_t id(std::size_t part = 0) const { return storage_->ids_[part]; }
 
   Status allocate();  // memory with zeros, known to StarPU; needs a running Session
-  // Starts a copy to the GPU if a single GPU computes, and no core. A task would fetch the tensor
-  // only after it has waited for other tasks. No task may write the tensor meanwhile.
+  // If a single GPU computes, and no core, starts a copy of the tensor to the GPU. Without that, a
+  // task fetches the tensor only after it has waited for other tasks. No task may write the tensor
+  // meanwhile.
   void send_to_lone_gpu() const;
 
  private:
@@ -87,8 +89,8 @@ class Tensor {
   void* memory_ = nullptr;
   std::vector<std::uint32_t> ids_;   // by part
   std::vector<DataHandle> handles_;  // empty until allocated
-  // If a chain of a whole iteration was the last to use the tensor, this is that chain's number.
-  // kKept: the tensor is kept on the GPU. 0: neither.
+  // If a chain of a whole iteration was the last to use the tensor, this is the chain's number. It
+  // is kKept while the tensor is kept on the GPU, and 0 after any other use.
   mutable std::atomic<std::uint64_t> last_chain_{0};
 };
 

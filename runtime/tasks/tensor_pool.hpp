@@ -1,5 +1,5 @@
-// A TensorPool owns a net's tensors. Their addresses are stable; their size is known before
-// allocation.
+// A TensorPool owns tensors, for example those of a net. Their addresses are stable; their size is
+// known before allocation.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,7 @@
 
 namespace omni {
 
-// A TensorSize is the memory that Tensor::allocate() takes for a tensor that is not cut, or for one
-// part.
+// A TensorSize says how much memory Tensor::allocate() takes for one part of a tensor.
 struct TensorSize {
   std::size_t bytes = 0;
   bool is_transient = false;
@@ -23,7 +22,7 @@ struct TensorSize {
 class TensorPool {
  public:
   Tensor& declare(std::string name, std::size_t count, DataType type = DataType::f32);
-  // Removes a tensor that is not needed, and returns its bytes.
+  // Excludes a tensor that is not needed from bytes() and allocate(). Returns the bytes saved.
   std::size_t leave_out(const Tensor& tensor);
   // Calls tensor.place_in(storage); the pool holds both.
   void place(Tensor& tensor, const Tensor& storage);

@@ -1,4 +1,4 @@
-// when_ready() calls a function when the tasks that write a tensor are done.
+// when_ready() calls a function when the tasks that write certain tensors are done.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 namespace omni {
 
 // Calls `then` once all tasks are done that were submitted before and write these tensors. The call
-// comes in a worker's thread, or at once in the calling one. `then` must not wait. No data is
-// moved.
+// comes in a worker's thread, or at once in the calling one. `then` must not wait. The data stay
+// where they are.
 void when_ready(std::span<Tensor* const> tensors, std::function<void()> then);
 void when_ready(TensorPart part, std::function<void()> then);
 

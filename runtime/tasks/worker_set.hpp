@@ -1,5 +1,4 @@
-// A WorkerSet is a set of StarPU's workers, kept as the bit mask of worker numbers that a task
-// takes.
+// A WorkerSet is a set of StarPU's workers, kept as the bit mask that starpu_task::workerids takes.
 #pragma once
 
 #include <cstddef>

@@ -19,7 +19,7 @@ namespace omni::trace {
 // A File is a trace file that is being written. Its name ends with .part until finish() is called.
 class File {
  public:
-  // Creates the file in a folder that exists. Refuses to overwrite a file.
+  // Creates the file in a folder that exists. Refuses to overwrite a .part file.
   static Result<File> create(const std::filesystem::path& folder, int rank) {
     const auto path = folder / fmt::format("rank-{}.jsonl", rank);
     const int descriptor =

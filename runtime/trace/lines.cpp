@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Appends a record of a rare kind. A name may hold any bytes; the line is UTF-8.
+// Appends a record of a rare kind. Bytes in names that are no UTF-8 are replaced.
 void append_json(Buffer& buffer, const Json& json) {
   buffer.append(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   buffer.push_back('\n');

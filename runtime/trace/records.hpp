@@ -1,12 +1,12 @@
-// A trace consists of these records. It is a folder with one file per process. The engine writes it
-// while it runs (runtime/tasks), importers write it, and perf reads it.
+// This header has the records of traces. A trace is a folder with one file per process. Runs
+// (runtime/tasks) and importers write traces; perf reads them.
 //
-// A file holds one JSON object per line. While its run goes on it is called rank-<n>.jsonl.part; a
-// run that ended renames it to rank-<n>.jsonl. So a reader can tell a killed run from a damaged
-// file: a .part may stop anywhere, the other file ends with an `end` record.
+// A file has one JSON object per line. While its run goes on it is called rank-<n>.jsonl.part; a
+// run that ends renames it to rank-<n>.jsonl. So a reader can tell a killed run from a damaged
+// file: only a .part file may stop anywhere. Any other file ends with an `end` record.
 //
-// Times are nanoseconds since the start of StarPU in that process. A member `rank` is not in the
-// file: the reader takes it from the file's name.
+// Times are nanoseconds since the start of StarPU in that process. Except in the header, `rank` is
+// not in the file: the reader takes it from the file's name.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,17 +26,17 @@ constexpr int kVersion = 1;
 // The Header is the first line of a file.
 struct Header {
   int rank = 0;
-  double started = 0;  // seconds since 1970 at time 0, to align the ranks
+  double started = 0;  // time 0 in seconds since 1970, to align the ranks
   std::string host{}, command{}, starpu{}, scheduler{}, net{};
   int batch = 0;  // images per iteration
 };
 
-// The following records are referred to by number. Each comes before its first use.
+// Other records refer to the following ones by number. Each comes before its first use.
 
 struct Worker {
   std::int32_t id = 0;
   std::string name, kind;  // "CPU 0", "CPU"
-  std::int32_t node = 0;   // StarPU's number of its memory
+  std::int32_t node = 0;   // StarPU's number of the worker's memory
 };
 
 struct Codelet {
@@ -64,8 +64,8 @@ struct Eligible {
   std::vector<std::int32_t> workers;
 };
 
-// A Peak is the highest rate of a kind of worker, measured before the run. `what` is "gemm" for the
-// flop/s of a large matrix product, "copy" for the bytes/s of a large copy.
+// A Peak is the highest rate of a kind of worker, measured before the run. The rate is in flop/s of
+// a large matrix product if `what` is "gemm", in bytes/s of a large copy if it is "copy".
 struct Peak {
   std::string what, kind;  // `kind`: as in Worker
   double per_worker = 0;   // by one worker alone
@@ -82,12 +82,12 @@ struct Access {
   auto operator<=>(const Access&) const = default;
 };
 
-// Times are in the order of a task's life. A step that did not happen has the time of the one
-// before.
+// TaskTimes are in the order in which they occur. A step that did not happen has the time of the
+// one before.
 struct TaskTimes {
   Nanoseconds submitted = 0;
-  Nanoseconds ready = 0;                       // all tasks it depends on are done
-  Nanoseconds pop_start = 0, popped = 0;       // its worker asks for a task and gets it
+  Nanoseconds ready = 0;                       // all tasks on which the task depends are done
+  Nanoseconds pop_start = 0, popped = 0;       // the worker asks for a task, and gets this one
   Nanoseconds fetch_start = 0, fetch_end = 0;  // its data are brought to the worker's memory
   Nanoseconds start = 0, end = 0;              // the kernel
   Nanoseconds released = 0;                    // other tasks may use its data
@@ -103,7 +103,8 @@ struct Task {
   TaskTimes times;
   double predicted = std::numeric_limits<double>::quiet_NaN();  // ns; NaN: no prediction
   double flops = 0, bytes = 0;
-  std::span<const Access> accesses{};  // with the ids, they say which tasks depend on which
+  std::span<const Access>
+      accesses{};  // with the order of ids they tell which tasks depend on which
 };
 
 // An IterationStart says when the submitting thread begins an iteration.
@@ -113,7 +114,7 @@ struct IterationStart {
   std::int32_t rank = 0;
 };
 
-// A Wait says that the submitting thread waits: for all tasks (a barrier), or for one tensor's
+// A Wait says that the submitting thread waited for all tasks (a barrier), or for one tensor's
 // values.
 struct Wait {
   bool for_all = false;
@@ -126,7 +127,8 @@ struct Transfer {
   std::uint64_t bytes = 0, count = 1;  // a record may sum up several that happened in [from, to]
   Nanoseconds from = 0, to = 0;
   std::int32_t rank = 0;
-  // This rank sends the message, which is awaited since `from`; -1: a transfer within the process.
+  // This rank sent the message, which was awaited from `from` on; -1: a transfer within the
+  // process.
   std::int32_t from_rank = -1;
 };
 
@@ -144,12 +146,12 @@ struct Exchange {
 struct Meeting {
   std::int64_t number = 0;  // from 0
   std::int32_t groups = 0;
-  Nanoseconds at = 0;  // submitted
+  Nanoseconds at = 0;  // when the meeting's tasks were submitted
   std::int32_t rank = 0;
 };
 
-// Names are "feed.decoded" and "feed.submitted", in mini-batches ahead of training, and
-// "memory.resident" and "memory.node1" (node 0 is main memory), in bytes, and others.
+// A Counter is a value at a time. "feed.decoded" and "feed.submitted" are in mini-batches ahead of
+// training, "memory.resident" and "memory.node1" (node 0 is main memory) in bytes.
 struct Counter {
   std::string name;
   Nanoseconds at = 0;

@@ -22,10 +22,10 @@ bool on_one_host() {
          (!value("PMI_SIZE").empty() && value("PMI_SIZE") == value("MPI_LOCALNRANKS"));
 }
 
-// Turns off UCX's rendezvous over TCP. With rendezvous UCX asks the receiver before it sends many
-// bytes, and goes on when it sees the answer. A rank that computes sees it late: two ranks with a
-// link of 1 Gbit/s took 1.7 to 1.9 times as long. Shared memory, and adapters that access memory,
-// keep UCX's own choice.
+// Turns off UCX's rendezvous where ranks are linked by TCP, unless the user has set
+// UCX_RNDV_THRESH. With rendezvous UCX asks the receiver before it sends many bytes, and waits for
+// the answer. A rank that computes answers late: two ranks with a link of 1 Gbit/s took 1.7 to 1.9
+// times as long. With shared memory, or adapters for RDMA, UCX keeps its own choice.
 void send_without_asking() {
   std::error_code none;
   const bool adapters = !std::filesystem::is_empty("/sys/class/infiniband", none) && !none;
@@ -64,7 +64,7 @@ class MpiTransport final : public Transport {
     return true;
   }
   void abort(int code) override {
-    // Errors have been printed before, and MPICH would only repeat the code.
+    // The program has printed the error already, and MPICH would only repeat the code.
     if (std::freopen("/dev/null", "w", stderr) != nullptr) MPI_Abort(MPI_COMM_WORLD, code);
   }
 

@@ -102,16 +102,17 @@ void DataFeed::submit_slice(std::uint64_t first_sample, int slice, const Slot& s
     for (std::size_t part = 0; part < parts.sizes.size(); ++part) {
       const Tensor& samples = *slot.parts[slice][part];
       DecodeArgs own = args(parts.offsets[part], parts.sizes[part]);
-      own.counter = nullptr;  // the slice is done when it is unpacked
+      own.counter = nullptr;  // unpacking counts the slice
       codelet_apart(samples_).submit(own, {write(samples)}, reading);
       accesses.push_back(read(samples));
     }
     unpack.images_per_part = parts.sizes[0];
   }
-  // In a test set, damaged images lose their labels when they are read (damaged_images.hpp).
+  // Labels of a test set are read after its images, because damaged images lose their labels when
+  // they are read (damaged_images.hpp).
   if (!options_.training) labels.insert(labels.end(), accesses.begin() + 1, accesses.end());
   read_image_labels.submit(args(0, images), labels, reading);
-  if (accesses.size() == 1) return;  // the stream has no memory, and has said so
+  if (accesses.size() == 1) return;  // read() has failed, and has reported the error
   const bool floats = samples_.type_apart() == DataType::f32;
   (floats ? gather_samples : unpack_batch)
       .submit(unpack, accesses, {.priority = kUnpackPriority, .layer = -1, .slice = slice});

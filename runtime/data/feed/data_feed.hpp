@@ -1,5 +1,5 @@
-// The data feed makes mini-batches of a data set. They lie in slots. Decode tasks fill the slots
-// ahead of training, on any worker that has time.
+// A DataFeed makes mini-batches of a data set's samples. Each mini-batch lies in a slot. Decode
+// tasks fill the slots ahead of training, on any worker that has time.
 #pragma once
 
 #include <atomic>
@@ -25,10 +25,10 @@ struct FeedOptions {
   DataType values = DataType::f32;  // type of the images' values: f32 or bf16
   Slices slices;
   int slots = 1;  // mini-batches that may exist at once
-  // True: images in memory are passed on as 8-bit pixels if that is exact. A GPU then gets a
-  // quarter of the bytes, and unpacks them later.
+  // True: images in memory are prepared as 8-bit pixels if that is exact. A GPU then gets a quarter
+  // of the bytes, and converts them to `values` itself.
   bool unpack_apart = false;
-  SharedStream* stream = nullptr;  // has the samples of the same SampleOptions; null: none
+  SharedStream* stream = nullptr;  // made with the same SampleOptions; null: none
 };
 
 class DataFeed {
@@ -41,12 +41,13 @@ class DataFeed {
   std::size_t bytes() const { return tensors_.bytes(); }
   std::vector<TensorSize> tensor_sizes() const { return tensors_.sizes(); }
 
-  // Submits the decode tasks of a mini-batch, which is named by its first sample. A slot must be
-  // free.
+  // Submits the decode tasks of a mini-batch, which the number of its first sample identifies. A
+  // slot must be free.
   void submit(std::uint64_t first_sample);
   bool holds(std::uint64_t first_sample) const;
-  BatchSlot& slot(std::uint64_t first_sample);  // the mini-batch has been submitted
-  // Frees the slot of a mini-batch whose metrics were read. Compute groups may do so in any order.
+  BatchSlot& slot(std::uint64_t first_sample);  // requires holds(first_sample)
+  // Frees the slot of a mini-batch whose metrics were read. Mini-batches may be released in any
+  // order.
   void release(std::uint64_t first_sample);
 
   // These functions are for a shared stream. After join_stream() other trainings wait for this one,
@@ -76,7 +77,7 @@ class DataFeed {
 
   FeedOptions options_;
   SampleReader samples_;
-  bool apart_;                                  // samples are prepared in parts of slices
+  bool apart_;                                  // true: a slice's samples are prepared in parts
   std::optional<SharedStream::Reader> shared_;  // none: the feed prepares all samples itself
   TensorPool tensors_;
   std::vector<Slot> slots_;

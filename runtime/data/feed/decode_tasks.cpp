@@ -43,7 +43,7 @@ CodeletDefinition<DecodeArgs> definition_apart(const char* name) {
           .footprint = decode_footprint};
 }
 
-// These codelets do the same work, but need performance models of their own.
+// These codelets differ in how long a sample takes, so each has a performance model of its own.
 Codelet<DecodeArgs> read_image_files(definition_apart<std::uint8_t, 1>("read_image_files"));
 Codelet<DecodeArgs> copy_image_pixels(definition_apart<std::uint8_t, 1>("copy_image_pixels"));
 Codelet<DecodeArgs> read_image_values(definition_apart<float, 4>("read_image_values"));

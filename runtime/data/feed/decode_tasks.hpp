@@ -1,5 +1,6 @@
-// These tasks prepare samples, on any core that has time. Images from files, and images that are
-// unpacked apart, become pixels or values of the net's size in tasks of a few images each.
+// These tasks prepare samples, on any core that has time. decode_batch prepares a whole slice.
+// Images from files, and images that are unpacked apart, are prepared in tasks of a few images
+// each.
 #pragma once
 
 #include <atomic>
@@ -22,22 +23,21 @@ struct DecodeArgs {
   std::uint64_t first_sample = 0;
   int count = 0;
   std::uint64_t values_per_sample = 0;
-  const Tensor* images = nullptr;                 // to be sent to a lone GPU; null: none
-  std::atomic<std::uint64_t>* counter = nullptr;  // counts what is done; null: nobody counts
+  const Tensor* images = nullptr;                 // decode_batch sends it to a lone GPU
+  std::atomic<std::uint64_t>* counter = nullptr;  // counts tasks that are done; null: none does
 };
 
 extern Codelet<DecodeArgs> decode_batch;       // {images W, labels W}
-extern Codelet<DecodeArgs> read_image_labels;  // {labels W, what must be read before R, ...}
-// The buffers are {samples of SampleReader::type_apart() W}. The codelet depends on the kind of
-// data, as their times differ.
+extern Codelet<DecodeArgs> read_image_labels;  // {labels W, images that must be read before R, ...}
+// Returns the codelet for this kind of data: {samples of SampleReader::type_apart() W}.
 Codelet<DecodeArgs>& codelet_apart(const SampleReader& reader);
 
 // Decoding has the lowest priority: images are needed only when a new mini-batch starts. A
-// mini-batch that has its pixels is finished before others are begun.
+// mini-batch whose pixels are read is unpacked before others are begun.
 inline constexpr int kDecodePriority = -(1 << 20), kUnpackPriority = kDecodePriority + 1;
 
-// Returns how many samples one task prepares. Reading files takes some milliseconds for this many,
-// copying in memory takes one.
+// Returns how many samples one task prepares. Such a task takes some milliseconds if it reads
+// files, and about one if it copies in memory.
 int samples_per_task(const SampleReader& reader);
 
 // Returns whether a codelet with this name prepares samples.

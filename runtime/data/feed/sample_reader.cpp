@@ -54,7 +54,8 @@ OMNI_FILL_BATCH(float);
 OMNI_FILL_BATCH(Bf16);
 OMNI_FILL_BATCH(std::uint8_t);
 
-// Returns the images of a slice. At the end of a test set there are fewer than places.
+// Returns the indices of the samples from first_sample on: `count` of them, or fewer at the end of
+// a test set.
 std::vector<std::size_t> SampleReader::present(std::uint64_t first_sample, int count) const {
   std::uint64_t images = count;
   if (!options_.training)

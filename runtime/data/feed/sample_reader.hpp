@@ -1,4 +1,4 @@
-// SampleReader prepares samples of a data set: it reads, decodes, crops and augments them.
+// A SampleReader prepares samples of a data set: it reads, decodes, crops and augments them.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,10 @@
 
 namespace omni {
 
-// Fills a mini-batch or a slice of one, inside a CPU task. Image i is image indices[i] of the data
+// Fills a mini-batch or a part of one, inside a CPU task. Image i is image indices[i] of the data
 // set, augmented as training sample first_sample + i. `images` receives indices.size() *
-// net_input.count() values. T is float, Bf16 (rounded) or std::uint8_t (value * 255). Bytes take a
-// fourth of the memory until the images are needed; they are exact if keeps_bytes(). Values that
-// `options` asks for in place of value / 255 do not fit in bytes.
+// net_input.count() values. T is float, Bf16 (rounded) or std::uint8_t (value * 255, rounded).
+// Bytes are exact if keeps_bytes(). With options.byte_values T is not std::uint8_t.
 template <class T>
 Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
                   std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
@@ -44,20 +43,20 @@ class SampleReader {
   const Dataset& dataset() const { return dataset_; }
   const SampleOptions& options() const { return options_; }
   std::size_t values_per_sample() const { return options_.net_input.count(); }
-  // True: samples as 8-bit pixels are the same as samples as floats.
+  // Returns whether 8-bit pixels have exactly the samples' values.
   bool is_exact_in_bytes() const {
     return !dataset_.holds_vectors() &&
            keeps_bytes(options_.augment, dataset_.extent(), options_.training, options_.net_input);
   }
 
-  // Returns the type of samples that are prepared apart: u8 for pixels, which image files become,
-  // too, or f32 for the values that nets read.
+  // Returns the type of samples that are prepared in parts: u8 for pixels, f32 for the values that
+  // nets read. Image files are rounded to pixels, unless byte_values asks for other values.
   DataType type_apart() const {
     const bool pixels = dataset_.has_all_sizes() && !options_.augment.byte_values;
     return pixels || is_exact_in_bytes() ? DataType::u8 : DataType::f32;
   }
 
-  // Tasks run these functions. T is as in fill_batch(); errors become the task's.
+  // Tasks run these functions. T is as in fill_batch(). Errors go to report_task_error().
   template <class T>
   void fill(std::uint64_t first_sample, int count, T* samples) const;
   void read_labels(std::uint64_t first_sample, int count, std::int32_t* labels) const;

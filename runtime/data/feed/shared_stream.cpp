@@ -24,11 +24,11 @@ constexpr std::uint64_t kNoBlock = std::numeric_limits<std::uint64_t>::max();
 }  // namespace
 
 struct SharedStream::Window {
-  std::atomic<std::uint64_t> ready{0};  // blocks that are prepared or have come, since the first
-  std::uint64_t begin = 0;              // the first block
-  TensorPool pool;                      // its tasks use `ready`
-  std::vector<const Tensor*> tensors;   // of block b: b modulo their number
-  std::vector<std::uint64_t> held;      // by tensor: its block
+  std::atomic<std::uint64_t> ready{0};  // blocks from `begin` on that are prepared or have come
+  std::uint64_t begin = 0;              // the first block that the window had
+  TensorPool pool;                      // destroyed before `ready`, which its tasks use
+  std::vector<const Tensor*> tensors;   // block b lies in tensor b modulo their number
+  std::vector<std::uint64_t> held;      // by tensor: the block that tasks have put there
   std::vector<Reader*> readers;
   bool keeps = false;  // SharedStream::keeps()
 
@@ -42,27 +42,28 @@ struct SharedStream::Window {
   }
 };
 
-// Joint is the state of a stream that several ranks share. Its window also holds blocks for other
-// ranks.
+// A Joint is the state of a stream that several ranks share. Its window has all blocks, also those
+// that only readers on other ranks need.
 struct SharedStream::Joint {
   OverRanks with;
   Window* window = nullptr;
-  std::uint64_t done = 0;                // blocks before it are passed on
-  std::uint64_t end = kNoBlock;          // of all readers
-  std::uint64_t wanted = 0, others = 0;  // by readers here, and on other ranks: blocks before it
+  std::uint64_t done = 0;                // the blocks before it are passed on
+  std::uint64_t end = kNoBlock;          // no reader needs it, nor blocks after it
+  std::uint64_t wanted = 0, others = 0;  // readers here, and on other ranks, want blocks before it
   std::uint64_t told_wanted = 0, told_first = 0;
-  std::vector<std::uint64_t> firsts;  // by place: the first block that a rank needs
+  std::vector<std::uint64_t> firsts;  // by place: the first block that another rank needs
   bool begun = false;                 // readers here have joined
   std::uint64_t received = 0;         // bytes
-  // under_way counts transfers that are not done. Their callbacks may run after the stream is
-  // destroyed.
+  // under_way counts transfers that are not done. It is shared, as their callbacks may run after
+  // the stream is destroyed.
   std::shared_ptr<std::atomic<std::uint64_t>> under_way =
       std::make_shared<std::atomic<std::uint64_t>>(0);
 
   std::uint64_t size() const { return window->tensors.size(); }
   std::uint64_t first() const { return begun ? window->first_block() : window->begin; }
-  // Returns the block before which blocks may be passed on. Another rank may be behind by the
-  // window that it fills and the one that this rank holds for it.
+  // Returns the block before which all blocks may be passed on now. That is at most a window ahead
+  // of the readers here. Other ranks may be two windows behind: one of their own, and the blocks
+  // that wait in this rank's window until they are sent.
   std::uint64_t limit() const {
     std::uint64_t most = std::min(std::max(wanted, others), end);
     const std::uint64_t own = first();
@@ -85,8 +86,8 @@ bool SharedStream::fits(const Dataset& dataset, const SampleOptions& options, st
 
 std::uint64_t SharedStream::blocks() const {
   const std::size_t block = samples_per_block_ * samples_.values_per_sample() * bytes_of(type_);
-  constexpr std::uint64_t kBatches = 6;  // of the largest mini-batches, some of which are under way
-  constexpr std::uint64_t kMost = 1024;  // StarPU takes about 12 KiB for each
+  constexpr std::uint64_t kBatches = 6;  // the window has room for this many largest mini-batches
+  constexpr std::uint64_t kMost = 1024;  // blocks, since StarPU takes about 12 KiB for each
   // The last mini-batch of a pass may go beyond the end of the test set.
   if (keeps()) return (samples_.dataset().size() + most_batch_) / samples_per_block_ + 1;
   return std::max({std::min(wanted_bytes_ / block, kMost),
@@ -136,7 +137,7 @@ Result<SharedStream::Window*> SharedStream::make_window(std::uint64_t first_bloc
   return windows_.emplace_back(std::move(window)).get();
 }
 
-// Puts a reader into a window where it may read this block.
+// Puts a reader that will read this block next into a window that has the block or will have it.
 Status SharedStream::place(Reader& reader, std::uint64_t block) {
   Window* const own = reader.window_;
   if (keeps() && own != nullptr) return {};
@@ -197,8 +198,8 @@ SharedStream::Slice SharedStream::Reader::read(std::uint64_t first_sample, int c
     }
     const std::size_t place = block % window_->tensors.size();
     slice.parts.push_back(window_->tensors[place]);
-    // The lock is held so that tasks that read the block are submitted later than those that
-    // prepare it.
+    // With the lock held, no other reader finds the block in `held` before the tasks that prepare
+    // it are submitted. So StarPU orders the tasks that read the block after them.
     if (window_->held[place] != block) stream.prepare(*window_, block);
   }
   return slice;
@@ -232,7 +233,7 @@ void SharedStream::Reader::leave() {
   stream_.remove(*this);
 }
 
-// The following functions are for several ranks.
+// The following functions are for streams that several ranks share.
 
 Status SharedStream::join_ranks(OverRanks with) {
   const std::lock_guard lock(mutex_);
@@ -242,7 +243,7 @@ Status SharedStream::join_ranks(OverRanks with) {
   auto joint = std::make_unique<Joint>();
   joint->done = block_of(with.first_sample);
   joint->end = with.end == kNoBlock ? kNoBlock : block_of(with.end - 1) + 1;
-  // No rank goes ahead before all other ranks have begun.
+  // A rank that has not told its first block yet counts as needing all blocks.
   joint->firsts.assign(with.ranks.size(), joint->done);
   joint->firsts[static_cast<std::size_t>(with.place)] = kNoBlock;
   joint->with = std::move(with);
@@ -252,8 +253,8 @@ Status SharedStream::join_ranks(OverRanks with) {
   return {};
 }
 
-// Puts or keeps a reader in the window that all ranks share, if that window has or will have this
-// block.
+// Puts a reader into the ranks' common window, or keeps it there, and returns true. Returns false
+// if that window has no longer the block, or never had it.
 bool SharedStream::in_common_window(Reader& reader, std::uint64_t block) {
   if (joint_ == nullptr) return false;
   Window* const common = joint_->window;
@@ -273,7 +274,7 @@ bool SharedStream::in_common_window(Reader& reader, std::uint64_t block) {
   return true;
 }
 
-// Notes that a reader needs the blocks before this one, and soon some more.
+// Notes that a reader wants the blocks before this one, and some more for the next mini-batches.
 void SharedStream::want(std::uint64_t block) {
   const auto batch = static_cast<std::uint64_t>(most_batch_ / samples_per_block_ + 1);
   if (block + batch > joint_->wanted) joint_->wanted = block + 2 * batch;
@@ -361,7 +362,8 @@ void SharedStream::finish(std::uint64_t blocks) {
     joint_->others = std::max(joint_->others, blocks);
     pass_on();
   }
-  // Messages that are under way end within milliseconds, and this waits once in a job.
+  // Polling suffices: messages that are under way end within milliseconds, and a job waits here
+  // once.
   while (*joint_->under_way > 0 && first_task_error() == nullptr)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }

@@ -8,8 +8,8 @@
 namespace omni {
 namespace {
 
-// A thread reads this many bytes before it writes; with one byte under way, memory would be idle.
-// It reads single bytes, since an image may begin at any address.
+// A thread reads this many bytes before it writes, since with only one read under way memory would
+// be idle. It reads single bytes, since an image may begin at any address.
 constexpr int kBytesOfThread = 8;
 constexpr int kThreadsOfBlock = 256, kBytesOfBlock = kThreadsOfBlock * kBytesOfThread;
 

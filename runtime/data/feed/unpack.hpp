@@ -1,5 +1,6 @@
-// These operations make a slice of images from parts. Parts are pixels with 8 bits per value, also
-// on their way to a GPU, or floats. The values that the net reads are f32 or bf16.
+// These operations put a slice of images together from parts. Parts are pixels with 8 bits per
+// value, also on their way to a GPU, or floats. The slice has the values that the net reads: f32 or
+// bf16.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +12,8 @@
 
 namespace omni {
 
-// The images of a slice lie in several tensors.
 struct UnpackArgs {
-  static constexpr int kMostParts = 15;  // StarPU lets a task have one tensor more
+  static constexpr int kMostParts = 15;  // tensors; a task may have kMostBuffers, one for the slice
 
   int images = 0, images_per_part = 0;
   int skipped = 0;  // images at the beginning of the first part that are not of the slice

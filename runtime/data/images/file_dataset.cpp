@@ -19,7 +19,7 @@ namespace omni {
 namespace {
 
 // This many files, spread over the list, suffice to notice a wrong folder. To look for a million
-// files would take minutes on a network's disk. A single missing file is an error when it is read.
+// files would take minutes on a network's disk. A single missing file is noticed when it is read.
 constexpr std::size_t kLookedFor = 100;
 
 Status look_for(const ImageList& list, double damaged) {

@@ -1,5 +1,5 @@
-// A FileDataset is a data set of image files, of any sizes. An image is read and decoded whenever
-// it is asked for.
+// A FileDataset is a data set of image files, whose images may have any size. An image is read and
+// decoded whenever it is asked for.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class FileDataset : public Dataset {
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string place_of_label(std::size_t index) const override;
   std::string name_of(std::size_t index) const override { return original(index).string(); }
-  // Copies the files to `place`. The destructor deletes the copies.
+  // Copies the files into a new folder in `place`. The destructor deletes this folder.
   Status stage(const std::filesystem::path& place, bool skips = false) override;
   ~FileDataset() override;
 
@@ -50,13 +50,13 @@ class FileDataset : public Dataset {
   std::optional<Descriptor> lock_{};
 };
 
-// Makes data sets of two lists; an empty test list makes none. Their name holds a checksum of the
-// training paths and labels, because other lines are other data.
+// Makes data sets of two lists; of an empty list, none. The name has a checksum of the training
+// paths and labels, because a file with other lines is another data set.
 DatasetPair make_file_datasets(ImageList train, ImageList test, int classes,
                                const std::vector<std::string>& class_names,
                                const std::filesystem::path& origin);
 
-// Opens two lists of Caffe's kind that the user named.
+// Opens two lists of Caffe's kind (see read_labelled_list()) that the user has named.
 Result<DatasetPair> open_labelled_lists(const std::filesystem::path& train,
                                         const std::filesystem::path& test, bool with_test = true);
 

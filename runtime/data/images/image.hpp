@@ -1,5 +1,5 @@
-// An Image lies in memory with 8 bits per value. This header also decodes image files; the first
-// bytes of a file tell its kind.
+// An Image is a decoded image with 8 bits per value, or a vector of floats. This header also
+// decodes image files; the first bytes of a file tell its kind.
 #pragma once
 
 #include <cstdint>
@@ -17,30 +17,31 @@ namespace omni {
 struct Image {
   Extent extent;
   std::vector<std::uint8_t> pixels;  // channels last (RGB)
-  std::vector<float> values = {};    // of a vector, which has no pixels
+  std::vector<float> values = {};    // a vector's values; empty: this is an image
 };
 
-// These bounds are checked before memory is allocated for the sizes in a header. kMostFileBytes is
-// for files that need a codec.
+// These bounds are checked before memory is allocated. kMaxPixels holds for an image,
+// kMostFileBytes for a JPEG or PNG file.
 inline constexpr std::uint64_t kMaxPixels = 1u << 26, kMostFileBytes = 64 << 20;
 
-// A codec may decode at a fraction of an image's size, which is faster, but no side may fall below
-// this size. The default asks for the image's own size.
+// A decoder may decode at a fraction of an image's size, which is faster, but no side may become
+// smaller than here. The default asks for the image's own size.
 struct LeastSize {
   int h = std::numeric_limits<int>::max(), w = std::numeric_limits<int>::max();
-  int needed_h = 0, needed_w = 0;  // a smaller image is refused
+  int needed_h = 0, needed_w = 0;  // an image that is smaller is refused
 };
 
-// Returns by what both sides may be divided: 8, 4, 2 or 1.
+// Returns the largest number by which both sides may be divided: 8, 4, 2 or 1.
 int choose_reduction(std::uint64_t height, std::uint64_t width, LeastSize least);
 
 inline constexpr std::string_view kImageFiles = "JPEG, PNG, or binary PPM or PGM";
 
-// Returns the image upright, as EXIF notes its orientation. `least` is a size of the upright image.
+// These functions return the image upright: EXIF's orientation is applied. `least` refers to the
+// upright image.
 Result<Image> read_image(const std::filesystem::path& path, LeastSize least);
 Result<Image> parse_image(std::string_view bytes, const std::string& where, LeastSize least);
 
-// Fails if the file does not begin like one that can be read. The error names the kind that it is.
+// Fails if the file does not begin like one that can be read. The error names the file's kind.
 Status check_kind(const std::filesystem::path& path);
 
 bool is_jpeg(std::string_view bytes);  // by the first bytes

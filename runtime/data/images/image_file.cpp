@@ -35,7 +35,7 @@ int next_number(std::string_view bytes, std::size_t& at) {
   return value;
 }
 
-bool is_netpbm(std::string_view bytes) {  // by their first bytes
+bool is_netpbm(std::string_view bytes) {
   return bytes.starts_with("P5") || bytes.starts_with("P6");
 }
 
@@ -122,7 +122,7 @@ Result<std::string> read_start(InputFile& file) {
   return bytes;
 }
 
-// Returns the image, whether it has the needed size or not.
+// Returns the upright image, without a check against least.needed_h and least.needed_w.
 Result<Image> parse_upright(std::string_view bytes, const std::string& where, LeastSize least) {
   if (is_netpbm(bytes)) return parse_netpbm(bytes, where);
   const bool jpeg = is_jpeg(bytes);

@@ -41,7 +41,7 @@ Status settle_folder(ImageList& list, std::span<const fs::path> folders) {
 }
 
 const DataFormatRegistration labelled_lists(
-    {.order = 40,  // any files
+    {.order = 40,  // the last, as it accepts any files
      .name = "lists",
      .form = "two lists of 'path label' lines: train.txt,val.txt",
      .is =
@@ -66,8 +66,8 @@ LabelFinder::LabelFinder(const std::vector<std::string>& labels) {
   lengths_.assign(lengths.begin(), lengths.end());
 }
 
-// Looks up every part of the path that is as long as a label. With a thousand labels of one length
-// that is a thousand times as fast as a search for each label.
+// Looks up every part of the path that is as long as some label. With a thousand labels of one
+// length that is a thousand times as fast as a search for each label.
 Result<int> LabelFinder::find(std::string_view path, const std::string& where) const {
   std::set<int> anywhere, folders;
   for (const std::size_t length : lengths_)

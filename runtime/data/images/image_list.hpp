@@ -17,8 +17,8 @@
 
 namespace omni {
 
-// A Paths object keeps many paths in one buffer. A list of millions takes hardly more memory than
-// its file.
+// A Paths object keeps many paths in one buffer, so a list of millions takes hardly more memory
+// than its file.
 class Paths {
  public:
   void push_back(std::string_view path) {
@@ -42,9 +42,9 @@ class LabelFinder {
   // `labels` are different from each other, and not empty.
   explicit LabelFinder(const std::vector<std::string>& labels);
 
-  // Returns the label that is the name of a folder in the path. If there is none, returns the only
-  // label that is anywhere in the path ("n01440764" in val_0001_n01440764.JPEG). Several labels are
-  // an error, which names `where`: in Darknet such an image would be of several classes.
+  // Returns the number of the label that is the name of a folder in the path. If no folder has such
+  // a name, the label may be anywhere in the path ("n01440764" in val_0001_n01440764.JPEG). Several
+  // labels are an error, which names `where`: in Darknet such an image would be of several classes.
   Result<int> find(std::string_view path, const std::string& where) const;
 
  private:
@@ -59,7 +59,7 @@ class LabelFinder {
 };
 
 struct ImageList {
-  std::filesystem::path file = {};        // line i + 1 is image i; empty: there is no list file
+  std::filesystem::path file = {};        // its line i + 1 is image i; empty: there is no list file
   std::filesystem::path folder = {};      // relative paths are relative to it
   Paths paths = {};                       // as the list has them
   std::vector<std::int32_t> labels = {};  // one per path, from 0 on
@@ -67,16 +67,15 @@ struct ImageList {
   int most_label() const;
 };
 
-std::string_view trim(std::string_view text);  // without the blanks at both ends
+std::string_view trim(std::string_view text);  // removes blanks at both ends
 
-// Calls visit(line, its index) for the lines of a text file (maybe .gz) that are not empty. `line`
-// is without line end, and without blanks at both ends. Refuses a file without such a line, and
-// lines that are no text. Refuses empty lines between others, unless `gaps`.
+// Calls visit(line, index of the line) for the lines of a text file (maybe .gz) that are not empty,
+// until it fails. `line` has no line end, and no blanks at both ends. Refuses a file without such
+// lines, and lines that are no text. Refuses empty lines before others, unless `gaps`.
 Status for_each_line(const std::filesystem::path& file, bool gaps,
                      const std::function<Status(std::string_view, std::size_t)>& visit);
 
-// Reads a file with a line per class. Returns the first `classes` names, or all; nothing refers to
-// further ones.
+// Reads a file with a line per class. Returns the first `classes` names, or all names for nullopt.
 Result<std::vector<std::string>> read_class_names(const std::filesystem::path& file,
                                                   std::optional<int> classes);
 
@@ -86,17 +85,18 @@ Error at_line(const std::filesystem::path& file, std::size_t index, std::string 
               std::string hint);
 
 // Returns the folder below which `name` exists: the working directory, or else the first of
-// `folders` that has it. An absolute name needs no folder. The error names `where`, and the folders
-// tried.
+// `folders` that has it. For an absolute name, returns an empty path. The error names `where` and
+// the folders.
 Result<std::filesystem::path> find_folder_of(const std::string& name, const std::string& where,
                                              std::span<const std::filesystem::path> folders);
 
 // Reads a list of Caffe's kind: every line is "path label", where the label is a number from 0 on.
-// The first line decides by find_folder_of(), with the list's own folder, where relative paths are.
+// Relative paths are below the working directory or the list's own folder, as find_folder_of()
+// finds the first of them.
 Result<ImageList> read_labelled_list(const std::filesystem::path& file);
 
-// Reads a list of Darknet's kind: every line is a path, which holds its label. The last place to
-// look for relative paths is `data_folder`, where the .data file is.
+// Reads a list of Darknet's kind: every line is a path, which contains its label. Relative paths
+// are found as by read_labelled_list(), or else below `data_folder`, where the .data file is.
 Result<ImageList> read_path_list(const std::filesystem::path& file, const LabelFinder& labels,
                                  const std::filesystem::path& data_folder);
 

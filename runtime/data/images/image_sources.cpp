@@ -24,19 +24,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first existing folder is the test set. ImageNet's `test` has no classes, so it comes last.
+// The first of these folders that exists is the test set. ImageNet's `test` has no class folders,
+// so it comes last.
 constexpr std::array<std::string_view, 3> kTestFolders{"val", "valid", "test"};
-// Sets have these names, in lower case. A folder of class folders with such a name is no class.
+// Folders of sets have these names, in lower case. Without train/, a folder of such a name is
+// refused instead of being taken for a class.
 constexpr std::array<std::string_view, 7> kSets{"train", "training",   "val",    "valid",
                                                 "test",  "validation", "testing"};
 constexpr std::array<std::string_view, 7> kRead{".jpg", ".jpeg", ".jpe", ".jfif",
                                                 ".png", ".ppm",  ".pgm"};
-// Image files with these extensions cannot be read. They are refused, as they would be missed;
-// other files are ignored.
+// Image files with these extensions cannot be read. They are refused, since nobody would notice
+// that they are missing. Files with any other extension are ignored.
 constexpr std::array<std::string_view, 10> kNotRead{".bmp",  ".gif",  ".webp", ".tif", ".tiff",
                                                     ".heic", ".heif", ".avif", ".jp2", ".jxl"};
 
-// Returns whether a file or folder is hidden, or is the folder that archives made on a Mac contain.
+// Returns whether a name begins with a dot, or is that of a folder that archives made on a Mac
+// contain.
 bool hidden(const fs::path& path) {
   const std::string name = path.filename();
   return name.starts_with('.') || name == "__MACOSX";
@@ -55,8 +58,7 @@ std::vector<std::string> class_folders(const fs::path& split) {
   return names;
 }
 
-// Visits all image files below a folder, until `visit` returns false. Some sets have further
-// folders in a class.
+// Visits all image files below a folder, at any depth, until `visit` returns false.
 Status for_each_image(const fs::path& folder, const std::function<bool(const fs::path&)>& visit) {
   constexpr int kDeepest = 32;
   fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink);
@@ -84,8 +86,8 @@ bool has_class_folders(const fs::path& folder) {
   return found;
 }
 
-// Makes the error of a set's folder without class folders. Its name may have been meant as that of
-// a class.
+// Makes the error of a set's folder without class folders. The user may have meant the folder's
+// name as that of a class.
 Error no_classes(const fs::path& set, std::string_view use) {
   const std::string name = set.filename();
   return {ErrorKind::data, set.string(), "has no folders, one per class",
@@ -102,8 +104,8 @@ Status add_class(const fs::path& folder, int label, bool may_be_empty, ImageList
   return {};
 }
 
-// The names of files only raise the suspicion. All such files are counted, so one attempt shows
-// them.
+// Refuses files of kinds that cannot be read. Only files with an extension in kNotRead are opened;
+// their contents decide. The error counts all of them.
 Status refuse_other_kinds(std::initializer_list<const ImageList*> lists) {
   std::optional<Error> first;
   std::size_t more = 0;

@@ -10,14 +10,15 @@
 
 namespace omni {
 
-// Returns all image files below a folder at any depth, sorted. Files of unsupported kinds are
-// included, so that they cause an error instead of being skipped.
+// Returns all image files below a folder at any depth, sorted. Image files of kinds that cannot be
+// read are included, so that they cause an error instead of being skipped.
 Result<std::vector<std::string>> images_below(const std::filesystem::path& folder,
                                               bool may_be_empty = false);
 
-// Returns whether the folder has train/CLASS and val/CLASS; or CLASS alone, which has no test set.
+// Returns whether the folder has a folder train/, or folders with images: classes without a test
+// set.
 bool is_image_folder(const std::filesystem::path& folder);
-bool holds_image_files(const std::filesystem::path& folder);  // beside its folders, not in them
+bool holds_image_files(const std::filesystem::path& folder);  // directly, not in its folders
 Result<DatasetPair> open_image_folder(const std::filesystem::path& folder, bool with_test = true,
                                       bool for_check = false);
 

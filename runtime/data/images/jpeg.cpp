@@ -12,16 +12,16 @@
 namespace omni {
 namespace {
 
-// A progressive file may have at most this many scans; usually there are about ten. Each takes a
-// pass over all pixels, however few bytes it has.
+// A progressive file may have at most this many scans; about ten are usual. Each takes a pass over
+// all pixels, however few bytes it has, so a small file could take very long.
 constexpr int kMaxScans = 100;
 
 // libjpeg may take at most this many bytes for a file with several scans. That is enough for 15
 // million pixels, or 30 million with halved colours.
 constexpr std::uint64_t kMostCoefficients = 90 << 20;
 
-// libjpeg reports an error by a call that must not return, so the call leaves by longjmp. Between
-// it and the setjmp in Decompressor::run() there are only frames of libjpeg.
+// libjpeg reports an error by calling leave(), which must not return and therefore calls longjmp.
+// Between it and the setjmp in Decompressor::run() there are only frames of libjpeg.
 struct ErrorExit : jpeg_error_mgr {
   std::jmp_buf landing;
   bool too_many_scans = false;
@@ -31,7 +31,8 @@ struct ErrorExit : jpeg_error_mgr {
   std::longjmp(static_cast<ErrorExit*>(info->err)->landing, 1);
 }
 
-// A level below 0 is a warning: the file is damaged, and libjpeg would go on with a guess.
+// A level below 0 is a warning. Except for the harmless ones the file is damaged, and libjpeg would
+// go on with a guess.
 void on_message(j_common_ptr info, int level) {
   const int code = info->err->msg_code;
   const bool harmless =
@@ -57,7 +58,8 @@ class Decompressor {
   Decompressor(const Decompressor&) = delete;
   Decompressor& operator=(const Decompressor&) = delete;
 
-  // Makes calls of libjpeg. Returns false if it fails; then no object of `calls` is destroyed.
+  // Makes calls of libjpeg. Returns false if libjpeg fails; then no destructor of an object in
+  // `calls` runs.
   bool run(auto calls) {
     if (setjmp(errors_.landing) != 0) return false;
     calls();
@@ -65,7 +67,7 @@ class Decompressor {
   }
   void open(std::string_view bytes) {
     jpeg_create_decompress(&info);
-    info.progress = &progress_;  // after the creation, which zeroes it
+    info.progress = &progress_;  // after jpeg_create_decompress(), which sets it to null
     jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
     jpeg_read_header(&info, TRUE);
   }
@@ -83,8 +85,8 @@ class Decompressor {
   jpeg_progress_mgr progress_{};
 };
 
-// Returns how many bytes libjpeg keeps until the last scan is read. A file with one scan is decoded
-// by rows.
+// Returns how many bytes of coefficients libjpeg keeps until the last scan is read. If there is one
+// scan, libjpeg decodes row by row and keeps none.
 std::uint64_t coefficient_bytes(jpeg_decompress_struct& info) {
   if (jpeg_has_multiple_scans(&info) == FALSE) return 0;
   std::uint64_t blocks = 0;

@@ -11,7 +11,7 @@ using namespace std::string_view_literals;
 
 constexpr std::string_view kExif = "Exif\0\0"sv;
 
-// Returns the number in `count` bytes; 0 if some of them are beyond the end.
+// Returns the number in the `count` bytes from `at` on; 0 if some of them are beyond the end.
 std::uint32_t number_at(std::string_view bytes, std::uint64_t at, unsigned count, bool big_endian) {
   if (at > bytes.size() || bytes.size() - at < count) return 0;
   std::uint32_t number = 0;

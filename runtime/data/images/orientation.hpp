@@ -1,6 +1,5 @@
-// The orientation of a stored picture tells how the picture is to be turned or mirrored for
-// display. Cameras note it in EXIF instead of moving the pixels. EXIF's numbers are 1 (as it is
-// stored) to 8.
+// This header turns a stored image upright. Cameras note in EXIF how the image is to be turned or
+// mirrored for display, instead of moving the pixels. EXIF's numbers are 1 (as stored) to 8.
 #pragma once
 
 #include <string_view>
@@ -9,7 +8,7 @@
 
 namespace omni {
 
-// Returns the bytes of EXIF in a file; empty if it has none. Damage ends the search.
+// These functions return the bytes of EXIF in a file; empty if it has none. Damage ends the search.
 std::string_view exif_of_jpeg(std::string_view bytes);
 std::string_view exif_of_png(std::string_view bytes);
 

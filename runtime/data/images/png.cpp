@@ -22,8 +22,8 @@ constexpr std::uint64_t kMostUnpacked = 1032;
 // kept until the last.
 constexpr std::uint64_t kMostInterlaced = 90 << 20;
 
-// libpng reports an error by a call that must not return, so the call leaves by longjmp. Between it
-// and the setjmp in run() there are only frames of libpng.
+// libpng reports an error by calling on_error(), which must not return and therefore calls longjmp.
+// Between it and the setjmp in run() there are only frames of libpng.
 class PngReader {
  public:
   explicit PngReader(std::string_view bytes) : left_(bytes), size_(bytes.size()) {}
@@ -31,14 +31,15 @@ class PngReader {
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  // Makes calls of libpng. Returns false if it fails; then no object of `calls` is destroyed.
+  // Makes calls of libpng. Returns false if libpng fails; then no destructor of an object in
+  // `calls` runs.
   bool run(auto calls) {
     if (setjmp(landing_) != 0) return false;
     calls();
     return true;
   }
-  // Reads up to the first row. The rows have 8 bits per value, and are grey or RGB. If the file
-  // says how opaque pixels are, pixels have one value more.
+  // Reads up to the first row. The rows have 8 bits per value, and are grey or RGB. If the file has
+  // transparency, each pixel has one value more, which says how opaque it is.
   void open() {
     const auto ignore = [](png_structp, png_const_charp) {};
     png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, this, on_error, ignore, this, allocate,
@@ -54,7 +55,7 @@ class PngReader {
     png_set_chunk_cache_max(png, 1);
     png_set_chunk_malloc_max(png, kMostFileBytes);
     png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-    // Some encoders announce less memory than their data need to be unpacked.
+    // Some encoders announce a smaller window of deflate than their data need.
     png_set_option(png, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
     png_read_info(png, info);
     const std::uint64_t bits = std::uint64_t{png_get_image_width(png, info)} *
@@ -98,7 +99,8 @@ class PngReader {
   std::uint64_t size_;
 };
 
-// Blends the pixels of a row with white, in place, and drops how opaque they are.
+// Blends the pixels of a row with white, in place, and drops the values that say how opaque they
+// are.
 void lay_on_white(std::uint8_t* row, std::size_t pixels, std::size_t channels) {
   const std::uint8_t* src = row;
   for (std::size_t i = 0; i < pixels; ++i, src += channels + 1) {
@@ -108,7 +110,7 @@ void lay_on_white(std::uint8_t* row, std::size_t pixels, std::size_t channels) {
   }
 }
 
-// Reduces an image, whose rows it takes from the top on. A pixel becomes the mean of a square of
+// Reduces an image whose rows are added from the top on. Each pixel is the mean of a square of
 // pixels, as with libjpeg.
 class Reducer {
  public:
@@ -145,7 +147,7 @@ class Reducer {
 
  private:
   int height_, width_, side_, row_ = 0;
-  std::vector<std::uint16_t> sums_;  // of the squares that are not complete
+  std::vector<std::uint16_t> sums_;  // of the squares whose rows are not complete
 };
 
 png_uint_32 side_at(std::string_view bytes, std::size_t at) {

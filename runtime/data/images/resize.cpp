@@ -6,7 +6,7 @@
 namespace omni {
 namespace {
 
-// The two source pixels of a target pixel, and the share of the second one.
+// A Between has the two source pixels of a target pixel, and the weight of the second.
 struct Between {
   int first = 0, second = 0;
   float share = 0;

@@ -1,4 +1,4 @@
-// Images as a data set stores them: in another size, and in grey or in colours.
+// This header changes the size and the number of channels of an image.
 #pragma once
 
 #include "runtime/data/images/image.hpp"
@@ -8,7 +8,7 @@ namespace omni {
 // Resizes by bilinear interpolation between the centres of pixels, as OpenCV does for Caffe. The
 // aspect ratio is not kept.
 Image resized(const Image& image, int h, int w);
-// Grey is 0.299 red + 0.587 green + 0.114 blue. `channels` is 1 or 3, and so is the image's number.
+// Grey is 0.299 red + 0.587 green + 0.114 blue. `channels` and the image's channels are 1 or 3.
 Image with_channels(const Image& image, int channels);
 
 }  // namespace omni

@@ -21,13 +21,13 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostFeatures = 1 << 24;  // the bound of a net's inputs
 constexpr std::size_t kMostLabels = 1 << 16;
-constexpr double kLargestLabel = 1e15;  // doubles hold all integers up to it
+constexpr double kLargestLabel = 1e15;  // a double can hold every integer up to this
 constexpr const char* kLibsvmLine = "a line is: label index:value index:value ...";
 
 // Vectors has the vectors of a file, one after another.
 struct Vectors {
   std::vector<std::int32_t> labels = {};
-  std::vector<std::size_t> ends = {};       // end of each vector in the two below
+  std::vector<std::size_t> ends = {};       // by vector: its end in `features` and `values`
   std::vector<std::int32_t> features = {};  // indices from 0
   std::vector<float> values = {};
 
@@ -37,7 +37,7 @@ struct Vectors {
   }
 };
 
-// The training file decides on the FeatureSpace, also for the test file.
+// A FeatureSpace is what the training file determines, also for the test file.
 struct FeatureSpace {
   int features = 0;
   std::vector<std::string> class_names = {};
@@ -69,8 +69,8 @@ std::string_view take_word(std::string_view& rest) {
 // Reads the vectors of a file.
 class LibsvmReader {
  public:
-  // `labels` gets the labels of training vectors. `most` is the largest possible number of
-  // features.
+  // New labels of training vectors are added to `labels`. `most` is the largest index that a vector
+  // may have. `limit` is the number of bytes that the vectors may take.
   LibsvmReader(const fs::path& file, LabelNumbers& labels, bool training, std::int64_t most,
                std::uint64_t limit)
       : file_(file), labels_(labels), training_(training), most_(most), limit_(limit) {}
@@ -174,8 +174,8 @@ std::vector<std::string> sort_labels(LabelNumbers& labels, Vectors& train) {
   return names;
 }
 
-// Scales each feature by its range over all training vectors. In vectors that do not name a feature
-// it is 0.
+// Scales each feature by its range over all training vectors. A feature that a vector does not name
+// counts as 0.
 void scale_features(Vectors& train, Vectors& test, FeatureSpace& space) {
   struct Range {
     double least = std::numeric_limits<double>::max(), most = -least;

@@ -10,18 +10,18 @@
 
 namespace omni {
 
-// A line names the features that are not 0. Only they take memory.
+// A line names only the features that are not 0, and only these take memory.
 struct LibsvmRequest {
   std::filesystem::path train, test = {};  // `test` empty: there is none
-  int features = 0;                        // the least number; more if `train` has larger indices
+  int features = 0;                        // at least; there are more if `train` has larger indices
   // True: features become (x - min) / (max - min) over the training vectors; constant ones become
   // 0.
   bool scale = false;
   std::uint64_t limit = physical_memory() / 4;  // bytes that the vectors of a file may take
 };
 
-// Returns whether a file is one of LIBSVM's. The name decides, *.svm or *.libsvm (maybe .gz), or
-// the first line: its last word begins with a number and a colon.
+// Returns whether a file is one of LIBSVM's. Its name is *.svm or *.libsvm (maybe .gz), or the last
+// word of its first vector begins with a number and a colon.
 bool is_libsvm(const std::filesystem::path& file);
 
 // Labels are integers. The sorted labels of `train` are the classes.

@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Entry = CodeletBase::Entry;
 
-// Returns where the uses begin after `bytes` bytes of arguments.
+// Returns the offset of the uses in the allocation, where call and arguments take `bytes` bytes.
 constexpr std::size_t aligned(std::size_t bytes) {
   constexpr std::size_t kUnit = alignof(BufferUse);
   return (bytes + kUnit - 1) / kUnit * kUnit;

@@ -17,7 +17,7 @@
 
 namespace omni {
 
-// One allocation holds the call, then its arguments, then its accesses.
+// One allocation holds the call, then its arguments, then its uses of buffers.
 struct alignas(std::max_align_t) CodeletCall {
   const CodeletBase* codelet;
   std::uint32_t on_cpu;  // bit i: a core may run entry i of the codelet
@@ -39,10 +39,10 @@ struct alignas(std::max_align_t) CodeletCall {
   std::size_t bytes() const;  // size of the allocation
   std::span<const BufferUse> uses() const;
 
-  // Runs an entry of the codelet on the buffers. Returns false if it failed, which is reported, or
-  // if another task failed before.
+  // Runs an entry of the codelet on the buffers. Returns false if the entry fails, which is
+  // reported by report_task_error(), or if another task has failed before.
   bool run(std::size_t entry, std::span<void*> memory) const noexcept;
-  // done() has to be called on the host when the work is done.
+  // Call done() on the host when the work is done, also on a GPU.
   void done() const noexcept;
   bool tells_when_done() const { return codelet->when_done_ != nullptr; }
   void record_time(std::size_t entry, double seconds) const;
@@ -52,7 +52,7 @@ starpu_data_access_mode starpu_mode(AccessMode mode);
 // Lets only `workers` run the task. The caller must keep the set until the task has ended.
 void bind(starpu_task& task, const WorkerSet& workers);
 
-// Reports that StarPU refused a task.
+// Reports that StarPU refused a task, and destroys the task.
 void refuse(starpu_task* task, const std::string& name, int code);
 
 }  // namespace omni

@@ -33,12 +33,12 @@ bool KeptOnGpu::serves(std::span<const Use> uses) const {
     if (datum != nullptr && datum->mode == AccessMode::read && use.mode != AccessMode::read)
       return false;
   }
-  return any;  // false: another net's tensors, which may need the memory
+  return any;  // false: these are another net's tensors, which may need the memory
 }
 
 KeptOnGpu::Kept KeptOnGpu::keep(std::span<const Use> uses, unsigned worker) {
   if (kept_now != nullptr && (kept_now->worker_ != worker || !kept_now->serves(uses))) give_back();
-  std::vector<Use> again;  // those that the last chain used, too, and that are not kept yet
+  std::vector<Use> again;  // tensors that the last chain used, too, and that are not kept yet
   for (const Use& use : uses)
     if (chains_so_far > 0 && use.tensor->last_chain_ == chains_so_far) again.push_back(use);
   ++chains_so_far;
@@ -49,7 +49,7 @@ KeptOnGpu::Kept KeptOnGpu::keep(std::span<const Use> uses, unsigned worker) {
     kept_now = new KeptOnGpu(worker);
   }
   if (!again.empty()) kept_now->acquire(again);
-  constexpr std::uint64_t kTags = std::uint64_t{0x6f6d6e69} << 32;  // tags of other programs differ
+  constexpr std::uint64_t kTags = std::uint64_t{0x6f6d6e69} << 32;  // unlike the tags of other code
   const std::uint64_t launched = kTags + 2 * chains_so_far;
   Kept kept{.data = {},
             .gate = kept_now->gate_,
@@ -85,8 +85,8 @@ void KeptOnGpu::Request::granted() {
   if (--awaited == 0) starpu_data_release_on_node(kept.gate_, STARPU_ACQUIRE_NO_NODE);
 }
 
-// The next tasks that use the tensors wait, because StarPU counts the tensors as taken by the
-// program.
+// Releases the tensors when the last chain is done. Until then other tasks that use them wait,
+// because StarPU sees them as used by the program.
 void KeptOnGpu::give_back() {
   if (kept_now == nullptr) return;
   KeptOnGpu* const kept = std::exchange(kept_now, nullptr);

@@ -1,7 +1,7 @@
 // KeptOnGpu keeps tensors acquired in a GPU's memory while chains of whole iterations follow each
-// other. StarPU would release and acquire each tensor between two iterations, and the GPU would
-// wait for up to a millisecond. For StarPU the program itself uses the tensors, so it neither moves
-// nor evicts them.
+// other. Otherwise StarPU would release and acquire each tensor between two iterations, for which
+// the GPU would wait up to a millisecond. StarPU sees kept tensors as used by the program, so it
+// neither moves nor evicts them.
 //
 // A tensor is kept if two chains in a row used it, and nobody else between them. Any other use
 // gives all tensors back when the last chain is done (Tensor::handle). The chains are launched in
@@ -41,20 +41,19 @@ class KeptOnGpu {
   struct Kept {
     std::vector<const Datum*>
         data{};                 // by use; null: not kept, so the chain's task must declare it
-    DataHandle gate = nullptr;  // the chain's task must read it
+    DataHandle gate = nullptr;  // the chain's task must read it; null: nothing is kept
     // StarPU's tags for "the chain before is launched" (0: there is none) and "this chain is
     // launched". The chain's task has the tag launched + 1.
     std::uint64_t after = 0, launched = 0;
   };
-  // keep() has to be called before a chain of a whole iteration is submitted. The worker has one
-  // stream.
+  // Call keep() before a chain of a whole iteration is submitted. The worker must have one stream.
   static Kept keep(std::span<const Use> uses, unsigned worker);
   static void give_back();
   static std::size_t count();  // number of kept tensors
 
  private:
-  // Counts the accesses that StarPU has yet to grant for one chain of tasks. When none is left, it
-  // releases `gate_`, for which the chain's task waits.
+  // A Request counts the accesses that StarPU has yet to grant before one chain. When none is left,
+  // it releases `gate_`, for which the chain's task waits.
   struct Request {
     Request(KeptOnGpu& all, std::size_t count) : kept(all), awaited(count) {}
     void granted();

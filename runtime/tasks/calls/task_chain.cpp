@@ -23,14 +23,15 @@
 
 namespace omni {
 
-// ChainMarks lie between a chain's calls in the GPU's stream. They tell how long each call took.
+// ChainMarks are events between a chain's calls in the GPU's stream. They tell how long each call
+// took.
 #ifdef OMNI_CUDA
 constexpr bool kHasStreams = true;
 class ChainMarks {
  public:
   void add() { events_.emplace_back().record(starpu_cuda_get_local_stream()); }
-  // If the GPU has passed the mark when the host launches the call, the GPU has waited for the
-  // host.
+  // If the GPU has already passed the mark when the host launches the call, the GPU has waited for
+  // the host. Then a second mark notes when the call was launched.
   void add_before_call() {
     add();
     std::optional<TimedEvent>& launched_late = launched_late_.emplace_back();
@@ -58,7 +59,7 @@ class ChainMarks {
   std::deque<std::optional<TimedEvent>> launched_late_;  // by call, if the GPU waited for the host
 };
 #else
-constexpr bool kHasStreams = false;  // GPUs are at most simulated, so there are no chains
+constexpr bool kHasStreams = false;  // there are no chains; GPUs are at most simulated
 struct ChainMarks {
   void add() {}
   void add_before_call() {}
@@ -81,8 +82,8 @@ std::optional<unsigned> lone_gpu_worker(const WorkerSet* named) {
   return workers.size() == 1 ? std::optional(static_cast<unsigned>(workers[0])) : std::nullopt;
 }
 
-// Returns the chain's access to a datum that two of its calls use, one after the other. The value
-// from before the chain matters only to the first call.
+// Returns the chain's access to a datum that two of its calls use, one after the other. If the
+// first call overwrites the datum, the chain does so, too.
 AccessMode joined(AccessMode first, AccessMode second) {
   if (first == second || first == AccessMode::write) return first;
   return AccessMode::read_write;
@@ -90,7 +91,7 @@ AccessMode joined(AccessMode first, AccessMode second) {
 
 }  // namespace
 
-// A Task is the argument of StarPU's task, with the functions that StarPU calls with it.
+// A Task is the argument of StarPU's task. StarPU calls its static functions.
 struct TaskChain::Task {
   std::vector<Link> links;
   std::vector<const CodeletCall*> tells_when_done;
@@ -135,7 +136,7 @@ struct TaskChain::Task {
     for (const CodeletCall* call : static_cast<Task*>(argument)->tells_when_done) call->done();
   }
 
-  // StarPU calls this on the worker that the next chain waits for.
+  // The next chain waits for the worker that runs this callback, so times are read later.
   static void finished(void* argument) noexcept {
     std::unique_ptr<Task> chain(static_cast<Task*>(argument));
     if (chain->kept.after != 0)
@@ -146,7 +147,7 @@ struct TaskChain::Task {
     finished_chains.push_back(std::move(chain));
   }
 
-  // The GPU knows how long the calls took, and StarPU when the last was done.
+  // The marks tell how long the calls took, and StarPU when the last one was done.
   void record() const {
     for (std::size_t i = 0; i < links.size(); ++i) {
       const CodeletCall& call = *links[i].call;
@@ -241,7 +242,7 @@ void TaskChain::submit() {
   if (most_calls_ == kWholeIteration) {
     chain->kept = KeptOnGpu::keep(uses_, *lone_gpu_worker(workers_));
   } else {
-    KeptOnGpu::give_back();  // an evaluation may need the memory
+    KeptOnGpu::give_back();  // this may be an evaluation, which may need the memory
     chain->kept.data.resize(uses_.size());
   }
   // StarPU frees this memory.
@@ -284,7 +285,8 @@ void TaskChain::submit() {
 
 ChainScope::ChainScope(bool wanted, std::size_t most_calls)
     : chain_(SubmissionScope::current().workers, most_calls) {
-  // Chains keep tensors of one training on the GPU.
+  // With several trainings (OwnTasks) there are no chains, as these keep one training's tensors on
+  // the GPU.
   opened_ = wanted && kHasStreams && open_chain == nullptr && !task_capture::is_on() &&
             OwnTasks::current() == nullptr && lone_gpu_worker(SubmissionScope::current().workers);
   if (opened_) open_chain = &chain_;

@@ -1,10 +1,11 @@
-// A TaskChain submits several calls to StarPU as one task. Only one GPU worker can run these calls.
-// The task enqueues the kernels of all calls in order. As separate tasks, a call that needs
-// another's result would reach the GPU only after the host has seen that result. A mini-batch has
+// A TaskChain submits several calls, all for the same GPU worker, to StarPU as one task. The task
+// enqueues the kernels of all calls in order. As separate tasks, a call that needs another's result
+// would reach the GPU only after the host has seen that the other call is done. A mini-batch has
 // hundreds of such calls.
 //
-// If other tasks need the GPU or the data, a chain is limited to some milliseconds. Otherwise it is
-// a whole iteration, because the GPU waits for the host between two chains.
+// If other tasks need the GPU or the data, a chain has at most kMostCalls calls, which take some
+// milliseconds. Otherwise it is a whole iteration, because the GPU waits for the host between two
+// chains.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,8 @@ class TaskChain {
 
   void append(CodeletCall::Owner call, std::span<const Access> accesses, int priority);
   void submit();  // submits what was appended so far
-  // Writes the times of chains that are done, and frees them. A chain calls it when the GPU has all
-  // its work. Whoever reads the times calls it, too, and a session that ends.
+  // Records the times of chains that are done, and frees these chains. Every chain calls it after
+  // it has enqueued its work. Call it also before the times are read, and before a session ends.
   static void record_finished();
 
  private:
@@ -50,9 +51,9 @@ class TaskChain {
   int priority_ = 0;
 };
 
-// In this scope, calls of the calling thread are chained if the workers of the SubmissionScope have
-// one GPU worker that can run them. Tasks that a core may run are submitted in between. A nested
-// scope changes nothing.
+// In a ChainScope, calls of the calling thread are chained if only GPUs compute, and the workers of
+// the SubmissionScope have only one GPU worker. Calls that a core may run are tasks of their own
+// between chains. A nested scope changes nothing.
 class ChainScope {
  public:
   explicit ChainScope(bool wanted = true, std::size_t most_calls = TaskChain::kMostCalls);

@@ -1,4 +1,4 @@
-// A MachineModel is StarPU's model of the machine: its workers and the links between their
+// A MachineModel describes the machine as StarPU sees it: its workers, and the links between their
 // memories. It says how long each kind of worker would take for a task.
 #pragma once
 
@@ -14,7 +14,7 @@ struct MachineModel {
   struct Kind {
     unsigned type = 0, memory = 0;
     bool gpu = false;
-    int at_once = 1;  // tasks that one worker takes: it runs the first, the others wait
+    int at_once = 1;  // tasks that one worker holds: it runs the first, the others wait
     std::vector<int> workers{};
   };
   struct Link {

@@ -25,8 +25,9 @@ constexpr double kMostMicroseconds = 1e15, kMostOfAnything = 1e9, kMostMemories 
 constexpr double kRounding = 1e-4;         // relative; numbers are written with seven digits
 constexpr std::size_t kLongestLine = 250;  // of a model; StarPU reads a line into 256 bytes
 
-// Reads lines as StarPU 1.4 writes them (perfmodel_history.c, perfmodel_bus.c): lines of numbers,
-// and comments that begin with #. After an unexpected line the whole file counts as damaged.
+// Lines reads a file as StarPU 1.4 writes it (perfmodel_history.c, perfmodel_bus.c): lines of
+// numbers, and comments that begin with #. After an unexpected line the whole file counts as
+// damaged.
 class Lines {
  public:
   explicit Lines(std::string_view text) : left_(text) {
@@ -52,7 +53,7 @@ class Lines {
     require(line_.front() != ' ' && line_.front() != '\t');
     for (std::size_t at = 0; (at = line_.find_first_not_of(" \t", at)) != line_.npos;) {
       const std::string_view word = line_.substr(at, line_.find_first_of(" \t", at) - at);
-      if (word == "#") break;  // comments of the config end a line
+      if (word == "#") break;  // in the config a comment may follow the numbers
       const char kind = kinds[std::min(found.size(), kinds.size() - 1)];
       const std::string_view digits = kind == 'u' ? "0123456789" : "0123456789abcdef";
       double value = 0;
@@ -92,10 +93,10 @@ void read_implementation(Lines& file) {
   const double entries = file.count(0, kMostOfAnything);
   file.all("dddddduuu");  // the numbers of a regression
   file.all("ddd");        // the numbers of another regression
-  file.count(0, 0);       // coefficients of models that are not history based
+  file.count(0, 0);       // the number of coefficients, which history-based models do not have
   for (double entry = 0; entry < entries && file.sound(); ++entry) {
-    // A line has footprint, bytes, flops (nan: they differed), mean, deviation, sum, sum of
-    // squares, and samples.
+    // A line has footprint, bytes, flops (nan: they differed between calls), mean, deviation, sum,
+    // sum of squares, and number of samples.
     const std::vector<double> told = file.all("xudddddu");
     file.require(!(told[2] < 0) && told[7] <= 4 * kMostOfAnything);
     for (const std::size_t time : {3u, 4u, 5u})
@@ -105,7 +106,7 @@ void read_implementation(Lines& file) {
   }
 }
 
-// Checks a file that says for every device in which order it prefers the memories of cores.
+// Checks a file that says for every device in which order the device prefers the memories of cores.
 bool is_sound_affinity(std::string_view text, const std::vector<double>& counts) {
   Lines file(text);
   file.require(text.starts_with("# GPU\tNUMA"));
@@ -119,8 +120,8 @@ bool is_sound_affinity(std::string_view text, const std::vector<double>& counts)
   return file.ended();
 }
 
-// Checks a matrix from every memory to every other. It has nan beyond existing memories, and 0 on
-// the diagonal.
+// Checks a file with a matrix from every memory to every other. The matrix has nan beyond the
+// existing memories, and 0 on the diagonal.
 bool is_sound_matrix(std::string_view text, double memories, bool may_be_zero) {
   Lines file(text);
   std::size_t rows = 0, columns = 0;
@@ -141,7 +142,7 @@ bool is_sound_matrix(std::string_view text, double memories, bool may_be_zero) {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMostBytes = 64 << 20;  // bytes of a file
-constexpr off_t kRoom = 1 << 20;  // bytes that StarPU writes at its start and at its end
+constexpr off_t kRoom = 1 << 20;  // bytes for what StarPU writes at its start, or at its end
 constexpr const char* kVersionOfModels = "45";  // StarPU 1.4 keeps them in a folder of that name
 constexpr std::size_t kLongestPath = 100;       // StarPU has 256 bytes for the path of a file
 
@@ -162,8 +163,8 @@ std::vector<fs::path> other_folders() {
   return folders;
 }
 
-// Returns the files that a process like this one may read, as paths within the folder. It does not
-// read models of other programs.
+// Returns the files that StarPU may read in this process, as paths within the folder: models of our
+// codelets, and this host's bus files.
 std::vector<fs::path> models_in(const fs::path& folder) {
   std::vector<fs::path> names;
   for (const fs::path& version : entries_of(folder / "codelets"))
@@ -178,7 +179,8 @@ std::vector<fs::path> models_in(const fs::path& folder) {
   return names;
 }
 
-// Checks a file. `copy` has the bus's config, unless that is the file.
+// Checks a file's contents. `copy` is the folder that has the host's config, unless the file is
+// that.
 bool is_sound(const fs::path& copy, const fs::path& name, const std::string& text) {
   if (*name.begin() == "codelets")
     return is_sound_codelet_model(text, name.parent_path().filename().string());
@@ -189,8 +191,8 @@ bool is_sound(const fs::path& copy, const fs::path& name, const std::string& tex
   return config && is_sound_bus_file(kind, text, *config);
 }
 
-// Allocates a file of 2 * kRoom bytes in the folder, and keeps half of it for later models. Returns
-// 0, or the error's code.
+// Makes sure that the folder has room for 2 * kRoom bytes. A file "room" keeps half of that
+// reserved until prepare_last_write(). Returns 0, or the error's code.
 int take_room(const fs::path& folder) {
   const fs::path file = folder / "room";
   const Descriptor descriptor(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -223,7 +225,7 @@ bool is_sound_codelet_model(std::string_view text, std::string_view version) {
 
 bool is_sound_bus_file(std::string_view kind, std::string_view text, std::string_view config) {
   Lines lines(config);
-  std::vector<double> counts;  // numbers of memories by kind, after the number of cores' memories
+  std::vector<double> counts;  // the number of cores, then of NUMA nodes, then of devices by kind
   for (auto found = lines.numbers("u"); !found.empty(); found = lines.numbers("u"))
     counts.push_back(found.size() == 1 ? found[0] : kMostOfAnything);
   double memories = 0;

@@ -16,21 +16,21 @@ namespace omni {
 
 class ModelFolder {
  public:
-  // Copies the models from `shared`, else from StarPU's own search path. Damaged files in `shared`
-  // are moved to its folder "damaged"; damaged files elsewhere are skipped; one warning names them.
-  // Files that cannot be read are left alone.
+  // Copies the models from `shared`, and those that it lacks from StarPU's search path. Damaged
+  // files in `shared` are moved to its folder "damaged", and those elsewhere are skipped. A warning
+  // per folder names them. Files that cannot be read are skipped, too.
   static Result<std::shared_ptr<ModelFolder>> open(const std::filesystem::path& shared);
   ModelFolder(const ModelFolder&) = delete;
   ModelFolder& operator=(const ModelFolder&) = delete;
   ~ModelFolder();
 
   const std::filesystem::path& path() const { return path_; }
-  // Call prepare_last_write() before StarPU writes its models at shutdown. It recreates folders
-  // that a cleaner of temporary files has removed, since StarPU ends the process if it cannot
-  // write.
+  // Call prepare_last_write() before StarPU writes its models at shutdown. It frees the space that
+  // was reserved for them, and recreates folders that a cleaner of temporary files has removed.
+  // StarPU ends the process if it cannot write.
   void prepare_last_write() const;
-  // Call publish() after StarPU has written. Each changed file replaces the shared one as a whole;
-  // of two runs the last one wins. A failure causes a warning.
+  // Call publish() after StarPU has written. Each changed file replaces the shared one as a whole,
+  // so of two runs the last one counts. A failure causes a warning.
   void publish() const;
 
  private:
@@ -43,7 +43,8 @@ class ModelFolder {
   std::map<std::filesystem::path, std::string> checksums_;  // of copied files, by relative path
 };
 
-// ---- checks of files; StarPU ends the process if it cannot parse a file or a number is impossible ----
+// The following functions check files, because StarPU ends the process if it cannot parse a file,
+// or if a number is impossible.
 
 // Checks a model of one of our codelets, which are STARPU_HISTORY_BASED. `version` is the name of
 // the folder in which StarPU looks.

@@ -22,8 +22,8 @@ Bitmap nodes_beside(hwloc_topology_t topology, hwloc_const_cpuset_t cores);
 // Interleaves pages that were not touched yet over the nodes. Returns false if the system refuses.
 bool interleave(hwloc_topology_t topology, const Bitmap& nodes, void* memory, std::size_t bytes);
 
-// Interleaves memory over the nodes of StarPU's workers, if there are several. Does nothing for
-// memory that a GPU driver has pinned, nor for a few pages.
+// Interleaves memory over the NUMA nodes of StarPU's workers, if there are several. Does nothing if
+// there are GPUs, whose driver has pinned the memory, nor for a few pages.
 void spread_over_nodes(void* memory, std::size_t bytes);
 
 }  // namespace omni
