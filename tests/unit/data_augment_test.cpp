@@ -1,4 +1,5 @@
-// Without options, values of an image of the net's size are divided by 255, and do not change else.
+// These tests check how images are prepared for a net: windows, resizing, flips, rotations and
+// colours.
 #include "runtime/data/augment.hpp"
 
 #include <gtest/gtest.h>
