@@ -115,7 +115,7 @@ class GroupTraining {
   std::vector<StepReport> reports;
   std::vector<Pilot*> pilots;
   std::vector<DataFeed*> feeds;    // by group, where images_per_pass says so
-  TrainingState state{.seed = 1};  // at the begin of train(), which renews strategy and arrivals
+  TrainingState state{.seed = 1};  // where train() begins; it renews strategy and arrivals
   TrainingState done;              // at the end of train()
 
  private:

@@ -1,5 +1,4 @@
-// These tests check how images are prepared for a net: windows, resizing, flips, rotations and
-// colours.
+// These tests check how images are prepared for a net: cut, resized, turned, and recoloured.
 #include "runtime/data/augment.hpp"
 
 #include <gtest/gtest.h>
