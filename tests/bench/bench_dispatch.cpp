@@ -1,7 +1,7 @@
 // Measures how long a task holds the policy's lock, which all workers share. A task is put into the
-// queue of 64 equal workers and taken from it, with the lock each time. One thread does so, or two
-// that contend for the lock. StarPU's calls that ask whether a worker may run a task are not
-// included.
+// queue of 64 equal workers and taken from the queue, each time under the lock. One thread does so,
+// or two that contend for the lock. StarPU's calls that ask whether a worker may run a task are not
+// measured.
 #include <fmt/format.h>
 
 #include <algorithm>

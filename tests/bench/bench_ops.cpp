@@ -1,5 +1,6 @@
-// Times every fast implementation of convolution, local and connected on the shapes of a file. It
-// uses one thread, and the first GPU if there is one. Tensors are floats, in bf16, too.
+// Times every fast implementation of convolution, local and connected on the shapes of files. The
+// program uses one thread, and the first GPU if there is one. Tensors are floats at every
+// precision.
 //   bench_ops [SHAPES.txt ...] [--images N] [--impl NAME] [--precision fp32|tf32|bf16]
 // Default: tests/bench/shapes/*.txt, 8 images, all implementations, fp32.
 #include <fmt/format.h>
@@ -29,8 +30,8 @@ namespace {
 
 using namespace omni;
 
-// The GPU's implementation is the last of a codelet and is measured last. So the shared tensors
-// move to the GPU only once.
+// A codelet's last implementation is the GPU's. It is measured last, so that the tensors, which are
+// in managed memory, move to the GPU once per codelet.
 #ifdef OMNI_CUDA
 bool gpu_present() {
   int devices = 0;
@@ -83,7 +84,7 @@ double best_seconds(Run run) {
     run();
     const double seconds = std::chrono::duration<double>(Clock::now() - before).count();
     best = std::min(best, seconds);
-    total += i == 0 ? 0 : seconds;  // the first makes primitives and scratch
+    total += i == 0 ? 0 : seconds;  // the first run makes primitives and scratch memory
   }
   return best;
 }
@@ -106,7 +107,7 @@ void time_codelet(const std::string& shape, const Codelet<Args>& codelet, const 
         (each.supports != nullptr && !each.supports(args)) || (!only.empty() && each.name != only))
       continue;
     timed_any = true;
-    const int repeats = on_gpu ? 10 : 1;  // between two waits, which take longer than small kernels
+    const int repeats = on_gpu ? 10 : 1;  // per wait, which takes longer than a small kernel
     const double seconds = best_seconds([&] {
                              for (int i = 0; i < repeats; ++i)
                                each.kernel(args, Buffers(buffers), DeviceContext::current());

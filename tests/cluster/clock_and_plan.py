@@ -1,7 +1,7 @@
 """What a training takes by the virtual clock, beside what `plan --nodes` foretells for the same nodes: clock_and_plan.py
 OMNI_RUN NET BATCH NODES LINKS [MINI-BATCHES]. Both know what `plan` measured of one node: its seconds, and the share of
-merged layers. Lists are separated by commas: 1,2,8,32,32+1 and 1gbit:100us,100gbit:2us. So many MINI-BATCHES (50) of each
-group follow ten that are left out. The learning rate is so low that no training diverges."""
+merged layers. Lists are separated by commas: 1,2,8,32,32+1 and 1gbit:100us,100gbit:2us. Each group trains MINI-BATCHES
+(50) after ten that are not measured. The learning rate is so low that no training diverges."""
 
 import json
 import os

@@ -215,7 +215,7 @@ TEST_F(EnsemblesOverRanks, ReportWhatHappensOnOtherRanks) {
   }
 }
 
-// If a test image of one rank's member cannot be read, the job ends before another rank trains.
+// If a test image of one rank's member cannot be read, the job ends before any member trains.
 TEST_F(EnsemblesOverRanks, CheckTestImagesBeforeAnyRankTrains) {
   make_image_folder(file("photos"), 10, 100);
   put(file("photos/val/red/109.jpg"), "no image");
@@ -277,7 +277,7 @@ TEST_F(EnsemblesOverRanks, CountAndNameADamagedImageOnce) {
     EXPECT_EQ(count(run.errors, "3 of 300 training images could not be read"), 1) << run.errors;
     EXPECT_EQ(count(run.errors, "1 of 30 test images could not be read"), 1) << run.errors;
   }
-  // Each rank finds at most two of them by itself.
+  // Each rank finds at most two of the three damaged training images by itself.
   fs::remove(file("photos/val/red/103.jpg"));
   const Finished run = on_ranks(2, words("many", "all", "0.007"));
   EXPECT_EQ(run.exit_code, 3) << run.errors;
@@ -306,7 +306,7 @@ TEST_F(EnsemblesOverRanks, RecordWhyTheyFail) {
   }
 }
 
-// Members of other data do not share samples, although the data hardly differ.
+// Members on different data do not share samples, even if the data hardly differ.
 TEST_F(EnsemblesOverRanks, KeepDataApartThatHardlyDiffer) {
   std::string text, other;
   for (int i = 0; i < 300; ++i) {

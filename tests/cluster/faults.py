@@ -47,7 +47,7 @@ KINDS = ("kill", "stop", "cut")
 
 
 def schedule():
-    """(ranks, phase, kind, who); before there is a patience only kills."""
+    """(ranks, phase, kind, who); during the launch, when no rank watches the others yet, only kills."""
     every = [(ranks, phase, kind) for ranks in (2, 3, 4) for phase in PHASES for kind in KINDS
              if phase != "launch" or kind == "kill"]
     random.shuffle(every)

@@ -1,5 +1,5 @@
-// These tests train over several ranks: the same bits on 1, 2 and 4 ranks, also after a resume on
-// another number of ranks.
+// These tests train one net over several ranks. The ranks must learn what one process learns, also
+// after a resume on another number of ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -115,8 +115,8 @@ TEST_F(Ranks, divide_neurons_and_learn_alike) {
   EXPECT_NEAR(run(2, "12", resuming), straight, 1e-4 * straight);
 }
 
-// An image of the next mini-batch may be decoded before a larger one of this mini-batch. The first
-// layer must still send images to other ranks in the order of mini-batches.
+// A small image of the next mini-batch may be decoded before a large one of this mini-batch. The
+// first layer must still send images to other ranks in the order of mini-batches.
 TEST_F(Ranks, send_images_in_the_order_of_mini_batches) {
   const std::string net = folder_ / "connected.cfg";
   put(net,

@@ -1,4 +1,4 @@
-// These tests check --deterministic: the same bits on any number of workers and with any slices,
+// These tests check --deterministic: the same bits with any number of workers and any scheduler,
 // also after a kill and a resume.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -73,7 +73,8 @@ fs::path wait_for_checkpoint(const fs::path& folder, const std::string& step) {
   return {};
 }
 
-// Compares 40 iterations with 20 iterations that are killed, resumed and continued to 40.
+// Compares 40 iterations with a run that is killed after the checkpoint at iteration 20, and that
+// resumes from this checkpoint to iteration 40.
 void Determinism::expect_resuming_changes_nothing(const std::vector<std::string>& more) {
   const auto with = [&more](std::vector<std::string> own) {
     own.insert(own.end(), more.begin(), more.end());

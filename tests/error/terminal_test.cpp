@@ -12,14 +12,14 @@ namespace omni::test {
 namespace {
 
 // The name holds three terminal commands, which begin with a 7-bit byte, an 8-bit byte, and two
-// bytes in UTF-8. A line break and the letter ä, which may stay, follow.
+// bytes in UTF-8. "error" follows on a line of its own, and the letter ä, which may be printed.
 const std::string kHostile = "\x1b[2J\x9b\x32J\xc2\x9b\x32J\nerror\xc3\xa4";
 
 void expect_harmless(const Finished& run, int exit_code) {
   EXPECT_EQ(run.exit_code, exit_code) << run.errors;
   for (std::string text : {run.output, run.errors}) {
     for (const std::string letter :
-         {"\xc3\xa4", "\xef\xbf\xbd"})  // the second: in JSON for what is none
+         {"\xc3\xa4", "\xef\xbf\xbd"})  // the second replaces invalid UTF-8 in JSON
       for (std::size_t at = 0; (at = text.find(letter, at)) != text.npos;)
         text.erase(at, letter.size());
     EXPECT_TRUE(std::ranges::all_of(text, [](char c) {

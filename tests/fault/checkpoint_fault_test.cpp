@@ -33,7 +33,7 @@ TEST_F(CheckpointFaultTest, EveryFaultOfASaveIsReportedOrHarmless) {
       SCOPED_TRACE("errno " + std::to_string(fault.code) + " at " + std::to_string(fault.at));
       start_over();
       auto store = open();
-      save(store, 1);  // goes with the third: the save under test does everything a save can do
+      save(store, 1);  // the third save removes it, so that every kind of operation is under test
       const fs::path previous = save(store, 2);
       SampleCheckpoint third(3);
       bool reached = false;

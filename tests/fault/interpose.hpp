@@ -19,8 +19,9 @@ struct FileOperation {
   bool creates = false;      // of an open
 };
 
-// The operation number `at`, counted from 1, fails with errno `code`. With code 0, a write writes
-// only half. With `from_then_on` all later operations fail, too, as on a full disk.
+// The operation number `at`, counted from 1, fails with errno `code`. With code 0 nothing fails,
+// but a write writes only half. With `from_then_on` all later operations fail, too, as on a full
+// disk.
 struct FileFault {
   int at = 0;
   int code = 0;

@@ -222,8 +222,8 @@ TEST(Interpose, EveryFaultOfAnAtomicWriteIsReportedOrHarmless) {
       EXPECT_EQ(entries_in(folder.path()), 1) << code << " at " << at;
     }
   }
-  // Every operation but one is reported. Closing the folder may fail, because nothing can be lost
-  // by it.
+  // With ENOSPC and with EIO, seven of the eight operations are reported. The eighth closes the
+  // folder, by which nothing can be lost.
   EXPECT_EQ(reported, 2 * 7);
 }
 

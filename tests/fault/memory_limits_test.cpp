@@ -1,5 +1,5 @@
-// These tests run omni-run with too little memory. It must end with exit code 4 and a number, never
-// by a signal, and never hang.
+// These tests run omni-run with too little memory. It must end with exit code 4 and a message,
+// never by a signal, and never hang.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
@@ -33,7 +33,7 @@ rlim_t mapped_memory() {
   return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
 }
 
-constexpr int kNoLibraries = 127;  // the loader's: before any of our code
+constexpr int kNoLibraries = 127;  // exit code of the loader, which runs before any of our code
 
 Finished with_address_space(std::size_t mebibytes, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(),
@@ -47,8 +47,8 @@ std::vector<std::string> short_training(const char* net, const char* batch) {
           "none",  "--workers", "2"};
 }
 
-// Tries limits around the smallest address space that is enough, which differs between machines.
-// OMNI_LIMIT_STEP=20 tries all limits from 0 on in steps of 20 MiB.
+// Tries the limits of a bisection for the smallest address space that suffices, which differs
+// between machines. OMNI_LIMIT_STEP=20 also tries every multiple of 20 MiB below `enough`.
 void sweep(const char* net, const char* batch, std::size_t enough) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
   int refused = 0;
@@ -88,8 +88,8 @@ std::size_t least_space(const std::vector<std::string>& command) {
   return most;
 }
 
-// Tries address spaces a little larger than the command needs without the option. With the option
-// most are too small.
+// Runs the command with the option in address spaces up to 160 MiB larger than the command needs
+// without the option. At least one of them must be too small.
 void sweep_option(const std::vector<std::string>& without, const std::vector<std::string>& option) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs all address space";
   std::vector<std::string> with = without;

@@ -31,8 +31,8 @@ constexpr std::size_t kMostMemory = 1'000'000'000;  // the sanitizer keeps what 
 constexpr std::size_t kMostMemory = 100'000'000;
 #endif
 
-// Returns the most bytes that a process of its own used for `call`, which returns the message of
-// the refusal.
+// Runs `call` in a process of its own, and returns the most bytes that were resident in it. What
+// `call` returns, the message of a refusal or "read", must contain `expected`.
 std::size_t peak_of(const std::function<std::string()>& call, const std::string& expected = "") {
   const TemporaryDirectory folder;
   const pid_t child = fork();
@@ -62,7 +62,7 @@ std::string message_of(const Result<T>& result) {
 class Bombs : public testing::Test {
  protected:
   std::string at(const std::string& name) const { return folder_ / name; }
-  // Writes a file of `head` and zeros. As a sparse file it takes no room on the disk.
+  // Writes `head` and zeros up to 300 MB. The sparse file takes no room on the disk.
   std::string zeros(const std::string& name, const std::string& head = "") const {
     put(at(name), head);
     std::filesystem::resize_file(at(name), 300'000'000);
@@ -77,7 +77,7 @@ class Bombs : public testing::Test {
     for (std::size_t written = 0; written < bytes; written += block.size()) file << block;
     return at(name);
   }
-  // Writes a gzip file of `head` and zeros, which is a thousandth of its unpacked size.
+  // Writes a gzip file of `head` and 300 MB of `fill`. The file has a few MB at most.
   std::string gzip_bomb(const std::string& name, const std::string& head, char fill = 0) const {
     const gzFile file = gzopen(at(name).c_str(), "wb1");
     gzwrite(file, head.data(), static_cast<unsigned>(head.size()));

@@ -1,5 +1,5 @@
-// libFuzzer reads any bytes as a cfg file. Build with clang++ -fsanitize=fuzzer,address,undefined.
-// The seed corpus is apps/nets, and the dictionary is cfg.dict.
+// The fuzzer reads any bytes as a cfg file. The file is refused with its line, or describes a net
+// that is built or refused in the same way. cfg.dict lists words of cfg files.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// The fuzzer reads any bytes as each of CIFAR-10's files. They are refused with a reason, or give
-// as many images as labels.
+// The fuzzer reads the same bytes as each of CIFAR-10's files. They are refused with a reason, or
+// give one image for each record of 3073 bytes.
 #include <cstdlib>
 #include <string>
 

@@ -1,5 +1,5 @@
 // libFuzzer reads any bytes as a Darknet .data file, as the lists and names in it, and as lists of
-// paths and labels. They are refused with a reason, or give data sets whose images can be read. Run
+// paths and labels. They are refused with a reason, or give data sets with valid labels. Run
 // image_lists_fuzz -rss_limit_mb=512 -timeout=5 CORPUS
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// The fuzzer reads any bytes as a machine file. It is refused, or gives a machine whose times are
-// above 0.
+// The fuzzer reads any bytes as a machine file. It is refused with a reason, or gives a machine
+// whose times are finite and above 0.
 #include <cmath>
 #include <cstdlib>
 #include <string_view>

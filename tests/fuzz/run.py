@@ -1,6 +1,6 @@
 """Runs every fuzzer of a build folder in turn: tests/fuzz/run.py BUILD [--seconds N] [--runs N] [NAME...]
 A fuzzer begins with the seeds that fuzz_tests writes and with what earlier runs found; both are in BUILD/corpus. It ends
-after so many seconds or executions. Exits with 1 when one found something, and says where the input lies."""
+after N seconds or N executions. Exits with 1 when a fuzzer found something, and says where the input lies."""
 
 import argparse
 import os

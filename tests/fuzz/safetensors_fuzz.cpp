@@ -1,5 +1,5 @@
-// libFuzzer reads any bytes as a safetensors file. It is refused, or is complete and has the same
-// contents after it is written and read again.
+// libFuzzer reads any bytes as a safetensors file. It is refused, or has the same contents after it
+// is written and read again.
 #include <cstdlib>
 #include <cstring>
 #include <span>

@@ -1,4 +1,4 @@
-// The fuzzer escapes any bytes for a terminal. No terminal command is left, escaping twice changes
+// The fuzzer escapes any bytes for a terminal. No terminal command is left, escaping again changes
 // nothing, and JSON keeps its contents.
 #include <algorithm>
 #include <cstdlib>

@@ -53,7 +53,7 @@ void analyse(const omni::perf::Trace& trace) {
 OMNI_FUZZ_TARGET(trace) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const bool killed = (size & 1) != 0;  // both kinds of file
+  const bool killed = (size & 1) != 0;  // whether the file is read as that of a killed run
   const auto trace = omni::perf::read_trace_text(text, "fuzz.jsonl", killed);
   if (trace) {
     analyse(*trace);

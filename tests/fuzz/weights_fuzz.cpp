@@ -1,5 +1,5 @@
-// The fuzzer reads any bytes as a Darknet .weights file: the header and as many values as the file
-// says.
+// The fuzzer reads any bytes as a Darknet .weights file. It is refused with a reason, or gives
+// exactly the values that follow its header.
 #include <cstdlib>
 #include <vector>
 

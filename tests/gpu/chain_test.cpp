@@ -104,7 +104,7 @@ TEST_F(Chain, ends_with_the_call_that_fails) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().kind, ErrorKind::device);
   EXPECT_NE(status.error().message().find("test_copy"), std::string::npos);
-  // After a failure, callbacks of all calls run, so that no thread waits for ever.
+  // After a failure, every call is still reported as done, so that no thread waits for ever.
   EXPECT_EQ(log, (std::vector<std::string>{"begun 1", "done 1", "done 2"}));
 }
 
@@ -131,7 +131,7 @@ TEST_F(Chain, that_fails_lets_nothing_compute_behind_it) {
   expect(a_, 3);
 }
 
-// Computed holds from when to when a call of a chain computed, in nanoseconds.
+// Computed holds when a call of a chain began and ended to compute, in nanoseconds.
 struct Computed {
   std::int64_t from, to;
 };

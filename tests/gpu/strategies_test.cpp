@@ -1,5 +1,5 @@
-// These tests train every strategy on a GPU, also with one group, several passes per update, and
-// mini-batches that change their size.
+// This test trains all strategies but sync and async on a GPU, also with one group, with several
+// passes per update, and with mini-batches that change their size.
 #include <gtest/gtest.h>
 
 #include "tests/support/omni_run.hpp"

@@ -25,7 +25,8 @@ namespace omni::gradcheck {
 
 // The next functions compare values.
 
-// Returns |value - expected| / |expected| over the whole buffer, or NaN if any value is NaN.
+// Returns |value - expected| / |expected| over the whole buffer, or NaN if any value is NaN. The
+// divisor is at least 1e-3.
 template <class A, class B>
 double relative_error(std::span<const A> value, std::span<const B> expected) {
   double distance = 0, length = 0;
@@ -112,9 +113,9 @@ struct Operation {
   // number, to at most 1e-4.
   std::function<double(const Args&)> terms = [](const Args&) { return 1.0; };
   double tolerance = 2e-6;
-  bool repeats = true;          // bit for bit
-  bool rounded_on_gpu = false;  // what it gives, in bf16: by 2^-9 at most, but before it is added
-                                // or activated
+  bool repeats = true;  // bit for bit
+  bool rounded_on_gpu =
+      false;  // with bf16, GPUs round results by 2^-9, before they add or activate
   std::string_view rounds_sums = {};  // the implementation that in bf16 rounds sums of its factors
 };
 

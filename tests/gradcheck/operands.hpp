@@ -71,8 +71,8 @@ class Deterministic {
   ImplementationPolicy before_ = implementation_policy();
 };
 
-// In tf32 and bf16, rounding leaves the start values unchanged, so products are as exact as in
-// fp32. CPU cores do not know tf32.
+// Runs `check` in each precision. In tf32 and bf16, rounding leaves the start values unchanged, so
+// products are as exact as in fp32. CPU cores do not know tf32.
 template <class Check>
 void in_every_precision(Check check) {
   for (const auto& [name, precision] :
@@ -146,8 +146,8 @@ class GuardedBlock {
 };
 
 // Returns the operand's start values as float or double (Real). Integers stay integers. The values
-// are first rounded to float, or to the tested precision, so that all blocks begin with equal
-// numbers.
+// are first rounded to float, or, if the operand or the tested precision is not fp32, to bf16. So
+// all blocks begin with equal numbers.
 template <class Real>
 GuardedBlock make_block(const Operand& operand, std::uint64_t seed, std::size_t index) {
   const auto fill = [&]<class T>(T) {

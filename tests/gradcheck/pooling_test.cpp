@@ -195,7 +195,7 @@ TEST(MaxPool, a_window_of_nan_is_nan) {
 }
 
 TEST(MaxPool, a_nan_wins_only_as_the_first_cell) {
-  constexpr int kChannels = 16;  // of them every other begins with one
+  constexpr int kChannels = 16;  // in every other channel, NaN is the first value
   const PoolShape shape = pool_of(1, 2, 2, kChannels, {3, 2, 2});
   for (const auto& implementation : implementations_here(max_pool_forward)) {
     std::vector<float> src, dst(kChannels);

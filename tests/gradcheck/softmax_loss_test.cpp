@@ -126,7 +126,7 @@ TEST(CrossEntropy, is_exact_where_probabilities_are_0_or_1) {
     for (const auto& implementation : implementations_here(cross_entropy)) {
       SCOPED_TRACE(std::string(row.what) + ", " + std::string(implementation.name));
       const Judged found = judge(implementation, row.args, row.logits, row.label);
-      const double nearly = 1e-5, at_least = 1e-30;  // of what is that small, all of it
+      const double nearly = 1e-5, at_least = 1e-30;  // relative and absolute tolerance
       if (std::isinf(row.loss))
         EXPECT_GT(found.loss, 1e38);
       else

@@ -34,7 +34,7 @@ Place place_of(const Block& block, const Extent& extent) {
   return is_pinned(block.begin, span(block, extent)) ? Place::pinned : Place::pageable;
 }
 
-// Returns false if a part of the block is device memory outside a single allocation.
+// Returns false if the block begins in device memory, but is not within one allocation.
 bool valid(const Block& block, const Extent& extent) {
   const Device* owner = owner_of(block.begin);
   return owner == nullptr || owner->memory.holds(block.begin, span(block, extent));
@@ -50,16 +50,11 @@ void copy(const Block& to, const Block& from, const Extent& extent) {
 bool fits_kind(cudaMemcpyKind kind, Place to, Place from) {
   const bool to_device = to == Place::device, from_device = from == Place::device;
   switch (kind) {
-    case cudaMemcpyHostToHost:
-      return !to_device && !from_device;
-    case cudaMemcpyHostToDevice:
-      return to_device && !from_device;
-    case cudaMemcpyDeviceToHost:
-      return !to_device && from_device;
-    case cudaMemcpyDeviceToDevice:
-      return to_device && from_device;
-    case cudaMemcpyDefault:
-      return true;
+    case cudaMemcpyHostToHost: return !to_device && !from_device;
+    case cudaMemcpyHostToDevice: return to_device && !from_device;
+    case cudaMemcpyDeviceToHost: return !to_device && from_device;
+    case cudaMemcpyDeviceToDevice: return to_device && from_device;
+    case cudaMemcpyDefault: return true;
   }
   return false;
 }

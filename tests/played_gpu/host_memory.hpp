@@ -1,5 +1,5 @@
-// HostMemory knows which memory of the host is pinned. A device copies from and to pinned memory
-// while the program goes on, and kernels may use it. All other host memory is pageable.
+// is_pinned() tells whether memory of the host is pinned. A device copies from and to pinned memory
+// while the program goes on, and kernels may use pinned memory. All other host memory is pageable.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,7 @@ cudaError_t create(cudaStream_t* handle, unsigned flags) {
   });
 }
 
-// Returns `call(device, stream)`, or an error if the stream does not exist or its device is broken.
+// Returns `call(device, stream)`, or an error if the stream's device is broken.
 template <class Call>
 cudaError_t on_stream(cudaStream_t handle, Call call) {
   return on_device([&](Device&) {
@@ -98,7 +98,7 @@ void Stream::run() {
     lock.unlock();
     for (const Ticket& other : item.after) other.wait();
     item.work();
-    item = {};  // what it holds goes before anyone learns that it is done
+    item = {};  // the objects that `work` holds are destroyed before a Ticket says that it is done
     progress_->advance();
     lock.lock();
   }

@@ -43,7 +43,7 @@ struct Ticket {
 class Stream {
  public:
   Stream(int device, bool blocking);
-  ~Stream();  // when all is done
+  ~Stream();  // waits until all work is done
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
@@ -69,8 +69,8 @@ class Stream {
   std::thread thread_;
 };
 
-// Returns the stream of a handle; the null handle means the default stream of the calling thread's
-// device. Returns null if the stream does not exist.
+// Returns the stream of a handle. The null handle means the default stream of the calling thread's
+// device. Ends the program if the stream does not exist.
 std::shared_ptr<Stream> find_stream(cudaStream_t handle);
 
 }  // namespace omni::played

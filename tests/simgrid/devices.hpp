@@ -1,7 +1,7 @@
-// Simulated devices take times for the engine's tasks that this header describes. With --wrap, the
-// linker replaces the engine's calls of StarPU's submission and allocation. Every codelet gets a
-// GPU implementation, which never runs. A model that knows the devices' rates replaces StarPU's
-// model of measured times.
+// Simulated devices run the engine's tasks in the times that DeviceOptions describes. With --wrap,
+// the linker replaces the engine's calls of StarPU's submission and allocation. Every codelet but
+// the decoding of images gets a GPU implementation, which never runs. A model that knows the
+// devices' rates replaces StarPU's model of measured times.
 #pragma once
 
 #include <filesystem>
@@ -33,7 +33,7 @@ struct DeviceOptions {
 };
 void simulate_devices(const DeviceOptions& options);
 
-// Tasks that use, of the data of all slices, only this one run on workers of this type.
+// Tasks that access `data` then run on workers of this type only, unless they join slices.
 void keep_on(starpu_worker_archtype type, starpu_data_handle_t data);
 
 // Done counts the tasks that have run since count_from_now().

@@ -33,7 +33,8 @@ Result<std::vector<double>> measure(const TrainableNet& spec, int groups, int sl
 }
 
 // The arguments are "net" (a file), "batch" (images), "slice" (images per slice), "groups" (a list
-// of numbers of groups) and "runs" of each.
+// of numbers of groups), "iterations", "runs" (for each number of groups), and "gpus_only" (true:
+// cores do nothing that a GPU could). simulate() adds the machine's "cores" and "gpus".
 Result<json> foretell(const json& arguments) {
   DeviceOptions devices;
   devices.gpus_only = arguments.value("gpus_only", false);

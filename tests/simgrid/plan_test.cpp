@@ -26,7 +26,7 @@ struct Run {
   std::vector<int> groups;
   double most_off;  // of the mean of the runs
   int runs = 1;
-  std::vector<int> knee{};  // numbers of groups for which twice that is allowed
+  std::vector<int> knee{};  // numbers of groups for which twice most_off is allowed
 };
 
 // The cores only decode images. If they also computed layers, the engine's own iterations would

@@ -71,8 +71,8 @@ struct Case {
   Machine machine;
   const char* net_name;
   json training;
-  double most;           // of the best of the others' time
-  double most_of_bound;  // a tenth more than was reached
+  double most;           // as a share of the time of the best other policy
+  double most_of_bound;  // as a multiple of the bound; a tenth more than was reached
 };
 
 TEST(OmniPolicy, is_about_as_fast_as_the_best_of_the_others) {
@@ -118,7 +118,7 @@ TEST(OmniPolicy, is_about_as_fast_as_the_best_of_the_others) {
   }
 }
 
-// Eight cores together are a fourteenth or a hundredth as fast as the GPU. They must not make the
+// Eight cores together do 8 % or 1 % of the GPU's operations per second. They must not make the
 // training slower than on the GPU alone.
 TEST(OmniPolicy, is_no_slower_than_the_gpu_alone) {
   for (const json& training : {kCaffeNet, kResNet})

@@ -45,9 +45,9 @@ inline constexpr TenSteps kTenSteps[]{{"lenet", TenSteps::Size::small, "4", "0.0
                                       {"darknet19"}};
 
 // Returns the first step in which `losses` differ too much from `one`, or 0. `one` and `other` were
-// computed in two correct ways. Ten times their difference up to the next step is allowed. After
-// ten steps most nets differ by 1e-6 to 1e-5, VGG-16 by 5e-4. ResNet-50 differs from its fourth
-// step on by more than it learns, so only its first two steps are compared.
+// computed in two correct ways. Ten times their largest difference up to the next step is allowed,
+// and always 1e-5. After ten steps most nets differ by 1e-6 to 1e-5, VGG-16 by 5e-4. ResNet-50
+// differs from its fourth step on by more than it learns, so only its first two steps are compared.
 inline std::size_t first_step_beyond_rounding(const std::vector<double>& losses,
                                               const std::vector<double>& one,
                                               const std::vector<double>& other) {

@@ -115,8 +115,8 @@ class GroupTraining {
   std::vector<StepReport> reports;
   std::vector<Pilot*> pilots;
   std::vector<DataFeed*> feeds;    // by group, where images_per_pass says so
-  TrainingState state{.seed = 1};  // that train() begins with; its strategy's goes on
-  TrainingState done;              // after it
+  TrainingState state{.seed = 1};  // where train() begins; it renews strategy and arrivals
+  TrainingState done;              // at the end of train()
 
  private:
   static ComputeGroups make(const std::string& cfg, int count, const Sharing& like,

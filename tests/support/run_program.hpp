@@ -80,7 +80,8 @@ inline Finished run_program(std::vector<std::string> command) {
           .most_memory = static_cast<std::size_t>(used.ru_maxrss) * 1024};
 }
 
-// Runs `work` in a copy of this process. Returns 0, or how the copy ended.
+// Runs `work` in a copy of this process. Returns 0 if `work` returned true, 1 if it returned false,
+// or 128 + the signal that ended the copy.
 template <class Work>
 int in_a_copy(Work work) {
   std::fflush(nullptr);

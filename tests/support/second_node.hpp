@@ -1,8 +1,8 @@
-// A second memory node without a GPU: an OpenCL worker of StarPU on PoCL, which computes on this
-// machine's cores with memory of its own. There it runs the same kernels as a CPU worker does, on
-// OpenCL buffers mapped for them; only StarPU brings these up to date. So all codelets run on both
-// nodes, and whatever they compute must be the same. What a task only writes is NaN when it starts
-// there, what it only reads is compared afterwards: wrong access modes show.
+// A SecondNode is a second memory node without a GPU: StarPU's OpenCL worker on PoCL, which
+// computes on this machine's cores in memory of its own. The worker runs the CPU workers' kernels
+// on mapped OpenCL buffers, which only StarPU brings up to date. So all codelets must give the same
+// results on both nodes. To show wrong access modes, buffers that a task only writes begin as NaN
+// on the second node, and buffers that it only reads are compared after the task.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Without options, values of an image of the net's size are divided by 255, and do not change else.
+// These tests check how images are prepared for a net: cut, resized, turned, and recoloured.
 #include "runtime/data/augment.hpp"
 
 #include <gtest/gtest.h>

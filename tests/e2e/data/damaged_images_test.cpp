@@ -41,7 +41,7 @@ class SomeDamaged : public testing::Test {
     for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++count;
     return count;
   }
-  // Returns the images that the metrics name, in their order.
+  // Returns the paths of the images that the metrics name, sorted.
   static Words named(const std::string& metrics, const char* key = "damaged_image") {
     Words paths;
     for (const auto& line : read_metrics(metrics))
@@ -79,7 +79,7 @@ TEST_F(SomeDamaged, AreSkippedNamedAndCounted) {
 TEST_F(SomeDamaged, SameBitsWithAnyWorkersAndAfterAKill) {
   const Words damaged{damage("train/blue/3.jpg"), damage("train/green/39.jpg"),
                       folder_ / "set/train/red/20.jpg"};
-  fs::remove(damaged[2]);  // its name is there
+  fs::remove(damaged[2]);  // a link without a target takes its name
   fs::create_symlink("gone", damaged[2]);
   const auto with = [](Words more) {
     more.insert(more.end(), {"--damaged-images", "5%"});

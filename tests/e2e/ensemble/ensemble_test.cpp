@@ -187,7 +187,7 @@ TEST_F(EnsembleRuns, ASignalIsRecorded) {
   EXPECT_FALSE(state("long").contains("error"));
 }
 
-// As in a Slurm array, whose tasks share a run folder.
+// Each process trains a part of the members in the same run folder, as tasks of a Slurm array do.
 TEST_F(EnsembleRuns, ProcessesShareTheMembers) {
   const Finished first = omni_run(ensemble("parts") + Words{"--part", "1/3"});
   ASSERT_EQ(first.exit_code, 0) << first.errors;

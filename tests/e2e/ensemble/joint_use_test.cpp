@@ -224,7 +224,7 @@ TEST_F(Ensemble, a_member_twice_is_that_member) {
               testing::ContainsRegex("averaged weights +[0-9]"));
 }
 
-// The average of weights and their negatives is a net that gives all classes the same probability.
+// The average of weights and their negatives is a net that gives all images the same probabilities.
 TEST_F(Ensemble, weights_that_are_far_apart_are_not_averaged) {
   put(at("flat.cfg"), net(16, {6, 6, 3}, "learning_rate=0.02\nmomentum=0.9\n") +
                           connected(8, "tanh") + connected(4) + layer("softmax"));
@@ -232,8 +232,8 @@ TEST_F(Ensemble, weights_that_are_far_apart_are_not_averaged) {
   const Finished trained = run({"--net", at("flat.cfg"), "--out", at("out-far"), "--no-test",
                                 "--max-batches", "60", "--save-weights", at("far/a/net.weights")});
   ASSERT_EQ(trained.exit_code, 0) << trained.errors;
-  // tanh is an odd function. If all weights and biases before and after the hidden layer change
-  // their signs, the outputs stay the same.
+  // tanh is an odd function. If the hidden layer's weights and biases and the output layer's
+  // weights change their signs, the outputs stay the same.
   std::string bytes = get(at("far/a/net.weights"));
   const std::size_t floats = 8 + 8 * 108 + 4 + 4 * 8;
   ASSERT_GT(bytes.size(), 4 * floats);

@@ -1,4 +1,5 @@
-// omni-run ensemble --sweep tpe:COUNT: waves of members, also killed and resumed.
+// These tests check omni-run ensemble --sweep tpe:COUNT, which trains waves of members, also after
+// a kill and a resume.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -50,7 +51,7 @@ class WaveRuns : public testing::Test {
   TemporaryDirectory folder_;
 };
 
-// Killed at any time, it draws and learns the same.
+// A sweep that is killed in any wave draws the same settings and learns the same after a resume.
 TEST_F(WaveRuns, AKilledSweepDrawsTheSame) {
   const Finished undisturbed = omni_run(sweep("undisturbed", {"--checkpoint-every", "20"}));
   ASSERT_EQ(undisturbed.exit_code, 0) << undisturbed.errors;
@@ -119,7 +120,8 @@ TEST_F(WaveRuns, LosersOfAllWavesAreEnded) {
   EXPECT_EQ(at_first.size(), 8u) << "all waves have the same rungs";
 }
 
-// A wave that diverges as a whole is no end, unless all do.
+// The sweep goes on after a wave whose members all diverge. It fails only if all members of all
+// waves diverge.
 TEST_F(WaveRuns, DivergedMembersAreBadSettings) {
   WaveWords words = sweep("run", {});
   std::ranges::replace(words, std::string("learning_rate=log:1e-7..1"),

@@ -35,7 +35,7 @@ class ConvolutionOnGpu : public testing::Test {
   void SetUp() override {
     if (!gpu::present()) GTEST_SKIP() << "no GPU";
     std::byte any{};
-    gpu::Copy starts_starpu(std::span(&any, 1));  // whose own files are no measurements
+    gpu::Copy starts_starpu(std::span(&any, 1));  // before a test counts the files of measurements
     starts_starpu.back();
   }
 };

@@ -16,8 +16,8 @@ using Floats = std::vector<float>;
 
 Floats zeros(std::int64_t count) { return Floats(static_cast<std::size_t>(count)); }
 
-// Returns the scratch memory of a new thread after it has run the implementation. In bf16, tensors
-// use the first half of the given memory.
+// Returns the scratch memory, in floats, of a new thread that has run the implementation. In bf16,
+// tensors use the first half of the given memory.
 template <class Args>
 std::size_t scratch_of(const Implementation<Args>& implementation, const Args& args, bool in_bf16,
                        Floats first, Floats second, Floats result) {
@@ -31,7 +31,7 @@ std::size_t scratch_of(const Implementation<Args>& implementation, const Args& a
   return floats;
 }
 
-// oneDNN's kernels also have working memory that they do not declare, at most kUndeclared bytes.
+// oneDNN's kernels may take a tenth and kUndeclared floats more than they declare.
 template <class Args>
 void check_scratch(const Codelet<Args>& codelet, const Args& args, const Floats& first,
                    const Floats& second, const Floats& result) {

@@ -17,7 +17,7 @@ namespace omni {
 namespace {
 
 // The net has smooth activations and all layers that share outputs: route, shortcut, two readers of
-// one output, and a joining layer. stopbackward cuts one path.
+// one output, and a joining layer.
 const std::string kNet =
     test::net(5, {7, 6, 2}) + test::convolutional(6, "tanh") +
     test::convolutional(6, "logistic", "pad=1\nbatch_normalize=1\n") +
@@ -65,8 +65,8 @@ TEST_P(WholeNetOf, GradientsAreThoseOfTheLoss) {
   const auto gradients = net.gradients();
   const std::vector<Param*> params = net.trainable();
   for (std::size_t p = 0; p < params.size(); ++p) {
-    // The first direction is the gradient itself, where rounding errors are smallest. The second is
-    // the gradient with random signs, which shows missing parts.
+    // The first direction is the gradient itself, where rounding errors are smallest. The second
+    // shows missing parts: about a quarter of the gradient's signs are turned, and 0.01 is added.
     for (const bool turned : {false, true}) {
       Draws draws(Philox(13, RandomStream::init), p);
       std::vector<double> direction;
@@ -99,7 +99,7 @@ TEST_P(WholeNetOf, SlicesChangeNothing) {
   ASSERT_TRUE(session);
   WholeNet whole_net(GetParam(), 5);
   const auto whole = whole_net.gradients();
-  const double evaluated = whole_net.evaluation_loss();  // by what training left
+  const double evaluated = whole_net.evaluation_loss();  // by the statistics that training left
   for (const int slice : {1, 2, 3}) {
     WholeNet sliced_net(GetParam(), slice);
     const auto sliced = sliced_net.gradients();
@@ -172,14 +172,14 @@ TEST(WholeNet, NormalisesImages) {
       EXPECT_NEAR(whole[p][i], sliced[p][i], 1e-5f * (1 + std::fabs(whole[p][i]))) << p;
 }
 
-// These connected layers are large enough to be cut by neurons. One reads images, one has a narrow
-// last block, and one keeps the inputs of its activation.
+// The first two layers are large enough to be cut by neurons. The first reads images and has a
+// narrow last block. The second keeps the inputs of its activation.
 const std::string kSplitNet = test::net(5, {16, 16, 4}) + test::connected(1030, "tanh") +
                               test::connected(1024, "swish") + test::connected(4) +
                               test::layer("softmax");
 
 // In this net's residual blocks, the normalisation also computes the sum. The second block has a
-// projection, whose input has three readers.
+// projection, which reads the block's input like the block's first convolution.
 const std::string kResidualNet = test::net(5, {6, 6, 2}) +
                                  test::convolutional(6, "tanh", "pad=1\nbatch_normalize=1\n") +
                                  test::convolutional(6, "linear", "pad=1\nbatch_normalize=1\n") +
@@ -205,8 +205,8 @@ const std::string kFrozen =
     test::layer("convolutional", "filters=2\nsize=1\nactivation=tanh\n") +
     test::layer("route", "layers=-2\n") + test::connected(4) + test::layer("softmax");
 
-// As in Darknet, the layer with stopbackward, all layers before it and a branch without an end
-// learn nothing. All layers after it learn.
+// As in Darknet, the layer with stopbackward and all layers before it learn nothing. Layer 2 learns
+// nothing because no layer reads its output.
 TEST(WholeNet, StopbackwardFreezesWhatLiesBehind) {
   const auto session = Session::start({});
   ASSERT_TRUE(session);

@@ -54,8 +54,8 @@ ExchangeArgs by_sign(ExchangeArgs args) {
   return args;
 }
 
-// Returns as many parameters as a task may have, all of different sizes. Some are large, some have
-// one value, and the third is empty.
+// Returns as many parameters as a task may have, of many sizes. Some have thousands of values, some
+// at most five, and the third is empty.
 ExchangeTaskArgs the_most(ExchangeArgs (*of)(std::int64_t count)) {
   std::vector<ExchangeArgs> params;
   for (std::int64_t i = 0; params.size() < ExchangeTaskArgs::kMost; ++i)

@@ -1,4 +1,5 @@
-// Clipping by a common norm: every implementation, and the tree of sums against one sum.
+// These tests check that gradients are clipped by their common norm. All implementations agree, and
+// the tree of sums has the right number of sums.
 #include "codelets/normalise/gradient_clip.hpp"
 
 #include <vector>

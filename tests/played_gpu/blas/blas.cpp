@@ -110,7 +110,8 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// A real cublasDestroy may use the handle's stream, so the stream must still exist.
+// A real cublasDestroy may use the handle's stream. find_stream() ends the program if the stream
+// does not exist any more.
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
   if (const auto blas = handles().find(handle)) find_stream(blas->stream);
   return handles().remove(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;

@@ -24,10 +24,9 @@ std::atomic<bool> refuses, loses_nan;
 enum Id : std::int32_t {
   kPlain,        // works for everything
   kVectors,      // loads 16 bytes at once
-  kParts,        // sums parts of k, then adds them up, for which it needs a workspace; of NaN its
-                 // relu makes zero
-  kInPlace,      // the same where the result is to be, in the order in which they come
-  kUnlaunchable  // that it cannot run shows when it is to
+  kParts,        // sums parts of k in a workspace, then adds them up; its relu makes 0 of NaN
+  kInPlace,      // adds the parts of k to the result, in another order in every call
+  kUnlaunchable  // is offered, but refuses when it is to run
 };
 constexpr int kSplits = 3;
 constexpr unsigned kWide = 16;  // bytes
@@ -190,7 +189,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   if (const auto status = check(opaque, product); status != CUBLAS_STATUS_SUCCESS) return status;
   const auto its = lt_load<LtAlgorithm>(opaque);
   if (its.id == kUnlaunchable) {
-    noted(cudaErrorInvalidValue);  // as a launch that was tried leaves it
+    noted(cudaErrorInvalidValue);  // a launch that fails leaves this error
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   const std::size_t needed = workspace_for(its, product);

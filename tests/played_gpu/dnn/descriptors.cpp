@@ -19,16 +19,13 @@ auto& descriptors() { return handles<cudnnBackendDescriptor_t, Descriptor>(); }
 std::size_t size_of(cudnnBackendAttributeType_t type) {
   switch (type) {
     case CUDNN_TYPE_CHAR:
-    case CUDNN_TYPE_BOOLEAN:
-      return 1;
+    case CUDNN_TYPE_BOOLEAN: return 1;
     case CUDNN_TYPE_INT64:
     case CUDNN_TYPE_DOUBLE:
     case CUDNN_TYPE_VOID_PTR:
     case CUDNN_TYPE_HANDLE:
-    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
-      return 8;
-    default:
-      return 4;  // floats, and what is counted up in the header
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR: return 8;
+    default: return 4;  // floats, and what is counted up in the header
   }
 }
 
@@ -47,7 +44,8 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   *handle = contexts().add(std::make_shared<cudnnContext>());
   return CUDNN_STATUS_SUCCESS;
 }
-// A real cudnnDestroy may use the handle's stream, so the stream must still exist.
+// A real cudnnDestroy may use the handle's stream. find_stream() ends the program if the stream
+// does not exist any more.
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
   if (handle != nullptr) find_stream(handle->stream);
   return contexts().remove(handle) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
@@ -63,16 +61,11 @@ std::size_t cudnnGetVersion() { return CUDNN_VERSION; }
 
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   switch (status) {
-    case CUDNN_STATUS_SUCCESS:
-      return "CUDNN_STATUS_SUCCESS";
-    case CUDNN_STATUS_BAD_PARAM:
-      return "CUDNN_STATUS_BAD_PARAM";
-    case CUDNN_STATUS_NOT_SUPPORTED:
-      return "CUDNN_STATUS_NOT_SUPPORTED";
-    case CUDNN_STATUS_EXECUTION_FAILED:
-      return "CUDNN_STATUS_EXECUTION_FAILED";
-    default:
-      return "CUDNN_UNKNOWN_STATUS";
+    case CUDNN_STATUS_SUCCESS: return "CUDNN_STATUS_SUCCESS";
+    case CUDNN_STATUS_BAD_PARAM: return "CUDNN_STATUS_BAD_PARAM";
+    case CUDNN_STATUS_NOT_SUPPORTED: return "CUDNN_STATUS_NOT_SUPPORTED";
+    case CUDNN_STATUS_EXECUTION_FAILED: return "CUDNN_STATUS_EXECUTION_FAILED";
+    default: return "CUDNN_UNKNOWN_STATUS";
   }
 }
 

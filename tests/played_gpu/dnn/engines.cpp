@@ -32,7 +32,7 @@ enum Engine : std::int64_t {
 };
 
 constexpr cudnnBackendKnobType_t kKnob = CUDNN_KNOB_TYPE_TILE_SIZE;
-constexpr std::int64_t kMostTurned = 3;  // then relu makes 0 of NaN
+constexpr std::int64_t kMostTurned = 3;  // with this value of the knob, relu makes 0 of NaN
 
 // The heuristics offer these engines in this order, the best one first.
 struct Offer {
@@ -48,12 +48,10 @@ Notes notes_on(std::int64_t engine, const Graph& graph) {
   switch (engine) {
     case kHalves:
       return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS};
-    case kTensorCores:
-      return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
+    case kTensorCores: return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
     case kAnyOrder:
       return graph.is_forward() ? Notes{} : Notes{CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
-    default:
-      return {};
+    default: return {};
   }
 }
 
@@ -247,7 +245,7 @@ void compute(const Graph& graph, const Manner& manner, void* x, void* filter, vo
   }
 }
 
-// Returns null if the pack has no such tensor, or if its address has not the graph's alignment.
+// Returns null if the pack has no such tensor, or if its address is not aligned as the graph says.
 void* find_tensor(const Descriptor& pack, const Graph& graph, std::int64_t name) {
   const std::size_t count = pack.attributes.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).count;
   const auto names = pack.values<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, count);
@@ -267,19 +265,15 @@ cudnnStatus_t complete(Descriptor& its) {
       Graph graph;
       return read_graph(its, graph);
     }
-    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
-      return complete_heuristics(its);
-    case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
-      return complete_engine(its);
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: return complete_heuristics(its);
+    case CUDNN_BACKEND_ENGINE_DESCRIPTOR: return complete_engine(its);
     case CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR:
       return its.value<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE) &&
                      its.value<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)
                  ? CUDNN_STATUS_SUCCESS
                  : CUDNN_STATUS_BAD_PARAM;
-    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
-      return complete_config(its);
-    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
-      return complete_plan(its);
+    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR: return complete_config(its);
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: return complete_plan(its);
     case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR: {
       const auto names = its.attributes.find(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
       const auto pointers = its.attributes.find(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
@@ -289,8 +283,7 @@ cudnnStatus_t complete(Descriptor& its) {
                  ? CUDNN_STATUS_SUCCESS
                  : CUDNN_STATUS_BAD_PARAM;
     }
-    default:
-      return check_part_of_graph(its);
+    default: return check_part_of_graph(its);
   }
 }
 

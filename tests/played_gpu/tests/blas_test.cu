@@ -1,4 +1,5 @@
-// cuBLAS against plain loops in double precision, and what it refuses.
+// These tests compare the played cuBLAS with plain loops in double precision, and check what it
+// refuses.
 #include <gtest/gtest.h>
 
 #include <bit>

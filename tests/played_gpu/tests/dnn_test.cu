@@ -88,7 +88,7 @@ class CuDnn : public testing::Test {
   }
   ~CuDnn() override { cudnnDestroy(target_.handle); }
 
-  // The tensors of a convolution, and what of them a pass is to make.
+  // Values has the tensors of a convolution, and the expected result of a pass.
   struct Values {
     explicit Values(const ConvolutionWork& work)
         : all{some_numbers(work.shape.src_count(), 1), some_numbers(work.shape.weights_count(), 2),
@@ -118,7 +118,7 @@ class CuDnn : public testing::Test {
     std::vector<double> expected;
   };
 
-  // By one engine: what it makes of the result; empty: it cannot.
+  // Returns the result of one engine, or an empty vector if the engine cannot compute it.
   std::vector<float> run(const ConvolutionWork& work, const EngineConfig& config,
                          const Values& values) {
     const ExecutionPlan plan(config, target_);
@@ -164,7 +164,7 @@ TEST_F(CuDnn, all_passes_by_all_engines) {
         SCOPED_TRACE(std::string(name) + ", pass " + std::to_string(static_cast<int>(pass)));
         EXPECT_EQ(
             expect_right({.pass = pass, .shape = shape, .type = CUDNN_DATA_FLOAT, .adds = adds}),
-            6);  // of 8 offers one cannot be planned, and one refuses to run
+            6);  // of 8 offers that are not compiled, one cannot be planned, and one refuses to run
       }
 }
 
@@ -181,7 +181,8 @@ TEST_F(CuDnn, bias_and_relu) {
     }
 }
 
-// Tensor cores may, and no more than that; what would round more is not what we want.
+// An engine may round factors only if its notes say so. meets({}) accepts engines that round as
+// tensor cores do, and refuses engines that round more.
 TEST_F(CuDnn, only_what_says_so_rounds_factors) {
   const ConvolutionWork work{
       .pass = Pass::forward, .shape = kShapes[0].shape, .type = CUDNN_DATA_FLOAT};

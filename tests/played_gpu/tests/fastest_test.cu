@@ -1,4 +1,4 @@
-// Trying several ways to do something: the fastest of those that work is found.
+// These tests check that fastest() finds the fastest of those ways that work.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -20,7 +20,7 @@ struct Sleeper {
 
 class Fastest : public testing::Test {
  protected:
-  // Returns the number of the fastest; -1: there is none.
+  // Returns the number of the fastest sleeper, or -1 if none works.
   int of(std::vector<Sleeper> sleepers) {
     std::vector<int> numbers;
     for (int i = 0; i < static_cast<int>(sleepers.size()); ++i) numbers.push_back(i);

@@ -1,5 +1,5 @@
-// Kernels may count on these: threads of a block that meet, shuffles, shared memory, and atomic
-// sums.
+// These tests check what kernels rely on: threads of a block that wait for each other, shuffles,
+// shared memory, and atomic sums.
 #include <cuda_bf16.h>
 #include <gtest/gtest.h>
 
@@ -88,7 +88,7 @@ TEST(Kernels, shuffles_reach_the_lanes_they_name) {
   }
 }
 
-// Half a warp, and the last warp of a block that is no multiple of 32.
+// The kernel shuffles in half a warp, and in the last warp of a block that is no multiple of 32.
 __global__ void parts_of_warps_kernel(float* dst) {
   float sum = 1;
   const unsigned half = threadIdx.x < 16 ? 0x0000FFFF : 0xFFFF0000;

@@ -1,4 +1,5 @@
-// The played cuBLASLt: products that end in something, and what it refuses or does not play.
+// These tests check products of the played cuBLASLt that end in a bias or relu, and what it refuses
+// or does not play.
 #include <cublasLt.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +40,7 @@ class CuBlasLt : public testing::Test {
     results.resize(static_cast<std::size_t>(count));
     return results;
   }
-  // By the last algorithm, which needs nothing.
+  // Uses the last algorithm, which needs neither a workspace nor an alignment.
   std::vector<float> product(const std::vector<float>& d, float beta) {
     const float one = 1;
     const DeviceArray a({1, 2, 3, 4, 5, 6}), b({1, 0, -1}), result(d);

@@ -1,5 +1,5 @@
-// These tests check connected layers on cuBLASLt: what is part of the product, and which algorithm
-// is chosen and remembered. They also check what is done where cuBLASLt can do nothing.
+// These tests check connected layers on cuBLASLt: what is part of the product, which algorithm is
+// chosen and remembered, and what is done if cuBLASLt offers none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,10 +52,10 @@ void expect_close(const std::vector<float>& values, const std::vector<double>& e
     ASSERT_NEAR(values[i], expected[i], most * (1 + std::abs(expected[i]))) << "value " << i;
 }
 
-// As a worker of its own, which has met no shape yet.
+// Runs `work` in a new thread. Its CudaWorker has met no shape yet.
 void on_new_worker(const std::function<void()>& work) { std::thread(work).join(); }
 
-// Floats that begin so many floats behind where vectors do.
+// Moved holds floats that begin `by` floats behind an address that is aligned for vectors.
 class Moved {
  public:
   Moved(const std::vector<float>& values, int by) : array_(moved(values, by)), by_(by) {}
@@ -93,13 +93,13 @@ class ConnectedMatmul : public testing::Test {
   static void use(const test::TemporaryDirectory& folder) {
     setenv("STARPU_PERF_MODEL_DIR", folder.path().c_str(), 1);
   }
-  // Of what was measured; empty: nothing was.
+  // Returns the path of the table of measurements, or "" if nothing was measured.
   static std::filesystem::path table(const test::TemporaryDirectory& folder) {
     for (const auto& entry : std::filesystem::directory_iterator(folder.path())) return entry;
     return {};
   }
 
-  // moved: src, weights, dst and bias, by so many floats.
+  // `moved` says by how many floats src, weights, dst and bias are moved.
   static Ran forward(const ConnectedForwardArgs& args, std::array<int, 4> moved = {},
                      int bits = played::kExact) {
     const ConnectedShape& s = args.shape;
@@ -171,7 +171,7 @@ TEST_F(ConnectedMatmul, bias_and_relu_are_part_of_the_product) {
   });
 }
 
-// As where it is a part of a larger one: read at once, it would break the device.
+// A bias may be a part of a larger one. If it were read 16 bytes at once, the device would break.
 TEST_F(ConnectedMatmul, a_bias_that_begins_anywhere_is_added_later) {
   on_new_worker([&] {
     for (const Activation activation : {Activation::linear, Activation::relu, Activation::tanh})
@@ -206,7 +206,7 @@ TEST_F(ConnectedMatmul, an_algorithm_is_measured_once_and_kept) {
     const auto before = lt_calls();
     forward({kShape, Activation::relu, true});
     EXPECT_EQ(lt_calls().heuristics, before.heuristics);
-    EXPECT_EQ(lt_calls().products - before.products, 4);  // it works, keeps NaN, and twice for real
+    EXPECT_EQ(lt_calls().products - before.products, 4);  // two checks, and two runs of forward()
   };
   on_new_worker(expect_known);
   const test::TemporaryDirectory next;  // another process would read the file
@@ -261,7 +261,7 @@ TEST_F(ConnectedMatmul, trials_leave_the_gradients_alone) {
   });
 }
 
-// Nor does the first one that is offered do: it adds in another order every time.
+// The fastest algorithm that works must not be used, because it adds in another order every time.
 TEST_F(ConnectedMatmul, deterministic_products_repeat_and_are_not_measured) {
   set_implementation_policy({.deterministic = true, .preferred = ""});
   on_new_worker([&] {
@@ -307,7 +307,7 @@ TEST_F(ConnectedMatmul, factors_are_rounded_as_the_precision_says) {
   }
 }
 
-// Some algorithms do not, or none does.
+// Some algorithms lose NaN in their relu. If `lost` is true, all do.
 TEST_F(ConnectedMatmul, relu_keeps_nan) {
   for (const bool deterministic : {false, true})
     for (const bool lost : {false, true})
@@ -334,7 +334,7 @@ TEST_F(ConnectedMatmul, relu_keeps_nan) {
       }
 }
 
-// ctest runs this with a device that holds the product once.
+// ctest runs this test with a device whose memory holds the product only once.
 TEST_F(ConnectedMatmul, without_room_to_try_cublas_multiplies) {
   std::size_t room = 0, all = 0;
   ASSERT_EQ(cudaMemGetInfo(&room, &all), cudaSuccess);

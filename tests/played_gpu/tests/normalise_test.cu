@@ -1,4 +1,4 @@
-// Batch normalisation on a GPU: two launches each way, and totals of many blocks.
+// These tests check batch normalisation on a GPU: two launches each way, and totals of many blocks.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -61,7 +61,7 @@ TEST(NormaliseOnGpu, takes_two_launches_each_way) {
   EXPECT_EQ(backward(Backward::DiffSrc::none, false), 1);
 }
 
-// Up to 48 blocks compute at once here, of which groups of 32 are added up first.
+// Up to 48 blocks compute at once here. The totals of groups of 32 blocks are added up first.
 TEST(NormaliseOnGpu, many_blocks_make_the_same_totals_every_time) {
   for (const auto& [rows, c] : {std::pair(6000, 40), std::pair(6000, 41), std::pair(90'000, 2),
                                 std::pair(700, 130), std::pair(1, 5), std::pair(300, 5000)}) {

@@ -1,4 +1,5 @@
-// Weights in bf16 that an update wrote: products read them as they are, and no launch makes them.
+// These tests check weights in bf16 that an update wrote. Products read them directly, without a
+// launch that makes a copy.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -23,7 +24,7 @@ namespace {
 
 using test::DeviceArray;
 
-// Values that bf16 has.
+// Returns values that bf16 represents exactly.
 std::vector<float> drawn(std::int64_t count, unsigned seed) {
   std::vector<float> values(static_cast<std::size_t>(count));
   for (float& value : values) {
@@ -72,7 +73,7 @@ class RoundedWeights : public testing::Test {
     set_implementation_policy({});
     unsetenv("STARPU_PERF_MODEL_DIR");
   }
-  // As a worker that has met no shape; run() is called twice, and the launches of the second count.
+  // Calls run() twice, and returns the number of launches of the second call.
   static long launches(const std::function<void()>& run) {
     run();
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
@@ -86,7 +87,7 @@ class RoundedWeights : public testing::Test {
   test::TemporaryDirectory folder_;
 };
 
-// Also of a shape that is folded where that is faster.
+// The second shape has few channels, so that it may be folded.
 TEST_F(RoundedWeights, of_convolutions_need_no_copy) {
   for (const ConvShape& shape : {ConvShape{.n = 2,
                                 .h = 6,
@@ -187,7 +188,7 @@ TEST_F(RoundedWeights, of_connected_layers_are_multiplied_as_they_are) {
   }
 }
 
-// Also where a vector does not fit.
+// 1001 values do not divide into vectors.
 TEST_F(RoundedWeights, are_written_by_the_update) {
   for (const int count : {64, 1001}) {
     const auto start = drawn(count, 5), gradient = drawn(count, 6);

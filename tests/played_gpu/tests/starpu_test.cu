@@ -1,4 +1,5 @@
-// StarPU with a CPU worker and a CUDA worker: what a task writes on one, a task on the other reads.
+// These tests run StarPU with a CPU worker and CUDA workers. What a task writes on one of them, a
+// task on another reads.
 #include <gtest/gtest.h>
 #include <starpu.h>
 
@@ -212,7 +213,7 @@ TEST_F(StarPU, data_travel_between_devices_and_make_room) {
   for (const auto& one : values) EXPECT_EQ(one, std::vector<float>(250000, 4));
 }
 
-// Blocks of columns: StarPU copies them row by row.
+// The parts are blocks of columns, which StarPU copies row by row.
 TEST_F(StarPU, parts_of_a_matrix_travel) {
   const float two = 2;
   std::vector<float> values(40 * 30, 1);

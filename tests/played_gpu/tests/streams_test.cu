@@ -1,5 +1,5 @@
-// A program that gives a device work may count on the order in a stream, on copies, on events and
-// on errors.
+// These tests check what a program that uses a device relies on: the order of work in a stream,
+// copies, events and errors.
 #include <gtest/gtest.h>
 
 #include <atomic>

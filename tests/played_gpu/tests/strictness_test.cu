@@ -1,5 +1,5 @@
-// Only the played device promises this: mistakes that a real device would let pass, or answer with
-// anything, end the program with a reason. It also breaks when it is told to.
+// These tests check what only the played device promises. Mistakes after which a real device might
+// go on end the program with a reason. The device also breaks when it is told to.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,14 +25,15 @@ void set(const DeviceArray& data, int at) {
   cudaDeviceSynchronize();
 }
 
-// Every test of a program's end runs it anew: the device and its threads do not survive a fork.
+// Every test of a program's end starts the program anew, because the device's threads do not
+// survive a fork.
 class Played : public testing::Test {
  protected:
   Played() { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
 };
 using PlayedDeath = Played;
 
-// Address sanitizer, where it is, sees a wrong access at once, and says so in its own words.
+// In a build with address sanitizer, the sanitizer reports a wrong access first, in its own words.
 #ifdef __SANITIZE_ADDRESS__
 #define OMNI_SEEN(text) "use-after-poison"
 #else
@@ -166,7 +167,7 @@ TEST_F(Played, factors_are_rounded_where_that_is_allowed) {
   cublasDestroy(blas);
 }
 
-// In a process of its own, because the device stays broken.
+// The statement runs in a process of its own, because the device stays broken.
 #define EXPECT_ENDS(statement, text)                    \
   EXPECT_EXIT(                                          \
       {                                                 \

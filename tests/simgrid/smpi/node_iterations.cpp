@@ -1,7 +1,7 @@
 // This program simulates iterations of a training that several nodes share, with StarPU-MPI over
-// SMPI. The only argument is a file of numbers that node_iterations.py writes. Node::Node reads
-// them in order. The first rank prints the simulated seconds at which each iteration's last forward
-// task ended.
+// SMPI. The only argument is a file of numbers, which node_iterations.py writes and Node::Node
+// reads. The first rank prints the simulated seconds at which each iteration's last forward task
+// ended.
 #include <starpu_mpi.h>  // SimGrid starts main() in an actor, under another name
 
 #include <algorithm>

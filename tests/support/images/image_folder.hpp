@@ -34,7 +34,7 @@ inline void make_image_folder(const std::filesystem::path& root, int train = 30,
     }
 }
 
-// This net has three outputs and every augmentation.
+// This net has three outputs and all augmentations but hue.
 inline const std::string kImageNet =
     net(12, {16, 16, 3},
         "learning_rate=0.02\nmomentum=0.9\nmin_crop=16\nmax_crop=24\nflip=1\nangle=7\naspect=1."

@@ -1,4 +1,5 @@
-// Last acts of a process: after fatal signals, uncaught errors and where no memory is left.
+// These tests check the last acts of a process: after fatal signals, after uncaught errors, and
+// when no memory is left.
 #include "runtime/farewell.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@
 namespace omni {
 namespace {
 
-// A process of its own: each case ends it.
+// Each case runs in a process of its own, because it ends the process.
 class Farewells : public testing::Test {
  protected:
   Farewells() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -62,7 +63,7 @@ TEST_F(Farewells, AreSaidOnceWithTheFirstReason) {
   EXPECT_EQ(test::get(folder / "why"), "first, fourth");
 }
 
-// An act that needs what the process holds does not keep the process from its end.
+// An act that throws does not keep the process from ending.
 TEST_F(Farewells, AnActThatFailsEndsToo) {
   const Farewell farewell([](const std::string&) { throw std::runtime_error("no"); });
   say_farewell("why");

@@ -1,4 +1,5 @@
-// The Parzen estimator: against densities that are written down plainly, and by what it finds.
+// These tests compare the Parzen estimator with densities that are written down plainly, and check
+// what it finds.
 #include "scheduling/ensemble/parzen.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,8 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// Of one kernel between two ends, by the trapezoid rule; no erf, no logarithms.
+// Returns the mass of one kernel between two ends by the trapezoid rule, without erf and
+// logarithms.
 double kernel_mass(double mean, double width, double low, double high) {
   constexpr int kSteps = 20000;
   double sum = 0;
@@ -24,11 +26,13 @@ double kernel_mass(double mean, double width, double low, double high) {
   return sum * (high - low) / kSteps / (width * std::sqrt(2 * kPi));
 }
 
-// The density of two values and of the range: widths are written by hand.
+// The expected density has a kernel for each of two values, and one for the range. Their widths are
+// worked out by hand.
 TEST(Parzen, DensityOfNumbers) {
   const ParzenAxis axis{.low = 0, .high = 10};
   const ParzenDensity density(axis, std::vector<double>{1, 4});
-  // Sorted: 1, 4, 5 (the range's). 1 is 3 from its neighbour; 4 has 3 and 1; none is below 10/4.
+  // The sorted means are 1, 4 and 5, of which 5 is the range's. A width is the larger distance to a
+  // neighbour, here 3 for both values, and at least 10/4.
   const auto expected = [](double x) {
     double sum = 0;
     for (const auto& [mean, width] :
@@ -47,7 +51,8 @@ TEST(Parzen, NarrowKernelsHaveALeastWidth) {
   const ParzenDensity density({.low = 0, .high = 1}, std::vector<double>{0.2, 0.2, 0.2});
   const auto expected = [](double x) {
     double sum = 0;
-    // Four kernels: a fifth of the range is the least width; the last of the three has 0.3 to 0.5.
+    // With four kernels, the least width is a fifth of the range. The third value's neighbour is
+    // the range's mean 0.5, at a distance of 0.3.
     for (const auto& [mean, width] :
          {std::pair(0.2, 0.2), std::pair(0.2, 0.2), std::pair(0.2, 0.3), std::pair(0.5, 1.0)}) {
       const double z = (x - mean) / width;
@@ -70,8 +75,8 @@ TEST(Parzen, WholeNumbersAndChoicesHaveProbabilities) {
     EXPECT_NEAR(sum, 1, 1e-9);
   }
   EXPECT_GT(whole.log_of(5), whole.log_of(3));
-  // Optuna's rows: 1/4 for each choice and 1 more for the seen one, over 1.75; the last row is
-  // even.
+  // As in Optuna, a kernel gives each choice 1/4, and 1 more to the choice that was seen, divided
+  // by 1.75. The last kernel gives all choices the same.
   const ParzenDensity choices({.choices = 3}, std::vector<double>{1, 1, 0});
   const double seen = 1.25 / 1.75, other = 0.25 / 1.75;
   EXPECT_NEAR(std::exp(choices.log_of(0)), (2 * other + seen + 1.0 / 3) / 4, 1e-12);
@@ -80,7 +85,7 @@ TEST(Parzen, WholeNumbersAndChoicesHaveProbabilities) {
 }
 
 TEST(Parzen, OfMoreThan25TrialsOldOnesCountLess) {
-  // 28 trials: the weights of the first three are 1/28, 14.5/28 and 1.
+  // Of 28 trials, the first three have the weights 1/28, 14.5/28 and 1, as all others have.
   std::vector<double> values(28, 0);
   values[0] = 1;
   values[1] = 2;
@@ -91,7 +96,7 @@ TEST(Parzen, OfMoreThan25TrialsOldOnesCountLess) {
               (seen / 28 + other * (total - 1 - 1.0 / 28) + 1.0 / 3) / total, 1e-12);
 }
 
-// What is drawn has the density that is named.
+// Draws have the density that log_of() gives.
 TEST(Parzen, DrawsFollowTheDensity) {
   const auto share = [](const ParzenDensity& density, const std::function<bool(double)>& is_in) {
     Draws draws(Philox(3, RandomStream::parzen), 0);
@@ -137,7 +142,8 @@ double best_of(bool learns, const std::vector<ParzenAxis>& axes, int trials,
   return best;
 }
 
-// At equal trials, in the median over 101 seeds, on functions with one and several valleys.
+// With equal numbers of trials, the estimator's median result over 101 seeds must be better than
+// that of random settings. The functions have one valley or several.
 TEST(Parzen, FindsMoreThanChance) {
   const std::vector<ParzenAxis> axes{{.low = 1e-5, .high = 1, .logarithmic = true},
                                      {.low = 0, .high = 1},
@@ -164,14 +170,15 @@ TEST(Parzen, FindsMoreThanChance) {
     std::ranges::sort(learnt);
     std::ranges::sort(chance);
     EXPECT_LT(learnt[50], chance[50]) << name;
-    // A sign test: if both were alike, so many seeds would exceed the median once in 10,000 times.
+    // This is a sign test. If both were alike, 70 of 101 seeds would be better than the median less
+    // than once in 10,000 times.
     const auto better =
         std::ranges::count_if(learnt, [&](double each) { return each < chance[50]; });
     EXPECT_GE(better, 70) << name << ": " << learnt[50] << " and " << chance[50];
   }
 }
 
-// A trial that runs counts as bad: its neighbours are drawn less often.
+// A trial that still runs counts as bad, so values near it are drawn less often.
 TEST(Parzen, TrialsAtTheSameTimeDiffer) {
   const std::vector<ParzenAxis> axis{{.low = 0, .high = 1}};
   const std::vector<ParzenTrial> ended{{{0.3}, true, 1, 0.1}, {{0.9}, true, 1, 0.9}};
@@ -186,7 +193,8 @@ TEST(Parzen, TrialsAtTheSameTimeDiffer) {
   EXPECT_LT(2 * near({{0.05}, {0.1}, {0.1}}), near({}));
 }
 
-// The split: complete trials before others, of these the longer ones first, NaN last.
+// Trials are ranked: complete trials come before others, of which the longer ones come first. A
+// trial with NaN comes last.
 TEST(Parzen, TrialsThatWereEndedAreWorse) {
   const std::vector<ParzenAxis> axis{{.choices = 50}};
   const auto drawn = [&](std::vector<ParzenTrial> trials) {

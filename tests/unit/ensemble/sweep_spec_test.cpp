@@ -1,4 +1,5 @@
-// --sweep: which members its words make, and which words are refused with which text.
+// These tests check which members the words of --sweep make, and which words are refused with which
+// text.
 #include "apps/omni-run/ensemble/sweep/sweep_spec.hpp"
 
 #include <gtest/gtest.h>

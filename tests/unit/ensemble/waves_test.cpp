@@ -1,4 +1,5 @@
-// Waves of a sweep with tpe:COUNT: which members begin, from which results, and after a resume.
+// These tests check waves of a sweep with tpe:COUNT: which members begin, from which results, and
+// after a resume.
 #include "apps/omni-run/ensemble/sweep/waves.hpp"
 
 #include <gmock/gmock.h>
@@ -25,7 +26,8 @@ class Waves : public testing::Test {
     const std::size_t at = name.find("rate=") + 5;
     return *number_in<double>(name.substr(at, name.find_first_of(", ", at) - at));
   }
-  // Trains all waves: the loss is least at a rate of 1e-3.
+  // Returns the members of all waves. A member's loss grows with the distance of its rate from
+  // 10^`best`, in powers of ten.
   static std::vector<EnsembleMember> all_of(const SweepSpec& sweep, std::uint64_t seed,
                                             double best = -3) {
     std::vector<EnsembleMember> begun;
@@ -130,7 +132,7 @@ TEST_F(Waves, OfAnotherSweepAreRefused) {
               testing::HasSubstr("the 14 members in the run folder have begun in other waves"));
 }
 
-// There are 12 settings, of which all are wanted.
+// The sweep wants 12 members, and there are 12 settings.
 TEST_F(Waves, FewSettingsAreAllDrawn) {
   const auto all = all_of(spec({"learning_rate=0.1,0.001,1e-5", "seed=1..4", "tpe:12:2"}), 1);
   EXPECT_EQ(all.size(), 12u);

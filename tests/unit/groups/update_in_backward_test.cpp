@@ -74,8 +74,8 @@ TEST_F(UpdateInBackward, needs_no_memory_for_the_gradient) {
   EXPECT_EQ(without.groups.tensor_bytes() - run.groups.tensor_bytes(), kParameters * sizeof(float));
 }
 
-// With subdivisions a gradient is summed and must be kept. Replicas and GPUs, too, need an update
-// of its own.
+// With subdivisions a gradient is summed and must be kept. With replicas or GPUs, the update needs
+// a task of its own, too.
 TEST_F(UpdateInBackward, is_left_alone_where_the_gradient_must_be_kept) {
   const BuildOptions in_backward{.update_in_backward = true};
   Run subdivided(with("subdivisions=3\n"), 1, FullyConnected::merged, in_backward);

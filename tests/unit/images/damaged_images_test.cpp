@@ -173,7 +173,7 @@ TEST(DamagedImages, AreToldToOtherRanks) {
       << "all, whoever found them";
 }
 
-// Of ranks that share images each names what it has found, or one of them all.
+// If ranks share images, each rank names the damaged images that it found, or one rank names all.
 TEST(DamagedImages, AreNamedByOneOfSeveralRanks) {
   using Names = DamagedImages::Names;
   DamagedImages images(100, 0.1, "training images");
@@ -215,7 +215,7 @@ class DamagedFiles : public testing::Test {
     test::make_image_folder(folder_.path(), 20, 5);
     for (const char* name : {"train/blue/3.jpg", "train/red/19.jpg", "val/green/21.jpg"})
       test::put(folder_ / name, test::get(folder_ / name).substr(0, 400));
-    fs::remove(folder_ / "train/green/5.jpg");  // its name is there
+    fs::remove(folder_ / "train/green/5.jpg");  // a link without a target takes its name
     fs::create_symlink("gone", folder_ / "train/green/5.jpg");
   }
   DatasetPair open() const {

@@ -36,7 +36,8 @@ class FileFeed : public testing::Test {
 };
 
 TEST_F(FileFeed, AMiniBatchIsItsImages) {
-  // Tasks decode one, four and five images here. More than 14 tasks cannot fill one slice.
+  // Tasks decode one, four and five images here. A task usually decodes four files, but at most 15
+  // tasks fill one slice.
   for (const int slice : {1, 37, 68}) {
     FeedOptions options;
     options.seed = 3;

@@ -22,11 +22,11 @@ std::size_t taken(std::initializer_list<std::size_t> tensors) {
 
 TEST(GpuTensors, TakeWhatStarPuAllocates) {
   EXPECT_EQ(taken({}), 0u);
-  EXPECT_EQ(taken({1}), 32 * kMiB);  // a piece
+  EXPECT_EQ(taken({1}), 32 * kMiB);  // StarPU allocates small tensors in pieces of 32 MiB
   EXPECT_EQ(taken({4 * kMiB, 4 * kMiB, 4 * kMiB, 4 * kMiB, 4 * kMiB, 4 * kMiB, 4 * kMiB}),
             32 * kMiB);
   EXPECT_EQ(taken({4 * kMiB, 4 * kMiB, 4 * kMiB, 4 * kMiB, 4 * kMiB, 4 * kMiB, 4 * kMiB, 1}),
-            64 * kMiB);  // the last may not fit beside the others
+            64 * kMiB);  // the last tensor may not fit beside the others
   EXPECT_EQ(taken({5 * kMiB, 4 * kMiB + 1}), 12 * kMiB);
   EXPECT_EQ(taken({100 * kMiB, 1}), 132 * kMiB);
 }
@@ -119,12 +119,12 @@ TEST_F(Forecast, SuggestsWhatFits) {
                       .working = {}};
   machine_.gpu_tensors = 154 * kMiB;
   EXPECT_TRUE(of(demand).require());
-  EXPECT_EQ(hint_for_full_gpu(), "try --subdivisions 2");  // if it is wrong
+  EXPECT_EQ(hint_for_full_gpu(), "try --subdivisions 2");  // for a GPU that is full nevertheless
   machine_.gpu_tensors = 153 * kMiB;
   EXPECT_EQ(hint(of(demand).require()), "try --subdivisions 2");  // 10 + 60 + 2 * 12
   machine_.gpu_tensors = 93 * kMiB;
   EXPECT_EQ(hint(of(demand).require()), "try --subdivisions 3");
-  machine_.gpu_memory = 60 * kMiB;                                // also of all
+  machine_.gpu_memory = 60 * kMiB;  // the limit of all memory counts, too
   EXPECT_EQ(hint(of(demand).require()), "try --subdivisions 4");  // 10 + 30 + 2 * 6
   machine_.gpu_memory = 9 * kMiB;
   const Status never = of(demand).require();

@@ -11,17 +11,17 @@ namespace {
 
 struct Scenario {
   unsigned seed = 1;
-  double slow_pool = 1, slow_conv = 1;  // times as long
+  double slow_pool = 1, slow_conv = 1;  // factors of their times
   double gpu_share = 0.5;               // of conv
-  double first = 1;                     // the first two iterations take times as long
-  int slow_from = -1;                   // a busy machine: from this iteration on, 30 % slower
+  double first = 1;                     // factor of all times in the first two iterations
+  int slow_from = -1;                   // from this iteration to the ninth, times are 30 % longer
   int iterations = 20;
-  double late_pool = 1;  // pool takes times as long after a quarter of the counted iterations
+  double late_pool = 1;  // factor of pool's times after a quarter of the counted iterations
   double extra = 0;      // ms of another codelet in each iteration
 };
 
-// Returns a trace of 20 iterations with 10 conv tasks of about 1000 us and 10 pool tasks of about
-// 300 us.
+// Returns a trace whose iterations have 10 conv tasks of about 1000 us and 10 pool tasks of about
+// 300 us each.
 perf::Trace run(const Scenario& scenario) {
   std::mt19937 random(scenario.seed);
   std::uniform_real_distribution<double> noise(0.9, 1.1), chance(0, 1);

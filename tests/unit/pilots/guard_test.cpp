@@ -67,7 +67,7 @@ class Guarded : public test::DeterministicSession {
   }
 };
 
-// No loss tells of the last parameters.
+// The parameters are spoiled after the last iteration, so no loss shows it.
 TEST_F(Guarded, a_result_that_is_worse_than_before_is_not_kept) {
   const Trained spoiled = train(200, {{200, 0.f}}), plain = train(200);
   EXPECT_EQ(plain.losses, spoiled.losses);
@@ -75,7 +75,8 @@ TEST_F(Guarded, a_result_that_is_worse_than_before_is_not_kept) {
   EXPECT_EQ(plain.end, plain.last) << "also running statistics";
 }
 
-// By its first window of losses, which are not high enough to be lost.
+// The first window of losses after a snapshot is higher than before, but not high enough to count
+// as lost.
 TEST_F(Guarded, a_snapshot_that_is_worse_than_the_one_before_is_left) {
   const std::string said = train(600, {{2 * kSnapshot, 0.5f}}).warnings;
   const auto number = std::to_string(2 * kSnapshot + kWindow);
@@ -84,8 +85,8 @@ TEST_F(Guarded, a_snapshot_that_is_worse_than_the_one_before_is_left) {
       << said;
 }
 
-// By all losses since the snapshot, of which the first window is good and the others are not high
-// enough to be lost.
+// The mean of all losses since a snapshot is higher than before. The first window is good, and the
+// other losses are not high enough to count as lost.
 TEST_F(Guarded, a_stretch_that_is_worse_than_the_one_before_is_left) {
   const std::string said = train(520, {{2 * kSnapshot + kWindow, 0.3f}}).warnings;
   EXPECT_NE(said.find("in iteration 510: back to the parameters of iteration 340"), said.npos)
@@ -102,7 +103,8 @@ TEST_F(Guarded, a_share_that_has_grown_is_given_up_when_losses_are_a_little_high
   EXPECT_EQ(without.shares[judged], with.shares[judged - 1]);
 }
 
-// Otherwise the losses after a return would be compared with those of a larger share.
+// The losses before a return belong to a larger share of the rate, so the losses after the return
+// are not compared with them.
 TEST_F(Guarded, the_stretch_after_a_return_is_compared_with_none) {
   const std::uint64_t returns = 2 * kSnapshot + kWindow;
   const std::string said = train(800, {{2 * kSnapshot, 0.5f}, {returns + 3, 0.6f}}).warnings;
@@ -110,7 +112,7 @@ TEST_F(Guarded, the_stretch_after_a_return_is_compared_with_none) {
   EXPECT_NE(said.find("in iteration " + std::to_string(returns)), said.npos) << said;
 }
 
-// Otherwise the losses of 80 would hide that the loss rises again after the return.
+// The losses of about 80 before the return would hide that the loss rises again after it.
 TEST_F(Guarded, the_losses_before_a_return_are_not_counted_after_it) {
   const std::uint64_t bad = 2 * kSnapshot + kWindow + 5, worse = bad + 5 + kSnapshot + kWindow;
   const std::string said = train(820, {{bad, -30.f}, {worse, 0.3f}}).warnings;
@@ -118,11 +120,11 @@ TEST_F(Guarded, the_losses_before_a_return_are_not_counted_after_it) {
       << said;
 }
 
-// Its rate is so small that it learns nothing.
+// The net's learning rate is so small that it learns nothing.
 class DyingLayer : public test::DeterministicSession {
  protected:
-  // After `iteration` the biases of a relu layer are so low that its outputs are 0. `uneven`: 18 of
-  // 20 samples are of the first class, and the net then guesses as many.
+  // After `iteration` the biases of a relu layer are so low that its outputs are 0. If `uneven` is
+  // true, 18 of 20 samples are of the first class, and the net guesses this class as often.
   static std::string warnings(std::uint64_t iteration, bool uneven = false) {
     test::GroupTraining run(test::net(12, {8, 8, 1}, "learning_rate=1e-6\nmomentum=0.5\n") +
                                 test::connected(8, "relu") + test::connected(3) +
@@ -184,7 +186,7 @@ TEST_F(DyingLayer, that_was_dead_at_the_start_is_no_reason_to_go_back) {
   EXPECT_EQ(warnings(2 * kSnapshot), "") << "nothing died";
 }
 
-// Guessing costs 0.39 there, far below log(3).
+// With uneven classes the loss of guessing is 0.39, far below log(3).
 TEST_F(DyingLayer, is_left_where_guessing_costs_little) {
   EXPECT_NE(warnings(kWindow, true).find("layer 0 [connected]"), std::string::npos);
 }
@@ -272,7 +274,7 @@ TEST_F(GuardResumes, with_all_numbers_that_were_saved) {
   }
 }
 
-// Each with the name of what is wrong.
+// Each error names what is wrong.
 TEST_F(GuardResumes, not_from_damaged_states) {
   (void)train({.seed = 1}, true);
   auto checkpoint = load_checkpoint(saved_.front());
@@ -313,8 +315,8 @@ TEST_F(GuardResumes, not_from_damaged_states) {
   EXPECT_FALSE(begins(numbers.substr(0, numbers.rfind(' ')), true));
   EXPECT_FALSE(begins("2 1 1 1 34 0 0 0 0 0 1e11", true)) << "a list that is not there";
   EXPECT_TRUE(begins("0.5 1 1 34 2 0 2 2", false)) << "of an older version";
-  // Later versions lack the failures of the share, of which there are four numbers, and the two
-  // means of losses. The first of them also lacks the numbers before these.
+  // Formats 2 and 3 lack the four numbers about failures of the share, and at the end the two means
+  // of losses, of three numbers each. Format 2 also lacks the number before the means.
   const auto last = [](std::string text, int without) {
     for (; without > 0; --without) text.resize(text.rfind(' '));
     return text;

@@ -237,7 +237,8 @@ class AtChance : public TrialRunner {
  public:
   explicit AtChance(double learns_from = INFINITY, double dead_from = INFINITY)
       : learns_from_(learns_from), dead_from_(dead_from) {}
-  // The loss falls for steps above `learns_from`. Only steps above kDiverges diverge.
+  // The loss falls for steps between `learns_from` and `dead_from`. Only steps above kDiverges
+  // diverge.
   Result<StepSweep> sweep(double first_step, double factor, std::size_t most) override {
     StepSweep sweep{.first = first_step, .factor = factor};
     for (double step = first_step; sweep.losses.size() < most && !sweep.diverged; step *= factor) {

@@ -54,7 +54,7 @@ TEST(OptionsOfStrategies, have_their_usual_values_unless_the_user_gives_others) 
   EXPECT_EQ(seen, 5);
 }
 
-// The tests use a made-up strategy whose groups share one model, as those of async do.
+// The test uses a made-up strategy whose groups share one model, as those of async do.
 class OneModel : public testing::Test {
  protected:
   OneModel() {

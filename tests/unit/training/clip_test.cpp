@@ -1,4 +1,4 @@
-// Clipped gradients: the step of a training against plain loops in double precision.
+// These tests compare the clipped steps of a training with plain loops in double precision.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace omni {
 namespace {
 
-// Twenty parameters, so that their sums make a tree.
+// Returns a net of twenty parameters, so that the sums of their squares make a tree.
 std::string net_of(const std::string& options) {
   std::string text = "[net]\nbatch=8\nheight=6\nwidth=6\nchannels=1\nlearning_rate=0.5\n" +
                      std::string("momentum=0\ndecay=0\n") + options + "\n";
@@ -26,7 +26,7 @@ using Values = std::vector<std::vector<float>>;
 
 class ClippedTraining : public test::DeterministicSession {
  protected:
-  // Returns the parameters after so many iterations.
+  // Returns the parameters after `iterations` iterations.
   Values trained(const std::string& options, std::uint64_t iterations, int slice = 0) {
     const auto net = parse_darknet_cfg(net_of(options), "net.cfg");
     EXPECT_TRUE(net) << net.error().message();
@@ -48,7 +48,7 @@ class ClippedTraining : public test::DeterministicSession {
     }
     return all;
   }
-  // The largest error of the clipped step, as a share of its length.
+  // Returns the largest error of the clipped step, as a share of the step's length.
   double error_of_step(const std::string& options, float clip, int slice = 0) {
     const Values start = trained(options, 0, slice), whole = trained(options, 1, slice);
     const Values clipped = trained(options + "\nclip_gradients=" + std::to_string(clip), 1, slice);
