@@ -31,8 +31,8 @@ struct NetArguments : ReadOptions {
 struct MachineArguments {
   SessionOptions session;
   std::string gpus = "all";
-  // These are bytes on the smallest chosen GPU. They are its free memory, the part that StarPU may
-  // use for tensors, and the most that a worker's libraries may allocate.
+  // In bytes, of the chosen GPUs: the least free memory of one, the least that StarPU may use for
+  // tensors on one, and the most that a worker's libraries may allocate on any.
   std::size_t gpu_memory = 0, gpu_tensors = 0, most_workspace = 0;
   std::map<int, std::string> gpus_left_out{};  // reasons by the number of the GPU
   std::string models;

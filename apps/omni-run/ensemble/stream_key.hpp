@@ -13,7 +13,7 @@ namespace omni {
 // samples, which are spread over the set, always count. So on any doubt samples are not shared.
 struct StreamKey {
   std::string text;
-  double seconds = 0;  // to prepare a sample
+  double seconds = 0;  // that one core takes to prepare a sample
 };
 
 // Errors of samples become those of tasks, as in SampleReader::fill().
