@@ -38,7 +38,7 @@ struct StrategyRow {
   int trainings = 0, reached = 0, diverged = 0, failed = 0;
   Spread epochs{}, seconds{}, updates{};   // to the target, over the trainings that reached it
   Spread images_per_second{}, accuracy{};  // at the last evaluation
-  double median_seconds = kAbsent;         // s to the target; infinite: the training missed it
+  double median_seconds = kAbsent;         // s to the target; infinite: the median is a miss
 };
 
 // A Lead compares the best strategy with another one, over the seeds that both have.

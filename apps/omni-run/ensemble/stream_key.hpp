@@ -7,10 +7,9 @@
 
 namespace omni {
 
-// Equal keys mean equal samples in the same order. The key has `source`, and a checksum of all
-// options of samples, of the labels, of the names and sizes of image files, and of stored values.
-// These are all values where samples have one size and there are not too many. Up to 256 prepared
-// samples, which are spread over the set, always count. So on any doubt samples are not shared.
+// The key has `source`, and a checksum of the options of samples, of the labels, and of up to 256
+// prepared samples that are spread over the set. For image files the checksum has all names and at
+// most 65,536 sizes; for samples of one size all stored values, unless these are more than 2^28.
 struct StreamKey {
   std::string text;
   double seconds = 0;  // that one core takes to prepare a sample

@@ -85,8 +85,7 @@ Status TrainCommand::compare_parameters(std::string_view option) {
 
 Status TrainCommand::save(const TrainingState& state) {
   if (RankSums* sums = training_->sums()) OMNI_CHECK(sums->gather_memory());
-  constexpr std::size_t kMostNoted =
-      500'000;  // images, as the size of a checkpoint's header is bounded
+  constexpr std::size_t kMostNoted = 500'000;  // as the size of a checkpoint's header is bounded
   share_damaged(state.iteration);
   TrainingState noted = state;
   if (const DamagedImages* const found = data_->train->damaged(); found != nullptr)
