@@ -97,8 +97,8 @@ bool is_ours(const fs::path& path) {
   return head.find("\"omni-perf\"") != head.npos;
 }
 
-// Refuses to write over a file that is read, over any recording (a run costs more than a page),
-// and, without --force, over a file that omni-perf did not write.
+// Refuses to write over a file that is read, and over any recording (a run costs more than a page).
+// Without --force it also refuses a file that omni-perf did not write.
 Status check_target(const FileArguments& arguments, const char* option) {
   const std::string &path = arguments.path, &trace = arguments.trace;
   std::error_code ignored;

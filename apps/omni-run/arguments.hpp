@@ -31,8 +31,9 @@ struct NetArguments : ReadOptions {
 struct MachineArguments {
   SessionOptions session;
   std::string gpus = "all";
-  // In bytes, of the chosen GPUs: the least free memory of one, the least that StarPU may use for
-  // tensors on one, and the most that a worker's libraries may allocate on any.
+  // These are bytes. The first two are the least of any chosen GPU: its free memory, and what
+  // StarPU may use for tensors. The third is the most that a worker's libraries may allocate on any
+  // of them.
   std::size_t gpu_memory = 0, gpu_tensors = 0, most_workspace = 0;
   std::map<int, std::string> gpus_left_out{};  // reasons by the number of the GPU
   std::string models;

@@ -28,8 +28,9 @@ std::vector<std::string> names_beside(const std::filesystem::path& weights);
 // Reads the file of --names, which must have as many lines as the net has outputs.
 Result<std::vector<std::string>> read_names(const std::string& file, const Net& net);
 
-// Returns a name for each output, from the first source that has names: `given` (the user's file),
-// `data` (may be null), `stored` (saved with the weights). Warns if `data` and `stored` differ.
+// Returns a name for each output. The first source that has names counts: `given` (the user's
+// file), `data` (may be null), `stored` (saved with the weights). If the second one counts, warns
+// if `data` and `stored` differ.
 std::vector<std::string> settle_names(std::vector<std::string> given, const Dataset* data,
                                       std::vector<std::string> stored, const Net& net,
                                       const std::string& weights);

@@ -14,9 +14,9 @@ namespace omni::perf {
 
 // The time of a worker has these parts; `omni-perf idle --help` explains them. At an instant with
 // several of the worker's tasks, the first of compute, data and scheduling counts. Of the causes of
-// idle time the first counts, in this order: scheduling, other_workers, start_up unless a submitted
-// task waits for others, other_nodes unless a task of the rank computes, nothing_ready, barrier. If
-// none of these holds, it is submission_late.
+// idle time the first counts, in this order: scheduling, other_workers, start_up, other_nodes,
+// nothing_ready, barrier, submission_late. But start_up does not count while a submitted task waits
+// for others, nor other_nodes while a task of the rank computes.
 enum class Part {
   compute,
   data,

@@ -141,7 +141,7 @@ class Runs:
         self.write()
 
     def checked(self, tool):
-        """Returns the words that run a program under a tool of compute-sanitizer, which checks only our kernels: those of
+        """Returns the words that run a program under a tool of compute-sanitizer. It checks only our kernels: those of
         libraries are many, and others test them."""
         return [self.sanitizer_program, "--tool", tool, "--target-processes", "all", "--kernel-name", "kns=omni",
                 "--report-api-errors", "no", "--print-limit", 20, "--error-exitcode", 9]

@@ -39,8 +39,8 @@ class Section(dict):
 
 
 class Layer:
-    """A Layer is a section with its place in the net: `inputs` are the indices of the layers it reads (-1: the
-    image), `source` and `output` are (height, width, channels)."""
+    """A Layer is a section with its place in the net. `inputs` are the indices of the layers it reads (-1: the
+    image); `source` and `output` are (height, width, channels)."""
 
     def __init__(self, index, section, inputs, source):
         self.index, self.section, self.inputs, self.source = index, section, inputs, source

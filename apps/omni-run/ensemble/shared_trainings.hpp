@@ -30,8 +30,8 @@ class SharedTrainings {
   Result<std::shared_ptr<DatasetPair>> open(const DataArguments& arguments, const Net& net,
                                             bool flat,
                                             const std::function<Result<DatasetPair>()>& open_now);
-  // Returns the stream of these samples; null: each training prepares them itself, because there is
-  // no window, or because test samples do not all fit into one.
+  // Returns the stream of these samples; null: each training prepares them itself. That is so
+  // without a window, and for test samples that do not all fit into one.
   SharedStream* stream(const Dataset* data, const SampleOptions& options);
   void say_samples() const;  // prints how many each stream has prepared
   std::size_t window() const { return window_; }

@@ -7,9 +7,9 @@
 
 namespace omni {
 
-// The key has `source`, and a checksum of the options of samples, of the labels, and of up to 256
-// prepared samples that are spread over the set. For image files the checksum has all names and at
-// most 65,536 sizes; for samples of one size all stored values, unless these are more than 2^28.
+// The key has `source` and a checksum: of the options of samples, of the labels, and of up to 256
+// prepared samples spread over the set. Of image files the checksum has all names and at most
+// 65,536 sizes. Of samples of one size it has all stored values, if these are at most 2^28.
 struct StreamKey {
   std::string text;
   double seconds = 0;  // that one core takes to prepare a sample

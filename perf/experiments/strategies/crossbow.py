@@ -30,7 +30,7 @@ def first(result, target):
 
 def compared(plan, store, ways):
     """Trains each of `ways`, {name: (machine, batch, words)}, at all rates. Returns of each at its best rate {name: (rate,
-    accuracy at the end, epochs, seconds)}, and the accuracy to reach, rounded down to half a point: all ways reach it but
+    accuracy at the end, epochs, seconds)}, and the accuracy to reach, rounded down to half a point. All ways reach it but
     those that stay below half of the best."""
     tried = [(way, rate) for way in ways for rate in plan["rates"]]
     results = dict(zip(tried, store.many([store.training(
