@@ -45,7 +45,7 @@ struct StrategyRow {
 struct Lead {
   std::string over;
   int ahead = 0, behind = 0, seeds = 0;
-  double p = kAbsent;  // of the two-sided sign test; kAbsent with one seed
+  double p = kAbsent;  // of the two-sided sign test; kAbsent: fewer than two seeds
 };
 
 struct Comparison {

@@ -20,7 +20,7 @@ class RunFolder {
   // interrupted. A wanted folder that has checkpoints is refused unless the run is `continuing`.
   static Result<RunFolder> prepare(std::filesystem::path path, bool wanted, bool continuing,
                                    int keep, std::uint64_t bytes);
-  // Refuses what prepare() would refuse, without making the folder.
+  // Refuses what prepare() would refuse as a wanted folder, without making the folder.
   static Status check(const std::filesystem::path& path, bool continuing, std::uint64_t bytes);
   static std::filesystem::path place(const std::string& out, const std::string& net);
 
