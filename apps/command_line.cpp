@@ -89,7 +89,7 @@ Error comes_after(std::string_view option, const std::string& command) {
                      "options of a subcommand come after its name");
 }
 
-// Returns an error for an option before the subcommand, which the subcommand would not see.
+// Returns an error if an option stands before a subcommand that does not take it there.
 std::optional<Error> misplaced_option(const CLI::App& app) {
   const auto commands = app.get_subcommands();
   if (commands.empty() || commands.front()->get_fallthrough()) return std::nullopt;
@@ -125,7 +125,7 @@ Error unknown_option(const CLI::App& app, const CLI::App& command, const std::st
   if (also != nullptr)
     hint = fmt::format("'{}' lists its own, '{}' the others", help_command(app, *also),
                        help_command(app, app));
-  // The word is in the help of these options. So it is one of our own words, and can be shown.
+  // A word that is in the help of an option can be shown as it is: it has no control characters.
   std::string about;
   for (const CLI::Option* each : command.get_options())
     if (word.size() > 3 && each->get_description().find(word) != std::string::npos)
@@ -169,7 +169,7 @@ Error wrong_count(const std::string& problem, std::string hint) {
                      std::move(hint));
 }
 
-// Returns CLI11's error with our hint.
+// Rewords CLI11's other errors, and adds a hint.
 Error other_error(const CLI::App& app, const CLI::ParseError& problem) {
   const auto commands = app.get_subcommands();
   if (commands.size() < app.get_require_subcommand_min())
@@ -202,8 +202,8 @@ constexpr const char* kNoMemory = "out of memory";
   _exit(exit_code(kind));
 }
 
-// A thread that throws may hold the log's lock, and memory may be exhausted. So only the first such
-// thread prints its message.
+// A thread that throws may hold the log's lock, and memory may be exhausted. So leave() does not
+// use the log. Only the first such thread prints its message; others wait for the process to end.
 [[noreturn]] void leave_with_exception() {
   static std::atomic_flag leaving;
   while (leaving.test_and_set()) ::pause();

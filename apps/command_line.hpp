@@ -1,6 +1,5 @@
-// This header reads the command line of a program with subcommands. What is refused is named, with
-// a hint. It also makes the documented exit codes (docs/user/exit-codes.md) of errors, which no
-// other file does.
+// This header reads the command line of a program with subcommands. An error names what is refused,
+// and gives a hint. Only this file gives errors their exit codes (docs/user/exit-codes.md).
 #pragma once
 
 #include <optional>
@@ -41,8 +40,8 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 // lines of at most 100 columns.
 void use_grouped_help(CLI::App& app);
 
-// Returns nothing if all is well. Otherwise it returns the exit code, after help or version on
-// stdout, or one line "error: what (hint)".
+// Returns nothing if the program can go on. Otherwise help or the version was printed on stdout, or
+// one line "error: what (hint)" on stderr; it returns the exit code.
 std::optional<int> read_command_line(CLI::App& app, int argc, const char* const* argv);
 
 // Makes a check for options: the number lies within both bounds, so "nan" is refused.
@@ -51,8 +50,8 @@ CLI::Validator within(double least, double most);
 // Returns the exit code of run(), or of an exception that it throws, whose message is printed.
 int exit_code_of(int (*run)(int argc, char** argv), int argc, char** argv);
 
-// From here on, an exception that leaves a thread, or a function that must not throw, is printed in
-// the same way. It ends the process with the same exit code.
+// After this call, an exception that leaves a thread or a noexcept function ends the process. Its
+// message is printed, and the exit code is that of exit_code_of().
 void end_in_order_on_exceptions();
 
 // kVersion names the build: version.cmake fills it in whenever something is built.

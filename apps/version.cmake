@@ -1,4 +1,4 @@
-# Writes OUT, a source with VERSION and the commit of FOLDER; where there is no git, with VERSION alone.
+# Writes OUT, a source file with VERSION and the commit of FOLDER. Without a commit it has VERSION alone.
 execute_process(COMMAND git -C ${FOLDER} describe --always --dirty --exclude=*
   OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(commit)

@@ -1,5 +1,5 @@
-// The functions of a stand-in for a library (see make-stand-in) say why the library is not there.
-// The launcher has looked for the libraries.
+// This header begins the source of a stand-in for a CUDA library (see make-stand-in). `text` names
+// the libraries that the launcher did not find.
 #include <stdio.h>
 #include <stdlib.h>
 

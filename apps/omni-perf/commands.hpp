@@ -16,14 +16,13 @@ struct Command {
   std::function<Result<int>()> run;  // the exit code
 };
 
-// Output tells how results are written.
 struct Output {
   bool json = false, csv = false;
-  std::string table;  // of CSV
+  std::string table;  // that CSV has; "": the first
 };
 
 void add_output(CLI::App& app, Output& output);
-// Writes to stdout; refuses a table that there is not.
+// Writes to stdout. Returns an error if `output` names a table that the document does not have.
 Status write(const Document& document, const Output& output, bool complete);
 
 // Calls read_trace(), and warns if the run was killed.
@@ -36,7 +35,7 @@ Command trace_command(CLI::App& parent, const char* name, const char* purpose, c
 // Makes the same command with an option --by layer.
 Command trace_command_by_layer(CLI::App& parent, const char* name, const char* purpose,
                                const char* json, Document (*analyse)(const Trace&, bool by_layer));
-inline Column layer_column(bool by_layer) {  // else left out
+inline Column layer_column(bool by_layer) {  // false: an empty column, which is shown nowhere
   return by_layer ? Column{"layer", "layer"} : Column{};
 }
 

@@ -46,7 +46,7 @@ struct Table {
   std::string key, title{};
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows{};
-  std::size_t shown = ~std::size_t{0};  // at most, in text
+  std::size_t shown = ~std::size_t{0};  // rows in text, at most
 };
 
 struct Document {
@@ -69,8 +69,8 @@ std::string csv_field(const std::string& text);
 
 std::string as_text(const Document& document);
 std::string as_json(const Document& document, bool complete);
-// Returns the table `key` as CSV, or the first table if `key` is empty. Without tables it returns
-// the facts.
+// Returns the table `key` as CSV, or the first table if none has that key. A document without
+// tables gives its facts.
 std::string as_csv(const Document& document, const std::string& key);
 
 }  // namespace omni::perf

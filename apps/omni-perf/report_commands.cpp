@@ -38,7 +38,7 @@ std::string metrics_beside(const std::string& trace) {
 }
 
 // Returns the folder in which the run was started, as far as its --trace tells: 'a/run1' lies two
-// folders below. An empty path means that this is not known.
+// folders below. Empty: the folder is not known.
 fs::path start_of_run(const fs::path& trace, const std::vector<std::string>& command) {
   const fs::path named = fs::path(value_of("--trace", command).value_or("")).lexically_normal();
   if (named.is_absolute() || named.string().starts_with("..")) return {};
@@ -51,8 +51,8 @@ fs::path start_of_run(const fs::path& trace, const std::vector<std::string>& com
   return start;
 }
 
-// Returns the metrics file that the command of the run names: from where the run was started, or
-// from here. A run that names one writes none into the folder of its trace.
+// Returns the metrics file that the command of the run names, relative to where the run was
+// started, else to the current folder. A run that names one writes none beside its trace.
 std::optional<fs::path> metrics_of_command(const std::string& trace, const std::string& line) {
   const std::vector<std::string> command = from_shell(line);
   const std::string named = value_of("--metrics", command).value_or("");
@@ -62,8 +62,8 @@ std::optional<fs::path> metrics_of_command(const std::string& trace, const std::
   return fs::is_regular_file(there, ignored) ? there : fs::path(named);
 }
 
-// Reads the metrics file that is asked for. Otherwise it reads the one that the run's command
-// names, or the one beside the trace, if it is there and of use.
+// Reads the file of --metrics; otherwise the one that the run's command names, or the one beside
+// the trace. If that one cannot be read, it returns no lines.
 Result<std::vector<MetricsLine>> metrics_of(const Trace& trace, const FileArguments& arguments) {
   if (!arguments.metrics.empty()) {
     OMNI_CHECK(require_there(arguments.metrics));
@@ -89,15 +89,16 @@ Result<std::vector<MetricsLine>> metrics_of(const Trace& trace, const FileArgume
   return std::vector<MetricsLine>();
 }
 
-// Returns whether this program wrote the file: page and export name it within their first lines.
+// Returns whether this program wrote the file: its pages and exports have "omni-perf", in quotes,
+// in their first 512 bytes.
 bool is_ours(const fs::path& path) {
   std::string head(512, '\0');
   std::ifstream(path, std::ios::binary).read(head.data(), std::ssize(head));
   return head.find("\"omni-perf\"") != head.npos;
 }
 
-// Refuses to write over what the program reads, over any recording (a run costs more than a page),
-// and over what is not ours.
+// Refuses to write over a file that is read, and over any recording (a run costs more than a page).
+// Without --force it also refuses a file that omni-perf did not write.
 Status check_target(const FileArguments& arguments, const char* option) {
   const std::string &path = arguments.path, &trace = arguments.trace;
   std::error_code ignored;

@@ -31,8 +31,9 @@ struct NetArguments : ReadOptions {
 struct MachineArguments {
   SessionOptions session;
   std::string gpus = "all";
-  // These are bytes on the smallest chosen GPU. They are its free memory, the part that StarPU may
-  // use for tensors, and the most that a worker's libraries may allocate.
+  // These are bytes. The first two are the least of any chosen GPU: its free memory, and what
+  // StarPU may use for tensors. The third is the most that a worker's libraries may allocate on any
+  // of them.
   std::size_t gpu_memory = 0, gpu_tensors = 0, most_workspace = 0;
   std::map<int, std::string> gpus_left_out{};  // reasons by the number of the GPU
   std::string models;

@@ -42,7 +42,7 @@ void CaffeLog::begin(const std::string& net, RatePolicy policy) const {
 
 void CaffeLog::step(const StepReport& report) {
   const std::uint64_t iteration = report.iteration - 1;
-  if (!is_reported(report.iteration)) return;  // the last one is always reported
+  if (!is_reported(report.iteration)) return;  // step() is also called after the last iteration
   const double seconds = report.seconds - seconds_;
   const std::uint64_t since = first_ ? 0 : iteration - last_;
   print("solver.cpp:218", "Iteration {} ({:.6g} iter/s, {:.6g}s/{} iters), loss = {:.6g}",

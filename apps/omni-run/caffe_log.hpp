@@ -1,5 +1,5 @@
-// CaffeLog prints the lines of a training as Caffe does. Its script tools/extra/parse_log.py, and
-// scripts of users, read them.
+// CaffeLog prints the lines of a training as Caffe does. Caffe's script tools/extra/parse_log.py,
+// and scripts of users, read them.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ class CaffeLog {
  private:
   std::uint64_t display_, last_ = 0;  // last_: the last iteration that was reported
   bool first_ = true;
-  double seconds_ = 0;  // of the training, at that report
+  double seconds_ = 0;  // of training, at that report
 };
 
 // Returns what glog prints before a line: "I1130 06:50:06.586750 15231 solver.cpp:231] ". `place`
-// is one in Caffe's source.
+// is a file of Caffe's source with a line number.
 std::string glog_prefix(const char* place);
 
 }  // namespace omni

@@ -17,7 +17,7 @@ namespace {
 // The names in a checkpoint take at most this many bytes, as its header has a bounded length.
 constexpr std::size_t kMostBytes = 4 << 20;
 
-// Returns the name as files have it: on one line, without blanks around it.
+// Returns the name as files have it: on one line, without blanks around it; never empty.
 std::string stored_form(const std::string& name, std::size_t output) {
   const std::string line = one_line(name);
   const std::string_view text = trim(line);

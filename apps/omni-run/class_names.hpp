@@ -1,6 +1,5 @@
-// This header reads and writes the names of a net's outputs. They come from the data, the
-// checkpoint, or a file beside the .weights file. That file's name is that of the weights with
-// ".names" at the end; it has one name per line.
+// This header reads and writes the names of a net's outputs. They come from the data, a checkpoint,
+// or a file with one name per line: that of --names, or FILE.names beside the weights in FILE.
 #pragma once
 
 #include <filesystem>
@@ -29,8 +28,9 @@ std::vector<std::string> names_beside(const std::filesystem::path& weights);
 // Reads the file of --names, which must have as many lines as the net has outputs.
 Result<std::vector<std::string>> read_names(const std::string& file, const Net& net);
 
-// Returns a name for each output. `given` are from the user's file, `data` is the user's or null,
-// and `stored` were saved with the weights. Warns if data and weights name classes differently.
+// Returns a name for each output. The first source that has names counts: `given` (the user's
+// file), `data` (may be null), `stored` (saved with the weights). If the second one counts, warns
+// if `data` and `stored` differ.
 std::vector<std::string> settle_names(std::vector<std::string> given, const Dataset* data,
                                       std::vector<std::string> stored, const Net& net,
                                       const std::string& weights);

@@ -43,7 +43,7 @@ std::optional<int> read_training(std::vector<std::string> words, SlurmArguments&
                                  TrainArguments& train) {
   std::vector<std::string> own{"--template"};
   for (const auto& [option, value] : job.options) own.push_back(option);
-  // Words after -- belong to the training.
+  // All words after -- belong to the training, and words before it that are no options of the job.
   const auto end = std::ranges::find(words, "--");
   job.words = words_without(own, {words.begin() + 2, end});
   if (end != words.end()) job.words.insert(job.words.end(), end + 1, words.end());
@@ -51,7 +51,7 @@ std::optional<int> read_training(std::vector<std::string> words, SlurmArguments&
   return read_options(table_of(train), job.words, job.given);
 }
 
-// Repeats --sweep before each of its values, as CLI11 reads them.
+// Repeats --sweep before each of its values, because CLI11 reads one value of an option at a time.
 std::vector<std::string> one_by_one(const std::vector<std::string>& words) {
   std::vector<std::string> all;
   bool is_swept = false;  // the word before is a value of --sweep
@@ -104,7 +104,7 @@ int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
   return finish(command(arguments));
 }
 
-// Commands has the commands besides training, each with its arguments.
+// Commands has the commands besides train, ensemble and slurm, each with its arguments.
 class Commands {
  public:
   explicit Commands(CLI::App& app) : app_(app) {
@@ -138,7 +138,7 @@ class Commands {
         machines_, [](const auto* machine) { return machine->session.scheduler == "help"; });
   }
 
-  // Returns the exit code of the command; none: the command line is a training's.
+  // Returns the exit code of the command; none: the command is train, ensemble or slurm.
   std::optional<int> run() {
     const auto given = app_.get_subcommands();
     const std::string name = given.empty() ? "train" : given.front()->get_name();

@@ -1,5 +1,5 @@
-// Finds, reads and builds the net of --net, loads its first parameters, and describes it in a
-// table.
+// This file finds, reads and builds the net of --net, loads its first parameters, and describes it
+// in a table.
 #include "apps/omni-run/setup.hpp"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ bool is_read_as_caffe(const fs::path& net, const NetArguments& arguments) {
   return arguments.net.empty() || net.extension() != ".cfg";
 }
 
-// Sets `names` to the class names that are stored in the file.
+// Loads parameters, and sets `names` to the class names that are in or beside the file.
 Status load(Net& net, const std::vector<fs::path>& files, const std::string& held_out_of,
             AbsentLayers absent, std::vector<std::string>& names) {
   std::error_code ignored;

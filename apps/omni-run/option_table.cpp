@@ -42,7 +42,7 @@ CLI::Option& add_row(CLI::App& app, const OptionRow& row) {
   return option;
 }
 
-// Returns the text of --help. Options that exclude each other are named in both.
+// Returns the option's text in --help. Options that exclude each other name each other.
 std::string description(const OptionRow& row, const std::vector<OptionRow>& rows) {
   std::string text = row.value.empty() ? row.help : fmt::format("<{}> {}", row.value, row.help);
   std::vector<std::string> excluded;

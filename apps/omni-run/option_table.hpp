@@ -64,9 +64,9 @@ struct OptionRules {
   std::vector<std::string> words{};  // the allowed values; empty: all
   std::vector<OtherOption> needs{}, excludes{};
   bool required = false;
-  std::string unless{};  // with it, a required option may be missing; "": it may not
+  std::string unless{};  // the option with which this required one may be missing; "": none
   bool shows_default = false;
-  bool last_counts = false;     // true: may be repeated
+  bool last_counts = false;     // true: may be repeated, and the last value counts
   bool separated = false;       // true: several values, with commas between them
   std::string without_value{};  // used if the value is left out; "": the value is required
 };

@@ -94,7 +94,7 @@ void Progress::iteration(const StepReport& report) {
                                    all > 0 ? fmt::format("/{}", all) : "", report.average_loss));
 }
 
-// Returns true a few times a second.
+// Returns true a few times a second, and always for the last step.
 bool Progress::is_time(bool last) {
   const auto now = std::chrono::steady_clock::now();
   if (now - drawn_ < kBetweenDraws && !last) return false;

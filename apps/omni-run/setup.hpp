@@ -1,4 +1,4 @@
-// Steps that several subcommands take before their work.
+// This header has the steps that several subcommands take before their work.
 #pragma once
 
 #include <filesystem>
@@ -51,13 +51,13 @@ Result<Machine> read_machine(const std::string& file_or_name);
 
 // After this call a process that runs out of memory, in any thread, ends with the exit code for it.
 void end_in_order_without_memory();
-// Divides the workers of a host among the ranks on it.
+// Sets the CPU workers to this rank's share of the host's cores, unless --workers gives them.
 void share_workers(MachineArguments& machine);
 // prepare_ranks() must be called before workers are chosen. All ranks but the first then write no
-// files and print nothing.
+// metrics and no weights, and are quiet.
 Status prepare_ranks(TrainArguments& train);
 
-// Returns the command that started these ranks, without the names of hosts; "": there is one.
+// Returns the command that started these ranks, without the names of hosts; "": one rank.
 std::string launcher();
 
 // Returns the number of cores that will compute.
@@ -80,7 +80,7 @@ Result<std::unique_ptr<Net>> build_net(const TrainableNet& net, const NetArgumen
 // Loads trained parameters from .weights or .caffemodel files or a checkpoint. Values that are not
 // finite are refused. Returns the stored class names, whose number may differ from the net's
 // outputs; empty: not known. `held_out_of`: DatasetPair::name if test samples are held out of the
-// data. A checkpoint that was trained on other data gets a warning.
+// data, else "". It gives a warning about a checkpoint that was trained on other data.
 Result<std::vector<std::string>> load_parameters(Net& net, const std::string& path,
                                                  const std::string& held_out_of = "",
                                                  AbsentLayers absent = AbsentLayers::kept);
@@ -97,8 +97,8 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bo
 // wanted.
 Status try_trace(const std::string& folder);
 
-// Begins a trace and returns its recorder; null: the folder is "". It first measures the machine's
-// peak rates, for the roofline. The recorder must be destroyed before the session.
+// Begins a trace and returns its recorder; null: the folder is "". It also measures and records the
+// peak rates of the CPUs, for the roofline. The recorder must be destroyed before the session.
 Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const Session& session,
                                               const Net& net);
 

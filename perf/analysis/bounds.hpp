@@ -34,7 +34,7 @@ struct Bounds {
   double critical_path = 0;  // s
   std::vector<KindArea> kinds;
   std::size_t classes = 0;              // of tasks
-  std::size_t classes_on_one_kind = 0;  // where there are several; they make `area` an estimate
+  std::size_t classes_on_one_kind = 0;  // if there are several kinds; they make `area` an estimate
 
   double best() const { return area > critical_path ? area : critical_path; }
   double efficiency() const { return wall > 0 ? best() / wall : 0; }

@@ -96,8 +96,7 @@ double ImagesOfTasks::of(const Task& task) const {
 
 bool same_slices(const ImagesOfTasks& one, const ImagesOfTasks& other) {
   constexpr double kAlike = 0.02;  // relative; a run may end within an iteration
-  if (one.slices() == 0 || other.slices() == 0)
-    return true;  // without slices nothing can be compared
+  if (one.slices() == 0 || other.slices() == 0) return true;  // without slices no task has images
   const double ratio = one.batch() / one.slices() / (other.batch() / other.slices());
   return std::abs(ratio - 1) < kAlike;
 }

@@ -1,5 +1,5 @@
-// Tells whether two runs can be compared: the images of their tasks, and differences of their
-// commands and machines.
+// This analysis tells whether two runs can be compared: the images of their tasks, and differences
+// of their commands and machines.
 #pragma once
 
 #include <map>
@@ -11,9 +11,9 @@
 
 namespace omni::perf {
 
-// Tells how many images each task of a run has. Slices may differ in size. So a task of a slice
-// counts by its share of the mini-batch's operations; without operations, by its share of the
-// bytes.
+// ImagesOfTasks tells how many images each task of a run has. Slices may differ in size. So a task
+// of a slice counts by its share of the mini-batch's operations; without operations, by its share
+// of the bytes.
 class ImagesOfTasks {
  public:
   // Only iterations from `counted_from` on count.

@@ -133,7 +133,7 @@ class Measurement {
     return task.iteration < 0 || task.iteration >= counted_from_;
   }
 
-  // With `per_image`, values are divided by their numbers of images, where these are known.
+  // With `per_image`, values are divided by their numbers of images, if all of these are known.
   static Measured measured(std::vector<Sample> values, bool per_image) {
     per_image = per_image && std::ranges::all_of(
                                  values, [](double images) { return images > 0; }, &Sample::images);
@@ -150,8 +150,7 @@ class Measurement {
     for (std::size_t i = times.size() > skip ? skip : 0; i < times.size(); ++i)
       values.push_back({static_cast<std::int64_t>(i), times[i].seconds, images_.batch()});
     Measured found = measured(std::move(values), per_image);
-    found.total = std::numeric_limits<double>::infinity();  // so that the row is never left out as
-                                                            // unimportant
+    found.total = std::numeric_limits<double>::infinity();  // gives the row the weight 1
     run.times[{"iteration", "", "", "", ""}] = found;
   }
 
@@ -198,8 +197,7 @@ Verdict verdict_of(const DiffOptions& options, const Measured& before, const Mea
   const bool slower = after.median > before.median;
   const Measured &less = slower ? before : after, &more = slower ? after : before;
   const double lower = before.lower > 0 ? after.lower / before.lower - 1 : 0;
-  // A kernel counts as slower only if it is for most of the run, not if the run was disturbed for a
-  // while.
+  // A time differs only if it does for most of the run, not if the run was disturbed for a while.
   const double margin = 1 + options.threshold;
   const bool apart = more.lowest > less.highest || more.middle > margin * less.highest ||
                      more.lowest > margin * less.middle;

@@ -1,7 +1,7 @@
-// The differences between two runs of the same command that are larger than noise; `omni-perf diff
-// --help` has the rules. Other programs on the machine slow some tasks down, for a while or for a
-// whole run. That moves medians by far more than their standard error, hence the fifths and the
-// lower third in the rules. Rows are:
+// This analysis finds the differences between two runs of one net that are larger than noise;
+// `omni-perf diff --help` has the rules. Other programs on the machine slow some tasks down, for a
+// while or for a whole run. That moves medians by far more than their standard error, hence the
+// fifths and the lower third in the rules. Rows are:
 //   iteration  median time of an iteration
 //   codelet    median over the iterations of the compute time of all its tasks
 //   kernel     median length of a task by codelet, layer and kind of worker, and again by

@@ -13,8 +13,10 @@
 namespace omni::perf {
 
 // The time of a worker has these parts; `omni-perf idle --help` explains them. At an instant with
-// several tasks or several causes, the first part in this order counts. There are two exceptions:
-// other_nodes comes before nothing_ready, and start_up before barrier and submission_late.
+// several of the worker's tasks, the first of compute, data and scheduling counts. Of the causes of
+// idle time the first counts, in this order: scheduling, other_workers, start_up, other_nodes,
+// nothing_ready, barrier, submission_late. But start_up does not count while a submitted task waits
+// for others, nor other_nodes while a task of the rank computes.
 enum class Part {
   compute,
   data,

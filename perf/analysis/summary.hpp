@@ -13,9 +13,9 @@
 
 namespace omni::perf {
 
-// Counts how often a task runs on the worker that made its last input, where another task of its
-// slice made it. Then the input is in the worker's cache. If each task ran on a random worker, the
-// share would be 1 / workers.
+// SliceSteps counts how often a task runs on the worker that made its last input, where another
+// task of its slice made it. Then the input is in the worker's cache. If each task ran on a random
+// worker, the share would be 1 / workers.
 struct SliceSteps {
   std::uint64_t all = 0;   // tasks whose last input another task of their slice made
   std::uint64_t kept = 0;  // those of them that the same worker ran

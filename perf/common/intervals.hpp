@@ -1,4 +1,4 @@
-// Sets of instants, kept as sorted intervals of time that neither overlap nor touch.
+// This header has sets of instants: sorted intervals of time that neither overlap nor touch.
 #pragma once
 
 #include <vector>

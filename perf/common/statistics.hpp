@@ -1,5 +1,5 @@
-// Figures of a list of values. Median and median absolute deviation are among them, because a few
-// odd tasks do not move those.
+// A Spread has figures of a list of values. Among them are the median and the median absolute
+// deviation, because a few odd tasks do not move these.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Tasks of one class are expected to take the same time. They have one codelet, implementation,
-// kind of worker and layer.
+// A TaskClass is a codelet, implementation, kind of worker and layer. Its tasks are expected to
+// take the same time.
 #pragma once
 
 #include <cstddef>

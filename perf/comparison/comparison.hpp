@@ -38,14 +38,14 @@ struct StrategyRow {
   int trainings = 0, reached = 0, diverged = 0, failed = 0;
   Spread epochs{}, seconds{}, updates{};   // to the target, over the trainings that reached it
   Spread images_per_second{}, accuracy{};  // at the last evaluation
-  double median_seconds = kAbsent;         // s to the target; infinite: the training missed it
+  double median_seconds = kAbsent;         // s to the target; infinite: the median is a miss
 };
 
 // A Lead compares the best strategy with another one, over the seeds that both have.
 struct Lead {
   std::string over;
   int ahead = 0, behind = 0, seeds = 0;
-  double p = kAbsent;  // of the two-sided sign test; kAbsent with one seed
+  double p = kAbsent;  // of the two-sided sign test; kAbsent: fewer than two seeds
 };
 
 struct Comparison {

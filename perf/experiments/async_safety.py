@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whether several groups train where one does: final test loss and accuracy of nets, by the number
-of groups, free and in turn, with and without --guard. Prints a Markdown table."""
+"""Tells whether several groups train where one does: prints a Markdown table of the final test
+accuracy of nets, by the number of groups, free and in turn, with and without --guard."""
 
 import argparse
 import json
@@ -32,7 +32,7 @@ NORM = "batch_normalize=1\n"
 BLOCK = (conv(16, 3, "relu", NORM) + conv(16, 3, "linear", NORM) +
          "[shortcut]\nfrom=-3\nactivation=relu\n")
 
-# Batch, rate, layers.
+# These are the mini-batch, the learning rate and the layers of each net.
 OWN_NETS = {
     "conv3": (32, 0.02, (conv(16, 3, "relu") + POOL) * 2 + conv(32, 3, "relu") + POOL + END),
     "sigmoid": (32, 0.05, conv(16, 5, "logistic") + POOL + conv(32, 5, "logistic") + POOL +

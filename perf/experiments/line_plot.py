@@ -1,4 +1,4 @@
-"""A plot of medians and spreads over powers of two, as SVG."""
+"""Draws a plot of medians and spreads over powers of two, as SVG."""
 
 import html
 import statistics

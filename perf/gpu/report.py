@@ -1,4 +1,4 @@
-"""All that the README promises of a GPU, checked and measured on this machine's first one, by one command that nobody
+"""Checks and measures, on this machine's first GPU, all that the README promises of a GPU. It is one command that nobody
 needs to watch. perf/gpu-report starts it."""
 
 import argparse
@@ -101,7 +101,7 @@ class Report(Runs):
         self.arguments, self.models = arguments, self.path("models")
         self.rows = {}           # by "net batch precision": {column: text}
         self.done = {}           # by attempt: its steps and notes
-        self.all_trained = True  # the short ones
+        self.all_trained = True  # all short trainings succeeded
         self.device = self.version = ""
 
     def training(self, net, batch, precision, models="models"):
@@ -122,7 +122,7 @@ class Report(Runs):
         return bool(gpus)
 
     def describe_machine(self):
-        """Nobody waits for what does not answer, or is not there."""
+        """Writes machine.log, without programs that are not there or do not answer within 10 s."""
         with open(self.path("machine.log"), "w", encoding="utf-8") as file:
             for command in (["nvidia-smi"], ["lscpu"], ["free", "-g"]):
                 with contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -141,7 +141,8 @@ class Report(Runs):
                     self.notes.append(f"{name}: {value:.4g} ({precision})")
 
     def suite(self):
-        """In parts at the same time, on two cores each: StarPU binds workers to the first that it may use."""
+        """Runs the GPU tests in parts at the same time, on two cores each: StarPU binds workers to the first that it may
+        use."""
         cores = sorted(os.sched_getaffinity(0))
         count = self.arguments.shards or max(1, len(cores) * 3 // 4)
         say(f"suite in {count} parts ...")
@@ -196,7 +197,7 @@ class Report(Runs):
                   "--block", self.arguments.block, "--models", self.models, "--json", path,
                   *(word for option, value in chosen if value for word in (option, value))],
                  explained=False, most=160)
-        if not os.path.exists(path):  # one that was cut off tells what it has
+        if not os.path.exists(path):  # also a comparison that was cut off writes what it has
             return
         told = json.loads(contents(path))
         ours = told["contenders"]["omnivore"]
@@ -211,7 +212,7 @@ class Report(Runs):
         name = f"{tool}-{of}-{precision}" if precision else f"{tool}-{of}"
         if not self.sanitizer_program:
             self.ended(name, "there is no compute-sanitizer (it comes with the CUDA toolkit)")
-        elif precision:  # what is timed here says nothing, but choices need not be made again
+        elif precision:  # times say nothing here, so the models are a copy; it saves making choices again
             shutil.copytree(self.models, self.path("models-sanitizer"), dirs_exist_ok=True)
             net, batch = next(each for each in self.arguments.tried if each[0] == of)
             self.run(name, [*self.checked(tool), *self.short_training(net, batch, precision, 2, "models-sanitizer")],
@@ -244,7 +245,7 @@ class Report(Runs):
             json.dump({"version": self.version, "done": self.done, "rows": self.rows}, file)
 
     def go_on(self):
-        """With what other calls of the same programs have done, and choices that were recorded on such a card."""
+        """Goes on with what other calls of the same programs have done, and with the recorded choices of perf/recorded."""
         done = subprocess.run([self.program("omni-run"), "--version"], capture_output=True, text=True, check=False)
         self.version = " ".join(done.stdout.split()[:2])
         with contextlib.suppress(ValueError, LookupError, TypeError):
@@ -300,7 +301,7 @@ class Report(Runs):
             self.keep()
 
     def pack(self):
-        """All but what the sanitizer's runs chose, and is in the models, too."""
+        """Packs OUT, without the sanitizer's copy of the models and without the run folder of short trainings."""
         if self.arguments.pack:
             with tarfile.open(os.path.join(self.arguments.pack, ARCHIVE), "w:gz", compresslevel=1) as archive:
                 for name in sorted(os.listdir(self.out)):

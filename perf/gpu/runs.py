@@ -1,5 +1,5 @@
-"""Runs programs within a budget of seconds and keeps what they print: each gets its usual time at most and no more than
-what is left, and one that fails runs again so that its error names what is at fault."""
+"""Runs programs within a budget of seconds and keeps what they print. Each gets its usual time at most, and no more than
+what is left. One that fails runs again, so that its error names what is at fault."""
 
 import contextlib
 import math
@@ -21,7 +21,7 @@ def say(words):
 
 
 def now():
-    """Seconds; tests have a clock of their own, in a file."""
+    """Returns seconds of a clock. Tests have a clock of their own, in a file."""
     if "OMNI_REPORT_CLOCK" not in os.environ:
         return time.monotonic()
     with open(os.environ["OMNI_REPORT_CLOCK"], encoding="utf-8") as file:
@@ -45,7 +45,7 @@ def unfinished_tests(log):
 
 
 class Runs:
-    """What ran so far, in a folder. `write` is told of every change."""
+    """Runs has what ran so far, in a folder. write() is called after every change."""
 
     def __init__(self, programs, out, budget, limit):
         self.bin, self.out, self.budget, self.limit = os.path.abspath(programs), out, budget, limit
@@ -53,7 +53,7 @@ class Runs:
         self.sanitizer_program = (shutil.which("compute-sanitizer") or
                                   shutil.which("/usr/local/cuda/bin/compute-sanitizer"))
         self.steps = []  # [name, how it ended]
-        self.notes = []  # on what was found
+        self.notes = []  # what was found
         self.running = []
 
     def program(self, name):
@@ -63,11 +63,11 @@ class Runs:
         return os.path.join(self.out, name)
 
     def left(self):
-        """Seconds for programs: packing takes some, too."""
+        """Returns the seconds that are left for programs: packing takes some, too."""
         return self.ends - now() - min(15, 0.03 * (self.budget or 0))
 
     def begin(self, name, command, most=math.inf, results=None, environment=None):
-        """A process and when it must have ended; None: there is no time left, or it cannot be started."""
+        """Starts a process. Returns it, its start, and its limit in seconds; None: no time is left, or it did not start."""
         limit = min(self.limit, self.left(), most if self.budget else math.inf)
         if self.left() < FEWEST_SECONDS:
             self.ended(name, "no time left")
@@ -87,7 +87,8 @@ class Runs:
         return None
 
     def wait(self, name, begun):
-        """Its exit code, None for one that was ended; nothing that it started is left."""
+        """Waits until a process ends, at most to its limit. Returns its exit code; None: it was ended. Ends all that it
+        started."""
         process, since, limit = begun
         while process.poll() is None and now() < since + limit:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -114,7 +115,7 @@ class Runs:
             self.end(process)
 
     def run(self, name, command, explained=True, **how):
-        """Whether it succeeded. What it prints goes to OUT/name.log as it comes, but its results to that file."""
+        """Runs a program and returns whether it succeeded. OUT/name.log gets what it prints; `results`, if given, stdout."""
         say(f"{name} ...")
         begun = self.begin(name, command, **how)
         if begun is None:
@@ -140,7 +141,8 @@ class Runs:
         self.write()
 
     def checked(self, tool):
-        """Of the libraries' kernels only the calls: they are many, and others test them."""
+        """Returns the words that run a program under a tool of compute-sanitizer. It checks only our kernels: those of
+        libraries are many, and others test them."""
         return [self.sanitizer_program, "--tool", tool, "--target-processes", "all", "--kernel-name", "kns=omni",
                 "--report-api-errors", "no", "--print-limit", 20, "--error-exitcode", 9]
 

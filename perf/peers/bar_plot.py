@@ -1,5 +1,5 @@
-"""The comparison as a picture: one bar of images per second per contender, with its spread over the
-rounds; an SVG that needs nothing else."""
+"""Draws the comparison as an SVG that needs nothing else: a bar of images per second for each
+contender, with the spread over the rounds."""
 
 from html import escape
 
@@ -10,7 +10,7 @@ OURS, BETTER, OTHER, INK = "#1f77b4", "#d95f02", "#b0b0b0", "#222222"
 
 
 def nice_step(top):
-    """A round distance of grid lines, four to eight of them."""
+    """Returns a round distance of grid lines, with at most eight of them above 0."""
     magnitude = 1.0
     while magnitude * 10 <= top:
         magnitude *= 10

@@ -1,5 +1,5 @@
-"""Caffe as a contender: `caffe train` with the model that the user gives and a solver written here; the
-seconds are those between the iterations it logs."""
+"""Measures Caffe: `caffe train` runs the model that the user gives, with a solver that is written here. The
+seconds are those between the iterations that it logs."""
 
 import os
 import re
@@ -12,7 +12,7 @@ BATCH = re.compile(r"\bbatch_size\s*:\s*(\d+)|\bdim\s*:\s*(\d+)")
 
 
 def find_caffe(named, model, batch):
-    """(program, version)"""
+    """Returns the program and its version."""
     if not named or not model:
         raise Refused("Caffe needs a binary and its own net: --caffe PATH and --caffe-model FILE.prototxt "
                       "(Debian 11 has it: `apt-get install caffe-cpu`, then --caffe caffe; Debian 12 has none)")

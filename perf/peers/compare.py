@@ -61,7 +61,7 @@ Whoever is interrupted (Ctrl-C, SIGTERM) reports what was measured until then.
 
 Exit codes: 0 compared, 1 a run failed or was interrupted, 2 usage, or a peer that is not there."""
 
-# Of the net's learning rate: what nobody waits to see converge must not diverge either.
+# Everyone trains with this share of the net's learning rate, so that nothing diverges.
 SLOWER = 0.01
 
 
@@ -118,7 +118,7 @@ def parse(arguments):
 
 
 def check_writable(option, path):
-    """Now, not after all the measuring. A file that is there stays as it is."""
+    """Refuses a path now, not after all the measuring. A file that is there stays as it is."""
     existed = os.path.lexists(path)
     try:
         with open(path, "ab"):
@@ -145,7 +145,7 @@ def cpu_model():
 
 
 def find_peers(arguments, batch):
-    """Everything that is missing is said now, before minutes of measuring: {peer: (program, version)}."""
+    """Returns {peer: (program, version)}. A missing peer is refused now, before minutes of measuring."""
     found = {}
     for peer in arguments.peer or ["pytorch"]:
         if peer == "pytorch":
@@ -207,7 +207,7 @@ class Comparison:
         self.not_measured, self.peaks = [], []
 
     def lengths(self, seconds):
-        """(warm-up, measured) iterations of a block."""
+        """Returns the warm-up and the measured iterations of a block."""
         iterations = self.arguments.iterations or max(5, min(2000, round(self.arguments.block / seconds)))
         return self.arguments.warm_up or max(3, iterations // 10), iterations
 
@@ -237,7 +237,7 @@ class Comparison:
         return bool(self.blocks[self.omnivore.name])
 
     def cut_off(self):
-        """What was measured until now; the last round may lack some."""
+        """Returns what was measured until now; the last round may lack some contenders."""
         unknown = [each.name for each in self.contenders if not self.blocks[each.name]]
         self.not_measured += [f"{each} was not measured before the end" for each in unknown]
         return self.result()

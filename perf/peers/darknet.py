@@ -1,5 +1,5 @@
-"""Debian's darknet as a contender: `darknet classifier train` on a few generated images, in a folder of
-its own; the seconds are those it prints."""
+"""Measures Debian's darknet: `darknet classifier train` on a few generated images, in a folder of its own. The
+seconds are those that it prints."""
 
 import os
 import re
@@ -10,12 +10,12 @@ from processes import Failed, Refused, checked, run
 
 IMAGES = 8
 LINE = re.compile(r"^\d+, [\d.]+: (\S+), \S+ avg, \S+ rate, ([\d.]+) seconds, \d+ images", re.M)
-# It is some ten times slower than the others: a block is shorter by that.
+# darknet is some ten times slower than the others, so its blocks have a tenth of the iterations.
 SLOWNESS = 10
 
 
 def find_darknet(named):
-    """(program, version)"""
+    """Returns the program and its version."""
     program = named or "darknet"
     if shutil.which(program) is None:
         raise Refused(f"no darknet at '{program}': `apt-get install darknet`, or name it with --darknet")
@@ -35,7 +35,7 @@ def refuse_what_it_cannot(net):
 
 
 def write_image(path, height, width, seed):
-    """Binary PPM: nothing to decode."""
+    """Writes a binary PPM file, which need not be decoded."""
     count = 3 * height * width
     noise = bytes((each * (2 * seed + 3) + (each >> 5) * 7) & 255 for each in range(count))
     with open(path, "wb") as file:
@@ -52,7 +52,7 @@ class Darknet:
         self.environment = {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
         height, width, _ = net.input
         os.makedirs(os.path.join(folder, "backup"))
-        # Its weights at the end are of no use.
+        # darknet's weights at the end are of no use.
         for name in ("net.weights", "net.backup"):
             os.symlink("/dev/null", os.path.join(folder, "backup", name))
         self.images = []
@@ -81,7 +81,7 @@ class Darknet:
     def measure(self, warm_up, iterations):
         warm_up, iterations = max(1, warm_up // SLOWNESS), max(3, iterations // SLOWNESS)
         self.write_net(warm_up + iterations)
-        # More images than are used: it saves after each pass over them.
+        # The list has more images than are used, because darknet saves after each pass over it.
         names = [self.images[each % IMAGES] for each in range(self.batch * (warm_up + iterations + 1))]
         self.write("train.txt", "\n".join(names) + "\n")
         finished = checked([self.program, "classifier", "train", "net.data", "net.cfg"], self.environment,

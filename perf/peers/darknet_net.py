@@ -3,17 +3,17 @@ in the same words as `omni-run --dry-run --json`; from this, peers are built."""
 
 import math
 
-# Names that mean the same section.
+# Both names mean the same section.
 ALIASES = {"network": "net", "conv": "convolutional", "max": "maxpool", "avg": "avgpool",
            "conn": "connected", "lrn": "normalization", "soft": "softmax"}
 
 
 class NetError(Exception):
-    """What is wrong, in words for the user."""
+    """A net cannot be read; the text tells the user why."""
 
 
 class Section(dict):
-    """One section of the file: its options as text, and where it stands."""
+    """A Section is one section of the file: its options as text, and where it stands."""
 
     def __init__(self, kind, where):
         super().__init__()
@@ -39,8 +39,8 @@ class Section(dict):
 
 
 class Layer:
-    """A section with its place in the net: `inputs` are the indices of the layers it reads (-1: the
-    image), `source` and `output` are (height, width, channels)."""
+    """A Layer is a section with its place in the net. `inputs` are the indices of the layers it reads (-1: the
+    image); `source` and `output` are (height, width, channels)."""
 
     def __init__(self, index, section, inputs, source):
         self.index, self.section, self.inputs, self.source = index, section, inputs, source
@@ -120,7 +120,7 @@ def normalises(section):
 
 
 def affine_parameters(section, channels):
-    """Bias, or scale and shift of a batch normalisation."""
+    """Returns the number of biases, or of scales and shifts of a batch normalisation."""
     return 2 * channels if normalises(section) else channels
 
 
@@ -148,7 +148,7 @@ def connected(_, layer):
 
 
 def pool_window(section):
-    """(size, stride, total padding)"""
+    """Returns the size, the stride and the total padding."""
     stride = section.integer("stride", 1)
     size = section.integer("size", stride)
     return size, stride, section.integer("padding", size - 1)

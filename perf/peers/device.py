@@ -1,4 +1,4 @@
-"""Where everyone trains: on the CPUs or on the first GPU, and in which precision."""
+"""A Device is where everyone trains, the CPUs or the first GPU, and in which precision."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""Omnivore as a contender: measures how large its tasks should be and calibrates its performance models
-until the choices settle, then runs `omni-run time`; also the net's facts and the machine's peak."""
+"""Measures Omnivore: calibrates its performance models until the choices settle, then runs `omni-run time`.
+It also asks omni-run for the net's facts and the machine's peak."""
 
 import json
 
@@ -25,13 +25,13 @@ class Omnivore:
         return checked([self.program, "--version"]).output.strip()
 
     def facts(self):
-        """What the dry run says of the net."""
+        """Returns what the dry run says of the net."""
         return json.loads(checked([self.program, "-q", "--json", "--dry-run", *self.net_arguments,
                                    *self.device_arguments]).output)
 
     def peak_flops_per_second(self):
-        """Of a matrix product on all threads, whatever a rank has of them, in a process of its own: its memory is
-        not training's."""
+        """Returns the rate of a matrix product on all threads, whatever a rank has of them. It runs in a process of
+        its own, so that training's peak memory does not include its memory."""
         found = checked([self.program, "devices", "-q", "--json", "--peaks", "--workers", self.all_workers,
                          *self.device_arguments])
         peaks = json.loads(found.output)["peaks"]

@@ -1,5 +1,5 @@
-"""Runs one program at a time and says what it cost: its output, its peak memory, and how much of the CPUs
-went to others meanwhile. And pins: children inherit the CPUs of this process."""
+"""Runs one program at a time and returns its output, its peak memory, and the share of the CPUs that others
+used meanwhile. It also pins this process to CPUs, which its children inherit."""
 
 import contextlib
 import ctypes
@@ -11,11 +11,11 @@ import time
 
 
 class Failed(Exception):
-    """A run that did not do what it was started for; said to the user, exit code 1."""
+    """A run did not do what it was started for. The user is told, and the exit code is 1."""
 
 
 class Refused(Exception):
-    """What was asked for cannot be done here; said to the user with what to do, exit code 2."""
+    """What was asked for cannot be done here. The user is told what to do, and the exit code is 2."""
 
 
 class Finished:
@@ -31,14 +31,14 @@ PATIENCE = 20  # seconds in which what a program left behind ends
 
 
 def adopt_orphans():
-    """What a program started and did not wait for becomes a child of this process, so that its time and memory
-    are known: mpiexec does not wait for its ranks. Without it (another system) they are not counted."""
+    """Makes this process the parent of what a program started and did not wait for, such as mpiexec's ranks. So
+    their time and memory are known. On another system than Linux they are not counted."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def wait_for_orphans(seconds):
-    """(CPU seconds, KiB) of those that ended by themselves within some seconds: daemons are left alone."""
+    """Returns the CPU seconds and the most KiB of those that end within some seconds; daemons are left alone."""
     used, memory, deadline = 0.0, 0, time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -52,7 +52,7 @@ def wait_for_orphans(seconds):
     return used, memory
 
 def busy_seconds(cpus):
-    """Seconds that these CPUs were not idle since boot, stolen time included; None where not told."""
+    """Returns the seconds that these CPUs were not idle since boot, stolen time included; None: unknown."""
     wanted, ticks = {f"cpu{cpu}" for cpu in cpus}, 0
     try:
         with open("/proc/stat", encoding="ascii") as file:
@@ -66,7 +66,7 @@ def busy_seconds(cpus):
 
 
 def run(command, environment=None, folder=None):
-    """Waits for the program and what it started; its peak memory is the kernel's, that of the largest process."""
+    """Runs a program, and waits for it and what it started. The peak memory is that of the largest process."""
     adopt_orphans()
     cpus = os.sched_getaffinity(0)
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -109,7 +109,7 @@ def checked(command, environment=None, folder=None):
 
 
 def physical_first(cpus):
-    """The CPUs with one of every core first, so that two threads share a core only when they must."""
+    """Returns the CPUs, one of every core first, so that two threads share a core only when they must."""
     def place(cpu):
         try:
             with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list",
@@ -128,7 +128,7 @@ def physical_first(cpus):
 
 
 def pin(threads):
-    """This process and all it starts, to so many CPUs; returns them."""
+    """Pins this process, and all that it starts, to so many CPUs; returns them."""
     allowed = physical_first(os.sched_getaffinity(0))
     if threads > len(allowed):
         raise Refused(f"--threads {threads}: this process may use {len(allowed)} CPUs")

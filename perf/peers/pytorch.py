@@ -1,4 +1,4 @@
-"""PyTorch as a contender: every mode is one, run by pytorch_net.py with the Python that has torch."""
+"""Measures PyTorch: every mode is a contender, which pytorch_net.py runs with the Python that has torch."""
 
 import json
 import os
@@ -16,7 +16,7 @@ GPU_MODES = ("nhwc-eager", "nhwc-compile")
 
 
 def find_python(named):
-    """(Python that imports torch, version of torch)"""
+    """Returns the Python that imports torch, and the version of torch."""
     python = named or os.environ.get("OMNI_TORCH_PYTHON") or sys.executable
     if shutil.which(python) is None:
         raise Refused(f"no Python at {python}: name the one that has PyTorch with --python")
@@ -48,6 +48,6 @@ class PyTorch:
         if told["parameters"] != self.parameters:
             raise Failed(f"{self.name} built a net of {told['parameters']} parameters, "
                          f"Omnivore has {self.parameters}")
-        # Its own figure: that of the kernel would count the compiler it starts.
+        # The script measures its own peak: the kernel's figure would count the compiler that it starts.
         return {"seconds": told["seconds"], "peak_memory_bytes": told["peak_memory_bytes"],
                 "others": finished.others, "fused_sgd": told["fused_sgd"]}

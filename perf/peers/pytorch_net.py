@@ -60,13 +60,13 @@ def connected(layer):
 
 
 def pool_out(size, kernel, stride, pad, ceil):
-    """What PyTorch makes of these arguments."""
+    """Returns the size of the output that PyTorch makes of these arguments."""
     out = -((size + 2 * pad - kernel) // -stride) + 1 if ceil else (size + 2 * pad - kernel) // stride + 1
     return out - 1 if ceil and (out - 1) * stride >= size + pad else out
 
 
 def window(layer):
-    """PyTorch's arguments for Darknet's total padding, in which the smaller half comes first."""
+    """Returns PyTorch's arguments for Darknet's total padding, in which the smaller half comes first."""
     h, w, _ = layer.source
     kernel, stride, total = pool_window(layer.section)
     pad = total // 2
@@ -109,7 +109,7 @@ class Route(nn.Module):
 
 
 class Flat(nn.Module):
-    """[softmax]: the loss takes its logits."""
+    """Stands for [softmax]: the loss takes its logits."""
 
     def forward(self, logits):
         return logits.flatten(1)
@@ -158,7 +158,7 @@ def peak_memory():
 
 
 class CpuClock:
-    """Whoever marks has read the loss, so that everything before is done."""
+    """Marks times on the CPU after reading the loss, so that everything before is done."""
 
     def __init__(self):
         self.marks = []
@@ -175,7 +175,7 @@ class CpuClock:
 
 
 class GpuClock:
-    """Marks in the stream: nobody waits for the GPU before the end, as in a training that prints little."""
+    """Marks times in the stream: the CPU waits for the GPU only at the end, as in a training that prints little."""
 
     def __init__(self):
         self.marks = []
@@ -199,7 +199,7 @@ def use_gpu(precision):
 
 
 def start_ranks(count, threads):
-    """This process is the first rank, the others are its children and end with it. Each has CPUs of its own."""
+    """Makes this process the first rank, and children that end with it the others. Each has CPUs of its own."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,5 +1,5 @@
-"""Omnivore over several ranks, and in one process, as contenders. Both train, since only trainings run over
-ranks: a block is the times between lines of the metrics."""
+"""Measures Omnivore over several ranks, and in one process. Both train, since only trainings run over ranks: a
+block has the times between lines of the metrics."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def find_mpiexec():
 
 
 def check(ranks, batch, threads, device, peers):
-    """What several ranks cannot share, or nobody here can measure."""
+    """Refuses what several ranks cannot share, or what is not measured over ranks."""
     for name, count in (("--batch", batch), ("--threads", threads)):
         if count % ranks != 0:
             raise Refused(f"{name} {count}: {ranks} ranks cannot share it evenly (take a multiple of {ranks})")
@@ -42,7 +42,7 @@ class Training(Omnivore):
         self.launcher = [find_mpiexec(), "-iface", "lo", "-n", ranks] if ranks > 1 else []
 
     def calibrate(self, facts, say):
-        """The implementations for a rank's share of the mini-batch, then those of a training."""
+        """Calibrates the models for a rank's share of the mini-batch, then those of tasks that only trainings have."""
         whole, share = self.net_arguments, self.batch // self.ranks
         self.net_arguments = [share if each == self.batch else each for each in whole]
         super().calibrate({**facts, "batch": share, "slices": [min(share, facts["slices"][0])]}, say)

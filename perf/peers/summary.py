@@ -1,21 +1,21 @@
-"""From the blocks of every round to what is said: medians, the paired ratio to the better peer and its
-spread, share of the machine's peak, and the table."""
+"""Computes what is reported from the blocks of every round: medians, the paired ratio to the better peer and
+its spread, the share of the machine's peak, and the table."""
 
 from statistics import median
 
 MEBI = 2**20
-BUSY = 0.05  # of the CPUs in other hands: figures are then not worth much
+BUSY = 0.05  # share of the CPUs' time that others use; above it, figures are not worth much
 
 
 def training_flops(facts):
-    """Of one iteration: forward, gradient of the data, gradient of the weights; the first layer with
-    weights needs no gradient of its data. Only products count: convolutions and connected layers."""
+    """Returns the flops of an iteration: forward, gradient of the data, gradient of the weights. The first layer
+    with weights needs no gradient of its data. Only products count: convolutions and connected layers."""
     products = [layer["forward_flops_per_image"] for layer in facts["layers"] if layer["parameters"] > 0]
     return facts["batch"] * (3 * sum(products) - products[0]) if products else 0
 
 
 def summarise(blocks, batch, flops, peak):
-    """Of one contender: `blocks` is one {"seconds": [...], ...} per round."""
+    """Returns the figures of a contender. `blocks` has one {"seconds": [...], ...} per round."""
     rounds = [median(block["seconds"]) for block in blocks]
     seconds = median(rounds)
     others = [block["others"] for block in blocks if block["others"] is not None]
@@ -29,7 +29,7 @@ def summarise(blocks, batch, flops, peak):
 
 
 def paired(ours, theirs):
-    """How many times as fast as the other we are: the median over the rounds, and all rounds."""
+    """Returns how many times as fast as the other we are: the median over the rounds, and all rounds."""
     ratios = [their / our for our, their in zip(ours["seconds"], theirs["seconds"])]
     return median(ratios), ratios
 

@@ -1,5 +1,5 @@
-# cmake -DFOLDER=.. -DOUT=.. -P embed.cmake: the files of the pages as C++ string literals, so that a
-# program is one file.
+# cmake -DFOLDER=.. -DOUT=.. -P embed.cmake writes the files of the pages as C++ string literals, so
+# that a program needs no other file.
 
 function(append_literal name)
   file(APPEND ${OUT}.new "extern const std::string_view ${name};\nconst std::string_view ${name} =")

@@ -1,5 +1,4 @@
-// omni-run writes a metrics file beside a trace, with one JSON object per line. This header reads
-// it.
+// This header reads a metrics file, in which omni-run writes one JSON object per line.
 #pragma once
 
 #include <filesystem>

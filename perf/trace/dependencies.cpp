@@ -8,7 +8,7 @@ namespace {
 
 using trace::AccessMode;
 
-constexpr std::size_t kDirect = 16;  // smaller sets of tasks get direct edges, not a join
+constexpr std::size_t kDirect = 16;  // larger sets of tasks become joins, not direct edges
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
 void keep_one_each(auto& list) {

@@ -12,7 +12,7 @@
 
 namespace omni::perf {
 
-// Lists of numbers, in one piece of memory.
+// Lists has lists of numbers, in one piece of memory.
 class Lists {
  public:
   std::span<const std::uint32_t> operator[](std::size_t list) const {

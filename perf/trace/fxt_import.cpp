@@ -99,7 +99,7 @@ std::string set(FxtTask& task, std::string_view key, std::string_view value) {
   return "";
 }
 
-// Returns what is wrong with the whole record; "": nothing.
+// Adds the task. Returns what is wrong with the whole record; "": nothing.
 std::string finish(FxtTask&& task, FxtTasks& tasks) {
   if (task.id.empty() || task.control) return "";
   if (task.worker < 0 || task.start < 0 || task.end < 0) {
@@ -225,7 +225,7 @@ class RankWriter {
     });
   }
 
-  // Data order most tasks. Finds the dependencies that do not follow from data.
+  // Finds the dependencies of each job, and the explicit ones, which do not follow from data.
   void find_dependencies() {
     dependencies_.resize(jobs_.size());
     explicit_.resize(jobs_.size());

@@ -16,11 +16,10 @@ namespace omni::perf {
 
 struct Imported {
   std::size_t tasks = 0, ranks = 0;
-  std::size_t left_out = 0;  // tasks without a codelet, and tasks that have not ended
+  std::size_t left_out = 0;  // tasks that no worker ran, such as those without a codelet
 };
 
-// `from` is tasks.rec or its folder. `to` is a folder without a trace; it is created if it is
-// missing.
+// `from` is tasks.rec or its folder. `to` must be an empty folder; it is created if it is missing.
 Result<Imported> import_fxt(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace omni::perf

@@ -1,4 +1,4 @@
-// Reads the files of all ranks to one trace.
+// This file reads the files of all ranks into one trace.
 #include "perf/trace/trace.hpp"
 
 #include <fmt/format.h>

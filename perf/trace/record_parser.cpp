@@ -16,7 +16,7 @@
 namespace omni::perf {
 namespace {
 
-// Readers of values in untrusted JSON. Each returns what is wrong with a value, or nothing.
+// These functions read values in untrusted JSON. Each returns what is wrong with a value, or "".
 namespace json {
 
 using Value = simdjson::ondemand::value;

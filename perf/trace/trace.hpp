@@ -53,7 +53,7 @@ struct Trace {
   std::vector<trace::Exchange> exchanges;
   std::vector<trace::Meeting> meetings;
   std::vector<trace::Counter> counters;
-  Nanoseconds begin = 0, end = 0;  // times of the first and of the last event
+  Nanoseconds begin = 0, end = 0;  // times of the first and of the last event, without counters
 
   double wall_seconds() const { return static_cast<double>(end - begin) * 1e-9; }
   std::span<const trace::Access> accesses_of(const Task& task) const {

@@ -18,7 +18,7 @@ bool is_safetensors(const std::filesystem::path& path) {
   return path.extension() == ".safetensors";
 }
 
-// The formats have no other sign than their endings.
+// Only the ending of the file names the format to write.
 Status check_ending(const std::filesystem::path& to) {
   for (const char* known : {".weights", ".caffemodel", ".safetensors", ".h5"})
     if (to.extension() == known) return {};

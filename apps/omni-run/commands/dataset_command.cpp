@@ -53,7 +53,7 @@ std::vector<std::size_t> order_of(std::size_t count, const DatasetArguments& arg
   return order;
 }
 
-// Adds up images of one size.
+// Computes the mean of images, which must have one size.
 class Mean {
  public:
   Status add(const Image& image, const std::string& name) {
@@ -149,7 +149,7 @@ Status make(const Dataset& data, const DatasetArguments& arguments) {
   return {};
 }
 
-// What the entries of an LMDB say of themselves.
+// Shown counts the entries of an LMDB: encoded files and raw pixels.
 struct Shown {
   std::uint64_t encoded = 0, raw = 0;
   std::int64_t least_h = INT64_MAX, most_h = 0, least_w = INT64_MAX, most_w = 0;  // of raw images

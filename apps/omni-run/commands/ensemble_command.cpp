@@ -132,7 +132,7 @@ class Ensemble {
     return {};
   }
 
-  // Leaves out the members of other processes.
+  // Refuses options that exclude each other, and leaves out the members of other processes.
   Status take_part() {
     OMNI_TRY(MembersPart part, read_part(arguments_.part));
     const char* const compares = !arguments_.stop.empty() ? "--stop"
@@ -222,7 +222,7 @@ class Ensemble {
     return {};
   }
 
-  // Ranks tell each other what they know of their members.
+  // Tells the judge which members there are and how long they train; each rank knows its own ones.
   Status start_judge() {
     std::uint64_t length = 0;
     nlohmann::json known = nlohmann::json::array();
@@ -289,7 +289,7 @@ class Ensemble {
     if (members_[i].arguments.net.strict) request_stop();
   }
 
-  // Ranks that share samples have found the same images.
+  // Names each damaged image once: ranks that share samples have found the same ones.
   void say_damaged() const {
     std::set<std::string> lines;
     for (const std::string& rank :
@@ -344,8 +344,8 @@ class Ensemble {
     return {};
   }
 
-  // An ensemble is well as long as a member is, and none failed for another reason than its own
-  // divergence.
+  // Returns an error if a member failed, was stopped by a signal, or diverged under --strict, or if
+  // members diverged and none ended well.
   Status outcome() const {
     std::vector<Status> all;
     for (const std::size_t member : own_) all.push_back(ended_[member]);
@@ -376,15 +376,15 @@ class Ensemble {
   const EnsembleArguments& arguments_;
   std::vector<Member> members_;
   std::vector<EnsembleMember> all_;  // also the members of other processes
-  std::vector<Status> ended_;        // by all_: what a training returned
-  std::vector<bool> are_own_;        // by all_
-  std::vector<std::size_t> own_;     // in all_: those that this process trains, at last reports on
+  std::vector<Status> ended_;        // indexed as all_: what a training returned
+  std::vector<bool> are_own_;        // indexed as all_
+  std::vector<std::size_t> own_;     // indices in all_ of this process's members, at last of all
   std::optional<Session> session_;   // none: it has not begun
   std::optional<SharedTrainings> shared_;
   std::optional<SweepJudge> judge_;  // none: no member is compared
   std::deque<TrainCommand> trainings_;
   std::optional<RankEnsemble> ranks_;  // none: there is one rank
-  std::mutex recording_;               // of all_ and ensemble.json
+  std::mutex recording_;               // guards all_ and ensemble.json
   std::optional<Farewell> farewell_;
 };
 

@@ -58,7 +58,7 @@ Result<std::vector<Decision>> decisions_in(const std::string& file) {
     OMNI_TRY(const std::optional<LineSource::Line> line, lines.next());
     if (!line) return found;
     std::optional<Decision> object =
-        metrics_object(*line, number == 1);  // null: the line is not complete yet
+        metrics_object(*line, number == 1);  // JSON null: an incomplete line
     if (!object)
       return Error{ErrorKind::data, fmt::format("{}:{}", file, number), "is no line of metrics",
                    "give the file of --metrics"};

@@ -1,6 +1,6 @@
-// omni-run devices prints the workers that StarPU found, their highest rates, and the libraries of
-// this build. omni-run machine measures, for a machine file, how long a net's mini-batches take on
-// one core and one GPU.
+// omni-run devices prints the workers that StarPU found, the GPUs, the libraries of this build, and
+// with --peaks the highest rates. omni-run machine measures, for a machine file, how long a net's
+// mini-batches take on one core and one GPU.
 #include <fmt/format.h>
 
 #include <algorithm>

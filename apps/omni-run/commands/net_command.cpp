@@ -61,8 +61,8 @@ Status list(const CommonArguments& common) {
 
 Status shipped_net_command(const ShippedNetArguments& arguments) {
   if (arguments.name.empty()) return list(arguments.common);
-  // A file of this name is ignored: for `omni-run net lenet.cfg > lenet.cfg` the shell has just
-  // made it.
+  // A file of this name in the current folder is ignored: the shell has just made an empty one for
+  // `omni-run net lenet.cfg > lenet.cfg`.
   const std::string_view name = arguments.name, ending = kShippedNets.ending;
   const auto files = shipped_files(kShippedNets);
   const auto found = files.find(

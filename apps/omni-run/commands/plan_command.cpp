@@ -163,7 +163,7 @@ void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
   log::result("{}\n", json_text(all, 2));
 }
 
-constexpr double kContext = 0x1p29;  // bytes that CUDA takes
+constexpr double kContext = 0x1p29;  // bytes that a CUDA context takes
 // The largest mini-batch is searched in multiples of this unit.
 constexpr int kBatchUnit = 16, kMostUnits = 1024;
 

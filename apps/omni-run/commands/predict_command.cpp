@@ -99,7 +99,7 @@ Result<std::unique_ptr<Net>> open_for(std::size_t images, TrainableNet& spec,
   return build_net(spec, arguments, false);
 }
 
-// Prints the result of an image. The error ends the command if stdout is closed.
+// Prints the result of an image. A failed write to stdout is an error, which ends the command.
 Status write_result(const std::string& text) {
   log::result("{}\n", text);
   if (std::ferror(stdout) == 0) return {};
@@ -185,11 +185,11 @@ class Prediction {
   const PredictArguments& arguments_;
   const std::vector<TrainedNet>& nets_;
   std::size_t images_;      // number of images
-  std::size_t number_ = 0;  // of the net
-  std::size_t next_ = 0;    // image of the pass
-  int most_ = 0;            // the most classes per image
+  std::size_t number_ = 0;  // number of the net
+  std::size_t next_ = 0;    // number of the next image in this net's pass
+  int most_ = 0;            // classes to print per image
   std::vector<std::string> stored_{}, names_{};
-  std::optional<OutputSums> sums_{};  // of several nets
+  std::optional<OutputSums> sums_{};  // none: there is one net
   std::map<std::size_t, Error> unreadable_{};
 };
 

@@ -92,8 +92,8 @@ int gpus_of_node(const SbatchOptions& options) {
   return gpus;
 }
 
-// Warns of short limits: a user who writes 2:00 may mean hours, but Slurm reads minutes. The signal
-// before the end needs time, too.
+// Warns of a limit below ten minutes: a user who writes 2:00 may mean hours, but Slurm reads
+// minutes. Returns an error if the template's signal before the end would come at once.
 Status check_time(const JobTemplate& form, const SbatchOptions& options) {
   const std::string time = value_of(options, "--time", "UNLIMITED"),
                     signal = value_of(options, "--signal", "");

@@ -1,5 +1,5 @@
 // omni-run time shows the time of a training iteration by layer, the implementations that ran, and
-// the expected times of the others.
+// the expected times of all that could run.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -27,7 +27,8 @@
 namespace omni {
 namespace {
 
-// Flops per second of large matrix products on one CPU worker and on one GPU; 0: there is none.
+// WorkerPeaks are flops per second of large matrix products on one CPU worker and on one GPU; 0:
+// there is none.
 struct WorkerPeaks {
   double cpu = 0, gpu = 0;
 };

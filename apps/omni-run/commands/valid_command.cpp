@@ -26,7 +26,8 @@
 namespace omni {
 namespace {
 
-// Warns of a member that was trained on other samples than those that --hold-out leaves.
+// Warns of a member that was trained with another --hold-out or --seed, and so perhaps on samples
+// that are now test samples.
 void warn_of_learned_samples(const DataArguments& tested, const TrainedNet& trained) {
   const DataArguments& learned = trained.data;
   if (tested.hold_out > 0 && (learned.hold_out != tested.hold_out || learned.seed != tested.seed))
@@ -77,7 +78,7 @@ class Validation {
                     each.spec.options.input == trained_.nets.front().spec.options.input;
            });
   }
-  // Returns the bytes that all members need together.
+  // Returns the bytes that joint results of the members need; 0: there is one net.
   std::size_t joint_bytes() const {
     if (trained_.alone()) return 0;
     Net& net = *trained_.nets.front().net;
@@ -187,10 +188,10 @@ class Validation {
   TrainedNets& trained_;
   DatasetPair data_;
   std::size_t images_;
-  std::vector<std::string> stored_{};  // names of classes, with the first net's weights
+  std::vector<std::string> stored_{};  // names of classes that were saved with the first weights
   std::optional<Confusion> confusion_{};
   Tally tally_{};  // of the last net
-  // Only an ensemble has this.
+  // Only an ensemble has these.
   std::optional<JointPrediction> joint_{};
   std::vector<JointReport::Member> members_{};
   WeightAverage average_{};

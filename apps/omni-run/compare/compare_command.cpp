@@ -124,7 +124,7 @@ Words words_of_training(const CompareArguments& arguments, const NamedStrategy& 
   return words;
 }
 
-// Waits for a training that a killed comparison left behind and that still saves.
+// Waits, at most 10 s, for a training that a killed comparison left behind and that still saves.
 void wait_until_free(const fs::path& run) {
   for (int tries = 0; tries < 100 && fs::is_directory(run) && !stop_requested(); ++tries) {
     if (RunLock::acquire(run)) return;

@@ -1,6 +1,6 @@
 // This header reads the strategies of `omni-run compare`, as sync, async:4, sync@512 (with the
-// mini-batch). It also has the folder of a comparison: compare.json has the question and the
-// trainings that are done; compare.html shows them.
+// mini-batch). ComparisonRecord is the folder of a comparison: compare.json has the settings and
+// the results of trainings that are done; compare.html shows them.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@
 namespace omni {
 
 struct NamedStrategy {
-  std::string name;                // as the user wrote it
+  std::string name;                // as in "async:4@512"
   std::vector<std::string> words;  // words of the training's command line
 
   std::string file_name() const;  // the name without : and @
@@ -58,8 +58,8 @@ class ComparisonRecord {
   std::vector<perf::Training> trainings_;
 };
 
-// Returns a table with a row for each strategy, and a line with the best strategy and the certainty
-// of that.
+// Returns a table with a row for each strategy, and lines with the best strategy and how certain
+// its lead is.
 std::string comparison_table(const perf::Comparison& comparison);
 
 }  // namespace omni

@@ -125,7 +125,7 @@ Result<RunLock> wait_for_lock(const fs::path& folder) {
   for (int tries = 0;; ++tries) {
     auto held = RunLock::acquire(folder);
     if (held || tries == 500) return held;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // others need less
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // 10 s in all; a write takes less
   }
 }
 

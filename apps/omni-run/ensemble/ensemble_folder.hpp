@@ -1,12 +1,13 @@
-// The run folder of an ensemble. `omni-run ensemble` writes it; `valid` and `predict` read it.
+// This header has the run folder of an ensemble. `omni-run ensemble` writes it; `valid` and
+// `predict` read it.
 //   FOLDER/ensemble.json        the members and their results, see below
 //   FOLDER/<name>/net.weights   of a member that has finished: Darknet weights
 //   FOLDER/<name>/...           its metrics.jsonl and checkpoints
 // ensemble.json: {"format": "omnivore-ensemble", "version": 1, "state": "finished", "members":
 //   [{"name": "lenet-1", "net": "lenet", "options": ["--seed", "1"], "state": "finished",
 //   "iteration": 100, "loss": 0.3, "accuracy": 0.9}]}; loss and accuracy may be null. Unknown keys
-// are ignored. A net with a solver has its "solver", too. A member that has not finished has an
-// "error", and so has a run of which a member has failed.
+// are ignored. A net with a solver has its "solver", too. A member that failed, diverged or was
+// stopped has an "error". A run with a failed member has one, too.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ struct EnsembleMember {
   MemberState state = MemberState::running;
   std::uint64_t iteration = 0;
   std::optional<double> loss{}, accuracy{};  // on the test set, when it ended; none: not known
-  std::string error{};                       // why it has not finished; "": it has, or not known
+  std::string error{};  // why it failed, diverged or stopped; "": none of these
 
   bool operator==(const EnsembleMember&) const = default;
 };
@@ -61,7 +62,7 @@ Result<std::vector<EnsembleMember>> read_ensemble(const std::filesystem::path& f
 Status update_ensemble(const std::filesystem::path& folder,
                        const std::vector<EnsembleMember>& members,
                        const std::vector<bool>& are_own);
-// The process ends: those members that `are_own` marks and that are running have failed.
+// Marks the running members of `are_own` as failed, because the process ends.
 Status fail_running(const std::filesystem::path& folder, const std::vector<bool>& are_own,
                     const std::string& reason);
 // Replaces ensemble.json as a whole. The folder must exist.

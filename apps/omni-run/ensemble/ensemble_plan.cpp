@@ -63,7 +63,7 @@ class PlannedMembers {
   std::vector<std::string> in_groups;  // members that would not train in one synchronous group
 
  private:
-  // Opens each training set once.
+  // Returns the number of training images. Each training set is opened once.
   Result<std::size_t> training_images(DataArguments data, const Net& net,
                                       const TrainableNet& spec) {
     data.test = false;

@@ -1,4 +1,4 @@
-// The table or the JSON object that `omni-run ensemble` prints at its end.
+// This header prints the table or the JSON object at the end of `omni-run ensemble`.
 #pragma once
 
 #include <cstddef>

@@ -8,9 +8,9 @@
 namespace omni {
 namespace {
 
-constexpr double kSurelyFaster = 1e-6;  // share of the makespan, above the error of its sums
+constexpr double kSurelyFaster = 1e-6;  // share of the makespan; rounding errors are smaller
 
-// Makespans are those of the plan and of the two usual ways.
+// Makespans are those of the plan, of all members at once, and of one member after the other.
 struct Makespans {
   double plan, together, in_turn;  // s; infinite: not possible
 

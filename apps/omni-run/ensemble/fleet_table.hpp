@@ -1,5 +1,6 @@
 // This header writes the result of `omni-run ensemble --plan`: flotillas with their members,
-// devices, rates and times. It also writes how long the two usual ways would take.
+// devices, rates and times. It also writes how long all members at once, and one after the other,
+// would take.
 #pragma once
 
 #include <nlohmann/json.hpp>

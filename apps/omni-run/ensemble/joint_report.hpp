@@ -1,4 +1,4 @@
-// A joint report is what `valid --ensemble` reports: members, their mean, and what they predict
+// A JointReport is what `valid --ensemble` reports: the members, their mean, and what they predict
 // jointly.
 #pragma once
 
@@ -19,7 +19,8 @@ struct JointReport {
     std::string name, net;
     double loss = 0, accuracy = 0, calibration_error = 0;
   };
-  // Averaged weights count as near if they lose no more accuracy than this against the mean member.
+  // Members' weights are near each other if their average loses at most this much accuracy against
+  // the members' mean.
   static constexpr double kMostLost = 0.005;
 
   std::string ensemble, data;  // the folder, and DatasetPair::name

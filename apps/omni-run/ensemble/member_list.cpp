@@ -95,7 +95,7 @@ fs::path folder_of(const EnsembleArguments& ensemble) {
   return ensemble.out.empty() ? "omni-runs/ensemble" : ensemble.out;
 }
 
-// Refuses what cannot be with members that begin in waves.
+// Refuses options that cannot be combined with members that begin in waves.
 Status check_waves(const EnsembleArguments& ensemble, std::size_t nets) {
   const auto refuse = [](const char* what, const char* hint) {
     return Error{ErrorKind::usage, "--sweep tpe", what, hint};
@@ -113,7 +113,7 @@ Status check_waves(const EnsembleArguments& ensemble, std::size_t nets) {
   return {};
 }
 
-// Replaces each member by one for each setting of the sweep.
+// Replaces each member by one for each setting of the sweep, or of its next wave.
 Status sweep(EnsembleArguments& ensemble, const TrainArguments& common, std::vector<Wanted>& all) {
   ensemble.is_last_wave = true;
   if (ensemble.sweep.empty()) return {};
@@ -235,7 +235,7 @@ std::optional<int> read_members(EnsembleArguments& ensemble, std::vector<Member>
                                  fmt::format("{} is no option of one member", options[i]),
                                  options == kOfAll.data() ? "give it to omni-run ensemble"
                                                           : "the run folder has it"});
-    // Options that the member gives replace those that are given to all.
+    // An option that the member gives, and that may not be repeated, replaces the one of all.
     Words words = words_without(given.once, ensemble.words);
     words.insert(words.end(), each.words.begin(), each.words.end());
     if (!common.data.data_seed && !gives(given, "--data-seed"))

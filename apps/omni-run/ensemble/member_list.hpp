@@ -1,5 +1,5 @@
-// This header reads the members of an ensemble. Each is a training with words of its own behind
-// those of all.
+// This header reads the members of an ensemble. Each is a training whose command line has the words
+// of all members, and then words of its own.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct EnsembleArguments {
   CommonArguments common;
   std::vector<std::string> nets;           // as of --net, with ":COUNT" for so many seeds
   std::string members;                     // file with a line of words for each member; "": none
-  std::string share = "auto";              // the samples: see its help
-  std::optional<int> preparers{};          // none: as many as is fastest
+  std::string share = "auto";              // how samples are prepared: see its help
+  std::optional<int> preparers{};          // ranks that prepare samples; none: the fastest
   int window = 64;                         // MiB
   std::string out;                         // run folder; "": by default
   std::string part{};                      // "1/4"; "": see read_part()
@@ -25,8 +25,8 @@ struct EnsembleArguments {
   bool plan = false;                       // print how devices could be shared out; nothing trains
   std::string machine{};                   // file or name, of the plan or of --arrivals virtual
   std::vector<std::string> words{};        // of every training
-  // Of a sweep in waves, as read_members() finds them: members of earlier waves; none: there are no
-  // waves, or the first is not yet read.
+  // read_members() sets these two. Members of earlier waves of a sweep; none: there are no waves,
+  // or the first is not yet read.
   std::optional<std::vector<EnsembleMember>> before{};
   bool is_last_wave = true;
 };
@@ -73,22 +73,22 @@ void describe(auto& add, EnsembleArguments& ensemble) {
       "Run folder, with a folder for each member; default: omni-runs/ensemble");
 }
 
-// This process trains every count-th member, from the first one named.
+// This process trains every count-th member, beginning with number `first`.
 struct MembersPart {
   std::size_t first = 0, count = 1;
 };
 
 struct Member {
   std::string name;
-  std::vector<std::string> words;  // of its training, besides outputs
+  std::vector<std::string> words;  // of its training's command line, without outputs
   TrainArguments arguments;
 };
 
-// Reads --part, or takes the part of the task in a Slurm array.
+// Reads --part, or takes the part of the task in a Slurm array; without both, the part is all.
 Result<MembersPart> read_part(const std::string& text);
 
 // Reads the command-line words of the ensemble and of each member. Prints what is wrong with them,
-// and then returns the exit code. Of a sweep in waves it reads the members of the next one.
+// and then returns the exit code. For a sweep in waves it reads the members of the next wave.
 std::optional<int> read_members(EnsembleArguments& ensemble, std::vector<Member>& members);
 
 }  // namespace omni

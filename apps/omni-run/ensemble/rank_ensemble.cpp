@@ -43,7 +43,7 @@ std::vector<Reading> readings_of(std::deque<TrainCommand>& trainings) {
   return all;
 }
 
-// Returns the damaged images of a stream's data; null: none are skipped, or it is not of this rank.
+// Returns the damaged images of a stream's data. Null: the data skip none, or `stream` is null.
 DamagedImages* damaged_of(const SharedStream* stream) {
   return stream != nullptr ? stream->samples().dataset().damaged() : nullptr;
 }
@@ -202,7 +202,7 @@ Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& tra
   return {};
 }
 
-// Collective. All ranks that share a stream know the same images after it.
+// Collective. Afterwards all ranks that share a stream know the same damaged images.
 Status RankEnsemble::share_damaged() {
   Status status;
   for (const SharedStream* const stream : streams_) {
@@ -287,7 +287,7 @@ Status RankEnsemble::finish() {
   return share_damaged();
 }
 
-// The gather also waits until all ranks have finished.
+// Prints how much each rank has prepared and received. The gather waits until all ranks have ended.
 void RankEnsemble::say_traffic() const {
   std::string own;
   for (const SharedStream* each : streams_)

@@ -1,6 +1,6 @@
 // RankEnsemble is the part of one rank in an ensemble whose members are spread over ranks. Members
-// train as if their rank were alone. Ranks exchange samples, and letters: the demands for samples,
-// what a sweep's judge hears and says, and requests to stop.
+// train as if their rank were alone. Ranks exchange samples, and letters: demands for samples,
+// damaged images, what a sweep's judge hears and says, and requests to stop.
 #pragma once
 
 #include <condition_variable>
@@ -29,13 +29,13 @@ class RankEnsemble {
  public:
   // Collective; called before any training is prepared. `judge`: see SweepJudge::heard().
   explicit RankEnsemble(std::function<void(const std::string& text)> judge);
-  // After that the streams tell other ranks nothing, so their readers may leave later.
+  // Detaches the streams from the other ranks, so their readers may leave later.
   ~RankEnsemble();
   RankEnsemble(const RankEnsemble&) = delete;
   RankEnsemble& operator=(const RankEnsemble&) = delete;
 
-  // Collective. Streams that several ranks read go over ranks as --share says, or not. After it
-  // trainings may join their streams.
+  // Collective. Shares the streams that several ranks read, as --share says. Afterwards trainings
+  // may join their streams.
   Status join(SharedTrainings& shared, std::deque<TrainCommand>& trainings,
               const EnsembleArguments& arguments);
   std::vector<std::string> gather(const std::string& text);  // collective, before join()
@@ -55,9 +55,10 @@ class RankEnsemble {
   void tell_damaged();
 
   std::function<void(const std::string&)> judge_;
-  ranks::Link link_;                      // the slowest
-  std::optional<ranks::Apart> apart_;     // none: this rank is one of several
-  std::vector<SharedStream*> streams_;    // over ranks, by number; null: not of this rank
+  ranks::Link link_;                   // the slowest
+  std::optional<ranks::Apart> apart_;  // none: this rank is one of several
+  std::vector<SharedStream*>
+      streams_;  // that ranks share, by number; null: this rank reads none of it
   std::vector<std::vector<int>> takers_;  // by stream: the ranks that share it
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -67,7 +68,8 @@ class RankEnsemble {
   std::optional<ranks::Letters> letters_;  // last: its thread uses the others
 };
 
-// Finds what ends the job before any member has trained on any rank; null: there is one rank.
+// Checks the test images of all trainings on all ranks, before any member trains. `ranks` is null
+// if there is one rank.
 Status check_test_images(std::deque<TrainCommand>& trainings, RankEnsemble* ranks);
 
 }  // namespace omni

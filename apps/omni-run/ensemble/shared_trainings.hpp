@@ -30,10 +30,10 @@ class SharedTrainings {
   Result<std::shared_ptr<DatasetPair>> open(const DataArguments& arguments, const Net& net,
                                             bool flat,
                                             const std::function<Result<DatasetPair>()>& open_now);
-  // Returns the stream of these samples; null: each training prepares them itself. All test samples
-  // must fit into a window.
+  // Returns the stream of these samples; null: each training prepares them itself. That is so
+  // without a window, and for test samples that do not all fit into one.
   SharedStream* stream(const Dataset* data, const SampleOptions& options);
-  void say_samples() const;  // how many each stream has prepared
+  void say_samples() const;  // prints how many each stream has prepared
   std::size_t window() const { return window_; }
   // Returns the text of all arguments by which a training set was opened, with whole paths.
   std::string source_of(const Dataset& data) const;

@@ -7,13 +7,12 @@
 
 namespace omni {
 
-// Equal keys mean equal samples in the same order. The key has `source`, and a checksum of all
-// options of samples, of the labels, of the names and sizes of image files, and of stored values.
-// These are all values where samples have one size and there are not too many. Up to 256 prepared
-// samples, which are spread over the set, always count. So on any doubt samples are not shared.
+// The key has `source` and a checksum: of the options of samples, of the labels, and of up to 256
+// prepared samples spread over the set. Of image files the checksum has all names and at most
+// 65,536 sizes. Of samples of one size it has all stored values, if these are at most 2^28.
 struct StreamKey {
   std::string text;
-  double seconds = 0;  // to prepare a sample
+  double seconds = 0;  // that one core takes to prepare a sample
 };
 
 // Errors of samples become those of tasks, as in SampleReader::fill().

@@ -105,7 +105,7 @@ Result<std::vector<std::string>> prepare(const TrainedNet& trained, const DataFe
   demand.in_main_memory_only = more;
   OMNI_CHECK(MemoryForecast(net, std::move(demand), machine).require());
   OMNI_CHECK(net.allocate());
-  // A file that names its layers may lack some, and any file parameters that never change.
+  // A .caffemodel may lack layers, and no file has the parameters whose `in_files` is false.
   const auto params = net.params();
   if (trained.weights.ends_with(".caffemodel") ||
       !std::ranges::all_of(params, [](const Param* param) { return param->in_files; }))

@@ -1,5 +1,5 @@
-// `valid` and `predict` evaluate these trained nets: one with its weights, or the members of an
-// ensemble that have finished. They are evaluated one after the other, so that memory holds one.
+// This header has the trained nets that `valid` and `predict` evaluate: one with its weights, or
+// the finished members of an ensemble. These are evaluated in turn, so that memory holds one.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Forecasts the memory of a run, in main memory and on each GPU, before anything is allocated. A
-// machine that runs out of memory later kills the process without a message. On a full GPU StarPU
-// tries to allocate until the run is ended (runtime/cuda/full_gpu.hpp).
+// This header forecasts the memory of a run, in main memory and on each GPU, before anything is
+// allocated. A machine that runs out of memory later kills the process without a message. On a full
+// GPU StarPU tries to allocate until the run is ended (runtime/cuda/full_gpu.hpp).
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,18 @@ namespace omni {
 
 struct MemoryDemand {
   std::vector<TensorSize> tensors;  // of the nets; transient ones for each mini-batch
-  // These are the tensors of the data feeds for each mini-batch. If an update takes several
-  // mini-batches, more_when_cut times as many tensors of the training wait.
+  // These are the tensors of the data feeds for each mini-batch. With more subdivisions than now,
+  // more_when_cut times as many training tensors wait.
   std::vector<TensorSize> training_images, test_images;
   double more_when_cut = 1;
-  std::vector<WorkerSet> groups{};  // workers by group; none: all workers serve the only group
-  Net::WorkingBytes working;        // bytes of each worker
-  std::size_t in_main_memory_only = 0;
-  std::size_t snapshots = 0;        // bytes of snapshots of parameters
-  std::string without_snapshots{};  // how to train without snapshots, for the message
+  std::vector<WorkerSet> groups{};      // workers by group; none: all workers serve the only group
+  Net::WorkingBytes working;            // bytes of each worker
+  std::size_t in_main_memory_only = 0;  // further bytes
+  std::size_t snapshots = 0;            // bytes of snapshots of parameters
+  std::string without_snapshots{};      // how to train without snapshots, for the message
 };
 
-// Return the demand of groups that train, and of a net that is only evaluated. `test` may be null.
+// These return the demand of groups that train, and of a net that is evaluated. `test` may be null.
 // `working` is net.working_bytes(); it may be empty if no GPU computes.
 MemoryDemand training_demand(const ComputeGroups& groups, const DataFeed& train,
                              const DataFeed* test, const Net::WorkingBytes& working);

@@ -1,4 +1,4 @@
-// Ends the process with a message if memory runs out in any thread or library.
+// This file ends the process with a message if memory runs out in any thread or library.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ namespace {
 // With more than this many bytes of address space per core, OpenBLAS and the C library may allocate
 // as they like.
 constexpr std::size_t kPerCore = std::size_t{2} << 30;
-constexpr std::size_t kNextToNothing = 16 << 20;  // bytes that threads and tensors take at once
+constexpr std::size_t kNextToNothing = 16 << 20;  // bytes; memory that lacks them has run out
 
 // The process ends at once, because ending in order needs memory. Files that were saved before are
 // complete.

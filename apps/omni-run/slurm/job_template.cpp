@@ -18,7 +18,7 @@ constexpr std::string_view kOption = "#SBATCH", kBody = "set -euo pipefail", kWo
 
 constexpr const char* kChdir = "--chdir";
 
-// The program uses these short names of options.
+// A template may have these short names of sbatch's options.
 constexpr std::pair<char, const char*> kShort[] = {
     {'A', "--account"},  {'C', "--constraint"}, {'D', "--chdir"},     {'G', "--gpus"},
     {'J', "--job-name"}, {'N', "--nodes"},      {'a', "--array"},     {'c', "--cpus-per-task"},
@@ -46,8 +46,8 @@ std::pair<std::string, std::string> option_in(std::string_view line) {
   return {};
 }
 
-// Finds the options between `omni-run` and the place for the script's words, on one line or
-// several.
+// Finds out what the template's commands do, and which options stand between `omni-run` and the
+// place for the training's words, on one line or several.
 void find_training(JobTemplate& form) {
   std::string text;
   for (const std::string& line : form.lines) {

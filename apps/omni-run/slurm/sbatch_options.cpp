@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kMostMinutes = std::int64_t{1} << 31;
 constexpr std::uint64_t kMostTasks = 4'000'001;  // Slurm's largest MaxArraySize
 
-// Returns the number if the text has only digits.
+// Returns the number if the text has only digits, and the number is below 2^31.
 std::optional<std::int64_t> number_of(std::string_view text) {
   const auto number = number_in<std::int64_t>(text);
   return number && text.front() != '-' && *number < kMostMinutes ? number : std::nullopt;
@@ -130,8 +130,8 @@ std::optional<std::int64_t> seconds_of_limit(std::string_view text) {
     numbers.push_back(*number);
   }
   if (numbers.size() > (has_days ? 4 : 3)) return std::nullopt;
-  // Completes the numbers to days, hours, minutes and seconds. One or two numbers begin with
-  // minutes.
+  // Completes the numbers to days, hours, minutes and seconds. Without days, one or two numbers
+  // begin with minutes.
   if (!has_days) numbers.insert(numbers.begin(), numbers.size() < 3 ? 2 : 1, 0);
   numbers.resize(4);
   const std::int64_t minutes =

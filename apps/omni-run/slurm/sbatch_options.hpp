@@ -1,4 +1,4 @@
-// Options of sbatch are checked as sbatch checks them, so that no script is written that it
+// This header checks options of sbatch as sbatch does, so that no script is written that it
 // refuses.
 #pragma once
 

@@ -26,7 +26,7 @@ Status check_automatic(const TrainArguments& arguments, const SolverOptions& sol
 // Refuses options that cannot be combined with --groups auto.
 Status check_planned(const TrainArguments& arguments);
 
-// With Adam, refuses options that need a momentum.
+// With a solver that has no momentum, such as Adam, refuses groups and strategies that need one.
 Status check_adam(const GroupArguments& groups, const StrategyType& strategy,
                   const SolverOptions& solver);
 
@@ -39,8 +39,8 @@ Result<ComputeGroups> open_groups(const TrainableNet& spec, const NetArguments& 
                                   const GroupArguments& arguments, const GroupsPlan& shape = {});
 // Returns the images per task in the nets of this number of groups.
 Result<int> slice_of_groups(const TrainableNet& spec, const NetArguments& net, int groups);
-// Opens as many groups as --groups says, or else one per worker, in at most half of the memory.
-// `devices` is the number of devices of a simulated machine; 0: the cores of this machine count.
+// Opens as many groups as --groups says. Otherwise it opens one per core, or fewer, so that they
+// take at most half of the memory. `devices` of a simulated machine, if not 0, replace the cores.
 Result<ComputeGroups> open_most_groups(const TrainableNet& spec, const TrainArguments& arguments,
                                        int devices = 0);
 

@@ -1,5 +1,5 @@
-// Checks, before a Slurm job is submitted, whether the training would be refused when it starts. It
-// may run on a machine that is not the job's, so it cannot find every problem.
+// This header checks, before a Slurm job is submitted, whether its training would be refused. The
+// check may run on a machine that is not the job's, so it cannot find every problem.
 #pragma once
 
 #include <cstdint>

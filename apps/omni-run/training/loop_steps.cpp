@@ -40,8 +40,8 @@ Status TrainCommand::open_metrics() {
     OMNI_TRY(metrics_, MetricsLog::open(file, resumed));
     if (!slurm::job().empty() && !is_finished()) OMNI_CHECK(metrics_->job(start_.iteration));
   }
-  // A process that was killed may have done the evaluation after it saved the checkpoint. Pilots
-  // that need the evaluation have not seen it there.
+  // A killed process may have written the evaluation to the metrics after it saved the checkpoint.
+  // The evaluation is repeated only for pilots that need it.
   const bool is_done = ranks::any(metrics_ && metrics_->has_evaluation(start_.iteration));
   const bool is_needed = std::ranges::any_of(training_->pilots(), [](const auto& pilot) {
     const PilotType* type = find_pilot(pilot->name());

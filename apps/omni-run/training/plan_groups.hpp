@@ -1,4 +1,5 @@
-// Plans the number of compute groups: the tasks of one iteration are measured, then simulated.
+// This header plans the number of compute groups: the tasks of one iteration are measured, then
+// simulated.
 #pragma once
 
 #include <optional>

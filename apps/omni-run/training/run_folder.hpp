@@ -20,13 +20,12 @@ class RunFolder {
   // interrupted. A wanted folder that has checkpoints is refused unless the run is `continuing`.
   static Result<RunFolder> prepare(std::filesystem::path path, bool wanted, bool continuing,
                                    int keep, std::uint64_t bytes);
-  // Refuses what prepare() would refuse, without making the folder.
+  // Refuses what prepare() would refuse as a wanted folder, without making the folder.
   static Status check(const std::filesystem::path& path, bool continuing, std::uint64_t bytes);
   static std::filesystem::path place(const std::string& out, const std::string& net);
 
-  // Opens a folder for the checkpoint of an interrupted run whose user did not ask for checkpoints.
-  // If this folder is in use or has checkpoints, another name is tried, so that no others are
-  // deleted.
+  // Opens a folder if none is open: for an interrupted run whose user did not ask for checkpoints.
+  // If the folder is in use or has checkpoints, it tries other names, so that none is deleted.
   Status open_unused();
   CheckpointStore& store() { return *store_; }
   // Returns the command line that resumes this run from the newest checkpoint.

@@ -127,7 +127,8 @@ Status TrainCommand::open_nets() {
   }
   OMNI_TRY(shape_, shape_groups(strategy_, spec_.options.batch, on_gpu));
   OMNI_CHECK(open_groups_again());
-  // The number of groups is lowered until the groups fit into half of the memory.
+  // The number of groups is lowered until the groups fit into half of the memory, but not below one
+  // per device.
   while (strategy_.grows && *groups.count > std::max(devices, strategy_.type->least_groups) &&
          this->groups().tensor_bytes() > physical_memory() / 2) {
     arguments_.groups.count = *groups.count - devices;
@@ -209,7 +210,7 @@ Status TrainCommand::prepare_folder() {
                               arguments_.keep, checkpoint_bytes()));
   folder_.emplace(std::move(folder));
   if (wanted && arguments_.checkpoint_every == 0) {
-    // Or the same line would train once more.
+    // Without a checkpoint at the end, the same command line would train once more.
     const bool at_end = arguments_.resume == "auto" || shared_ != nullptr;
     log::info("checkpoints: only {}when the run is stopped (--checkpoint-every 1000, say)",
               at_end ? "at the end, and " : "");
@@ -320,7 +321,7 @@ void TrainCommand::align(TrainingState& state) const {
   state.simulated_before = 0;
 }
 
-// Fills the parameters: from the checkpoint, a .weights file, or the seed.
+// Fills the parameters: from the checkpoint, a snapshot, the file of --weights, or the seed.
 Result<TrainingState> TrainCommand::starting_point() {
   net().initialise(seed_);
   if (checkpoint_) {

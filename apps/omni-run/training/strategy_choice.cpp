@@ -1,4 +1,4 @@
-// Reads --strategy and its options.
+// This file reads --strategy and its options.
 #include "apps/omni-run/training/group_options.hpp"
 
 #include <fmt/format.h>

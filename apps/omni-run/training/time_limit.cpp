@@ -28,7 +28,7 @@ Status TimeLimit::start(std::uint64_t bytes) {
 }
 
 Status TimeLimit::require(const std::string& where, double left, std::uint64_t bytes) {
-  save_ = static_cast<double>(bytes) / 20e6;  // a slow disk, until a save is measured
+  save_ = static_cast<double>(bytes) / 20e6;  // 20 MB/s, a slow disk, until a save is measured
   if (left > needed()) return {};
   return Error{ErrorKind::usage, where,
                fmt::format("the job ends in {:.0f} s, and {:.0f} s before its end a checkpoint is "

@@ -133,7 +133,7 @@ class TrainCommand {
   std::optional<Machine> machine_;
   std::optional<ComputeGroups> groups_;   // none: training_ has them
   std::optional<Checkpoint> checkpoint_;  // the training resumes from it; none: it starts afresh
-  bool goes_on_ = false;                  // the training resumes in the checkpoint's run folder
+  bool goes_on_ = false;                  // --resume auto, or the checkpoint is in the run folder
   std::uint64_t seed_ = 0;
   std::optional<std::uint64_t> data_seed_;  // none: seed_
   std::shared_ptr<DatasetPair> data_;

@@ -67,7 +67,7 @@ Status check_schedule(const TrainableNet& net, std::uint64_t seed, std::uint64_t
                     net.written_as(unsuited.key), unsuited.value,
                     unsuited.late ? "goes beyond this training of" : "is early in this training of",
                     iterations, better_of(unsuited, net));
-    // Only --epochs makes this a warning: a user who sets the length knows the other keys.
+    // Only --epochs makes this a warning: who sets max_batches sees the other keys of the solver.
     if (unsuited.late && by_epochs)
       log::warn("{}", text);
     else

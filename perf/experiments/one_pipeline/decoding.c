@@ -1,6 +1,6 @@
-// Preloaded into a program, it counts the images that libjpeg decodes, and the processor time of the threads between
-// creation and end of a decompressor. Several processes add to one file, named by OMNI_DECODING: two 64-bit numbers,
-// images and nanoseconds.
+// This library is preloaded into a program. It counts the images that libjpeg decodes, and the processor time of a thread
+// from the creation to the end of a decompressor. Several processes add to the file that OMNI_DECODING names: two 64-bit
+// numbers, images and nanoseconds.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,16 +1,16 @@
-"""A folder of made-up photos of ImageNet's usual size: 500x375, about 100 kB. Needs Pillow."""
+"""Makes a folder of photos of ImageNet's usual size: 500x375, about 100 kB. It needs Pillow."""
 
 import os
 import random
 
 SIZE = (500, 375)
-OCTAVES = ((4, 3, 1.0), (16, 12, 0.5), (63, 47, 0.35), (250, 188, 0.2), (500, 375, 0.12))  # detail as in photos
+OCTAVES = ((4, 3, 1.0), (16, 12, 0.5), (63, 47, 0.35), (250, 188, 0.2), (500, 375, 0.12))  # width, height, share
 QUALITY = 92
 CLASSES = 10
 
 
 def photo(draws, label):
-    """Noise at several scales around the colour of a class."""
+    """Returns noise at several scales around the colour of a class."""
     from PIL import Image
 
     made = Image.new("RGB", SIZE, tuple(128 + 40 * ((label >> bit) % 2) - 20 for bit in range(3)))

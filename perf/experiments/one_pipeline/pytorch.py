@@ -21,8 +21,8 @@ from pytorch_net import TorchNet, make_optimizer
 
 
 class Photos:
-    """As omni-run: the shorter side gets a drawn length, then a window of the net's input is cut, and mirrored. JPEG
-    files are decoded as small as that allows."""
+    """Prepares photos as omni-run does: the shorter side gets a drawn length, then a window of the net's input is cut, and
+    mirrored half of the time. JPEG files are decoded as small as that allows."""
 
     def __init__(self, side, low, high):
         self.side, self.low, self.high = side, low, high
@@ -100,7 +100,7 @@ def main():
     serve(net, arguments) if arguments.serve else train(net, arguments)
     sys.stdout.flush()
     if arguments.socket:
-        os._exit(0)  # its threads wait for ever
+        os._exit(0)  # the consumer's threads wait for ever
 
 
 if __name__ == "__main__":

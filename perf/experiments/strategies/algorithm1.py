@@ -1,5 +1,5 @@
-"""Omnivore's Algorithm 1 with the constants of its authors' program: grid searches from checkpoints decide momentum and
-rate; the number of groups is halved while no momentum is best. Drives omni-run; trials count in its simulated time."""
+"""Runs Omnivore's Algorithm 1 with the constants of its authors' program. Grid searches from checkpoints decide momentum
+and rate; the number of groups is halved while momentum 0 is best. omni-run trains; the simulated time counts trials, too."""
 
 import os
 import shutil
@@ -7,8 +7,8 @@ import shutil
 from store import DIVERGED, NEVER, summary
 
 RATES, MOMENTA, LATER = (0.0001, 0.001, 0.01, 0.1), (0.0, 0.3, 0.6, 0.9), 0.6
-# More groups must be this many times faster; the mean of this many last losses is a trial's score; each group makes at
-# least this many updates in a trial.
+# More groups must be FASTER times as fast. The mean of the last SCORED losses is a trial's score. Each group makes at
+# least EACH updates in a trial.
 FASTER, SCORED, EACH = 1.1, 10, 5
 
 
@@ -19,7 +19,7 @@ class Algorithm1:
         self.seconds, self.trials, self.lines, self.chosen, self.code = 0.0, 0.0, [], [], 0
 
     def piece(self, updates, groups, momentum, rate, *words):
-        """Goes on from the checkpoint: (folder, metrics, simulated seconds, whether it diverged)."""
+        """Goes on from the checkpoint. Returns the folder, metrics, simulated seconds, and whether it diverged."""
         out = os.path.join(self.folder, "piece")
         shutil.rmtree(out, ignore_errors=True)
         if os.path.exists(self.now):
@@ -28,12 +28,12 @@ class Algorithm1:
         code, lines = self.run([*self.words, "--max-batches", str(self.at + updates), "--momentum", str(momentum),
                                 "--learning-rate", str(rate), "--resume", "auto", *several, *words], out)
         times = [line["simulated_time"] for line in lines if "loss_average" in line] or [0.0]
-        # The clock goes on where the same groups do, else it starts anew.
+        # With the same groups the virtual clock goes on, otherwise it starts anew.
         begin = self.clock if times[0] >= self.clock else 0.0
         return out, lines, times[-1] - begin, code == DIVERGED
 
     def trial(self, updates, groups, momentum, rate):
-        """The mean of the last losses, and the seconds of an update."""
+        """Returns the mean of the last losses, and the seconds of an update."""
         updates = max(updates, EACH * groups)
         _, lines, seconds, diverged = self.piece(updates, groups, momentum, rate, "--no-test")
         self.seconds, self.trials = self.seconds + seconds, self.trials + seconds
@@ -52,7 +52,7 @@ class Algorithm1:
             os.rename(out, self.now)
 
     def search(self, updates, groups, momenta, rates, last, tie):
-        """The best (momentum, rate); none where all trials diverged."""
+        """Returns the best (momentum, rate); None: all trials diverged."""
         scores = {}
         for rate in sorted(rates):
             for momentum in momenta:
@@ -94,7 +94,7 @@ class Algorithm1:
 
 
 def algorithm1(store, net, machine, most, updates, cold, epoch, trial, words):
-    """(key, how to compute it)"""
+    """Returns the key of the result, and the function that computes it."""
     key = ["algorithm 1", store.training(net, machine, *words)[0], most, updates, cold, epoch, trial]
 
     def compute(folder):

@@ -1,5 +1,5 @@
-"""Crossbow (Koliousis et al. 2019): synchronous model averaging (SMA) beside elastic averaging (EA-SGD), which is SMA
-without momentum of the average, and beside large mini-batches (S-SGD); and several learners on one GPU."""
+"""Repeats Crossbow (Koliousis et al. 2019): synchronous model averaging (SMA) beside elastic averaging (EA-SGD), which is
+SMA without momentum of the average, and beside large mini-batches (S-SGD); and several learners on one GPU."""
 
 import math
 
@@ -10,7 +10,7 @@ FIGURES = (("best rate", 0, "g", 1), ("epochs", 2, ".2f", 1), ("simulated s", 3,
 
 
 def words_of(plan, batch, rate, *words):
-    """A training that is tested several times in an epoch of so many images."""
+    """Returns the words of a training that is tested plan["tests"] times in an epoch of plan["images"] images."""
     return ["--epochs", plan["epochs"], "--batch", batch, "--learning-rate", rate, "--test-every",
             max(1, round(plan["images"] / plan["tests"] / batch)), "--seed", plan["seed"], *words]
 
@@ -24,13 +24,14 @@ def highest(result):
 
 
 def first(result, target):
-    """(epochs, simulated seconds) to this test accuracy."""
+    """Returns (epochs, simulated seconds) to this test accuracy; NEVER: not reached."""
     return next((test[:2] for test in result["tests"] if test[2] >= target), (NEVER, NEVER))
 
 
 def compared(plan, store, ways):
-    """ways: {name: (machine, batch, words)}. Each at its best rate, {name: (rate, accuracy at the end, epochs, seconds)},
-    and the accuracy that all reach but those that failed, in half points."""
+    """Trains each of `ways`, {name: (machine, batch, words)}, at all rates. Returns of each at its best rate {name: (rate,
+    accuracy at the end, epochs, seconds)}, and the accuracy to reach, rounded down to half a point. All ways reach it but
+    those that stay below half of the best."""
     tried = [(way, rate) for way in ways for rate in plan["rates"]]
     results = dict(zip(tried, store.many([store.training(
         plan["nets"][0], ways[way][0], *words_of(plan, ways[way][1], rate, *ways[way][2])) for way, rate in tried])))
@@ -44,7 +45,7 @@ def compared(plan, store, ways):
 
 
 def shown(name, found):
-    """Rows of a table: the figures of one way in several cases."""
+    """Returns rows of a table: the figures of one way in several cases."""
     return [[name, what, *[number(scale * each[at], form) for each in found]] for what, at, form, scale in FIGURES]
 
 

@@ -1,4 +1,5 @@
-"""Heterogeneous Hogbatch (Ma and Rusu 2020), on both of its servers, and its sequel Adaptive SGD on four unequal GPUs."""
+"""Repeats heterogeneous Hogbatch (Ma and Rusu 2020), on both of its servers, and its sequel Adaptive SGD on four unequal
+GPUs."""
 
 import json
 import subprocess
@@ -6,18 +7,18 @@ import subprocess
 from crossbow import compared, learners, words_of
 from store import NEVER, machine_of, mean, net_of, number, table
 
-# Shares of updates made by cores, read off figures.
+# These are the published shares of updates that cores made, read off figures.
 SHARES = {("covtype-mlp", "48-threads-slow-gpu"): {"hogbatch": 0.99, "adaptive": 0.78},
           ("w8a-mlp", "48-threads-slow-gpu"): {"hogbatch": 0.98, "adaptive": 0.77},
           ("covtype-mlp", "48-threads-fast-gpu"): {"hogbatch": 0.96, "adaptive": 0.52},
           ("w8a-mlp", "48-threads-fast-gpu"): {"hogbatch": 0.98, "adaptive": 0.55}}
-# Use of cores and GPU, percent.
+# This is the published use of cores and of the GPU, in percent.
 USE = {("covtype-mlp", "48-threads-slow-gpu"): {"GPU alone": "4, 97", "cores alone": "75, 0", "hogbatch": "80, 82 to 97",
                                                 "adaptive": "70, 50"}}
 
 
 def flops_of(store, net):
-    """Of a sample, forward and backward."""
+    """Returns the flops of a sample, forward and backward."""
     def compute(_):
         told = subprocess.run([store.program, "-q", "--json", "--dry-run", "--net", net_of(net)[0]], capture_output=True,
                               text=True, check=True)
@@ -26,13 +27,13 @@ def flops_of(store, net):
 
 
 def rate_of(device, flops, batch):
-    """Samples per second."""
+    """Returns the samples per second of a device."""
     seconds = flops * (batch + device.get("half_size", 0)) / device["flops_per_second"] + device.get("overhead", 0)
     return device.get("count", 1) * batch / seconds
 
 
 def loss_by(result, end):
-    """The mean loss of the last quarter before so many seconds; never where the training did not come so far."""
+    """Returns the mean loss of the last quarter of `end` seconds; NEVER: the training did not come so far."""
     part = [block for block in result["curve"] if 0.75 * end <= block[1] <= 1.05 * end]
     return mean(part) if 0.9 * end <= result["seconds"] and result["exit"] == 0 else NEVER
 

@@ -1,13 +1,14 @@
-"""Asynchrony begets momentum (Mitliagkas et al. 2016), figures 3, 4 and 8: the best momentum and rate by compute groups."""
+"""Repeats figures 3, 4 and 8 of Asynchrony begets momentum (Mitliagkas et al. 2016): the best momentum and rate by compute
+groups."""
 
 from omnivore import several
 from store import NEVER, loss_at, name_of, number, reached, table
 
-FIGURES = {  # best explicit momentum
+FIGURES = {  # the published best explicit momentum, by groups
     "CaffeNet, ImageNet (figure 3)": {1: 0.6, 2: 0.6, 4: 0.6, 8: 0.6, 16: 0.3, 32: 0},
     "CIFAR (figure 3)": {1: 0.7, 2: 0.6, 4: 0.2, 8: 0.1},
     "CIFAR, 33 nodes (figure 8)": {1: 0.675, 2: 0.45, 4: 0.225, 8: 0, 16: -0.675}}
-UPDATES = {  # to a loss, relative: CIFAR, 33 nodes (figures 4 and 8)
+UPDATES = {  # the published relative numbers of updates to a loss, by groups: CIFAR, 33 nodes (figures 4 and 8)
     "momentum 0.9": {1: 2, 2: 2, 4: 2, 8: 3, 16: 16}, "best from 0 on": {1: 1, 2: 1, 4: 2, 8: 2, 16: 6},
     "best": {1: 1, 2: 1, 4: 2, 8: 2, 16: 3}}
 

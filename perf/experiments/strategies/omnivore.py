@@ -1,11 +1,13 @@
-"""Omnivore (Hadjis et al. 2016): time per update and number of updates by compute groups; its optimizer beside ours."""
+"""Repeats Omnivore (Hadjis et al. 2016): time per update and number of updates by compute groups; its optimizer beside
+ours."""
 
 import statistics
 
 from algorithm1 import algorithm1
 from store import NEVER, accuracy, devices_of, loss_at, name_of, number, reached, seconds_per_update, table
 
-# Seconds of an update in the logs of 18 workers whose computing was emulated, and the penalties of figures 4 and 8.
+# LOGS has the seconds of an update, by groups, in the published logs of 18 workers whose computing was emulated. PENALTIES
+# are those of figures 4 and 8.
 LOGS = {1: 1.2095, 2: 0.6005, 4: 0.2990, 8: 0.1516, 16: 0.0773}
 PENALTIES = {"0.9": {1: 2, 2: 2, 4: 2, 8: 3, 16: 16}, "tuned": {1: 1, 2: 1, 4: 2, 8: 2, 16: 3}}
 

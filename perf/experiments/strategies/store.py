@@ -1,4 +1,4 @@
-"""Trainings on simulated machines, for perf/experiments/published. A result is computed once and kept in a file."""
+"""Trains on simulated machines, for perf/experiments/published. A result is computed once and kept in a file."""
 
 import concurrent.futures
 import json
@@ -15,22 +15,22 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 DIVERGED = 6  # omni-run's exit code
 NEVER = float("inf")
-# Rate, data. Of other nets the first line says "# data: SOURCE", and the rate is 0.02.
+# These nets have this rate and these data. The first line of other nets says "# data: SOURCE", and their rate is 0.02.
 NETS = {"lenet": (0.02, "fashion-mnist"), "small-resnet": (0.02, "fashion-mnist"),
         "cifar10-quick": (0.003, "synthetic:10000"), "covtype-mlp": (1, "synthetic-vectors:581012:54:2"),
         "w8a-mlp": (1, "synthetic-vectors:64700:300:2")}
 
 
 class Missing(Exception):
-    """A result that is not there, where nothing may be computed."""
+    """A result is not there, and nothing may be computed."""
 
 
 class Failed(Exception):
-    """A training that ended otherwise than well or diverged."""
+    """A training failed in another way than by divergence."""
 
 
 def net_of(name):
-    """(path or name of a shipped net, its data, rate)"""
+    """Returns the path, or the name of a shipped net, its data, and its rate."""
     ours = [os.path.join(folder, name + ".cfg") for folder in (os.path.join(os.path.dirname(HERE), "auto_nets"), HERE)]
     path = next((path for path in (name, *ours) if os.path.isfile(path)), name)
     rate, data = NETS.get(name, (0.02, ""))
@@ -45,8 +45,8 @@ def name_of(net):
 
 
 def machine_of(name):
-    """A machine file, by its path or the name of a shipped one; or one made from it: N-nodes, N-gpus, SPEED,SPEED...-gpus;
-    then +M=GAIN: with M groups on one device; then @KIND: only devices of this kind."""
+    """Returns a machine file, by its path or the name of a shipped one; or one made from a shipped one: N-nodes, N-gpus,
+    SPEED,SPEED...-gpus. +M=GAIN is the gain of M groups on one device; @KIND leaves only devices of this kind."""
     name, _, kind = name.partition("@")
     name, *gains = name.split("+")
     many = re.fullmatch(r"([\d.,]+)-(nodes|gpus)", name)
@@ -66,7 +66,7 @@ def machine_of(name):
 
 
 def devices_of(name):
-    """How many compute groups a machine has a device for."""
+    """Returns the number of devices for compute groups."""
     devices = machine_of(name)["devices"]
     return sum(device.get("count", 1) for device in devices) - (devices[-1]["kind"] == "node")  # it has the merged layers
 
@@ -83,7 +83,7 @@ def number(value, form=".3g"):
 
 
 def reached(result, loss, window):
-    """(update, simulated seconds) at which the mean training loss of so many updates is this low."""
+    """Returns the update, and its simulated seconds, at which the mean training loss of `window` updates is this low."""
     curve, begin = result["curve"], 0
     for last, block in enumerate(curve):
         while begin < last and curve[begin + 1][0] <= block[0] - window:
@@ -99,7 +99,7 @@ def mean(blocks):
 
 
 def loss_at(result, share, window):
-    """The mean training loss of so many updates before this share of the training."""
+    """Returns the mean training loss of the last `window` updates before this share of the training."""
     end = share * result["updates"]
     return mean([each for each in result["curve"] if end - window < each[0] <= end]) if result["exit"] == 0 else NEVER
 
@@ -110,8 +110,8 @@ def seconds_per_update(result):
 
 
 def summary(code, lines):
-    """What is kept of a training's metrics: blocks (last update, its simulated seconds, samples, mean loss), tests,
-    updates and samples by kind of device, and the last mini-batch of each group."""
+    """Returns what is kept of a training's metrics: blocks (last update, its simulated seconds, samples, mean loss), tests,
+    updates and samples by kind of device, and the size of the last mini-batch of each group."""
     updates = [line for line in lines if "loss_average" in line]
     size = max(1, len(updates) // 300)
     curve, kinds, tests, now = [], {}, [], 0
@@ -138,7 +138,7 @@ def accuracy(result):
 
 
 class Store:
-    """Results by what was computed. Without a program nothing is computed."""
+    """A Store has results by what was computed. Without a program it computes nothing."""
 
     def __init__(self, folder, program=None, jobs=1):
         self.folder, self.program, self.jobs, self.results, self.row = folder, program, jobs, {}, ""
@@ -180,7 +180,7 @@ class Store:
         return path
 
     def run(self, net, machine, words, out):
-        """One process: its exit code and metrics. A training that goes on does so from the checkpoint in `out`."""
+        """Runs one process. Returns its exit code and metrics. A resumed training goes on from the checkpoint in `out`."""
         path, data, rate = net_of(net)
         metrics = out + ".jsonl"
         if "--learning-rate" not in words:
@@ -199,7 +199,8 @@ class Store:
         return run.returncode, lines
 
     def training(self, net, machine, *words, begin=None):
-        """(key, how to compute it) of a training, from nothing or from the end of another one's words."""
+        """Returns the key of a training and the function that computes it. `begin`: the words of a training from whose end
+        this one goes on; None: it begins afresh."""
         words = [str(word) for word in words]
 
         def compute(folder):
@@ -219,7 +220,7 @@ class Store:
         return out
 
     def many(self, wanted):
-        """The results of such pairs; those that are not there yet are computed, `jobs` at once."""
+        """Returns the results of pairs as training() returns them. Missing ones are computed, `jobs` at once."""
         missing = {key: compute for key, compute in wanted if key not in self.results}
         if missing and not self.program:
             raise Missing

@@ -1,4 +1,4 @@
-// Curves and points with axes, as SVG that is drawn anew when its width changes.
+// This file draws curves and points with axes, as SVG that is drawn anew when its width changes.
 
 const kMargin = { left: 78, right: 14, top: 10, bottom: 34 };
 
@@ -6,7 +6,7 @@ const kMargin = { left: 78, right: 14, top: 10, bottom: 34 };
 const seriesColors = ["--blue", "--orange", "--green", "--path", "--accent", "--barrier", "--data", "--muted"];
 const seriesColor = index => `var(${seriesColors[index % seriesColors.length]})`;
 
-// draw(width) gives the picture.
+// Returns a box with the picture that draw(width) returns for the width of the box.
 function responsive(draw, name) {
   const box = el("div", { class: "chart", role: "img", "aria-label": name });
   let last = 0;
@@ -31,14 +31,14 @@ function logTicks(from, to) {
   return ticks;
 }
 
-// {from, to, log, size: [at from, at to]}: a function from a value to its place.
+// Returns a function from a value to its place. `place` has the places of `from` and `to`.
 function scale({ from, to, log, place: [begin, end] }) {
   const value = log ? Math.log10 : x => x;
   const span = value(to) - value(from) || 1;
   return x => begin + (value(x) - value(from)) / span * (end - begin);
 }
 
-// Axes with a title each; returns the picture and the two scales.
+// Draws axes with a title each. Returns the picture, the two scales, and the ends of the axes.
 function axes({ width, height, x, y }) {
   const picture = el("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
   const right = width - kMargin.right, bottom = height - kMargin.bottom;
@@ -59,7 +59,7 @@ function axes({ width, height, x, y }) {
   return { picture, atX, atY, right, bottom };
 }
 
-// Texts in a picture that do not overlap: one without room is left out.
+// Labels are texts in a picture that do not overlap: one without room is left out.
 class Labels {
   constructor(width) {
     this.width = width;
@@ -71,7 +71,7 @@ class Labels {
     this.boxes.push({ x, y, width, height });
   }
 
-  // Puts a text at the first of `places` with room: {x, y, end: it ends there}. Whether there was one.
+  // Puts a text at the first of `places` with room: {x, y, end: it ends there}. Returns whether there is one.
   label(text, places) {
     const width = 7 * text.length, height = 14;  // generous for 11 px
     for (const { x, y, end } of places) {
@@ -87,7 +87,7 @@ class Labels {
   }
 }
 
-// At most two points (lowest, highest) for a pixel.
+// Returns at most two points, the lowest and the highest, for each pixel of the width.
 function thinned(points, atX) {
   if (points.length < 2000) return points;
   const kept = [];

@@ -1,5 +1,5 @@
-// Colours of the codelets as they were recorded, made readable on a dark and on a light page.
-// Codelets of one colour (a family) are told apart by lightness.
+// This file makes the recorded colours of codelets readable on a dark and on a light page. Codelets
+// of one colour (a family) differ in lightness.
 
 function toOklab(color) {
   const [r, g, b] = [16, 8, 0].map(shift => {
@@ -28,14 +28,14 @@ function fromOklab([lightness, a, b]) {
   return `rgb(${parts.join(" ")})`;
 }
 
-// The colour of a codelet for everything but the canvas; follows the theme by itself.
+// Returns the colour of a codelet for everything but the canvas; it follows the theme by itself.
 const codeletColor = index => `var(--codelet-${index})`;
 
 function setPalette(colours) {
   colours.forEach(({ fill }, i) => document.documentElement.style.setProperty(`--codelet-${i}`, fill));
 }
 
-// [{fill, ink}] of the codelets; calmed down, as they cover large areas.
+// Returns [{fill, ink}] of the codelets. The chroma is limited, because codelets cover large areas.
 function palette(codelets, dark) {
   const [low, high] = dark ? [0.52, 0.8] : [0.5, 0.78];
   const family = new Map();
@@ -51,7 +51,8 @@ function palette(codelets, dark) {
   });
 }
 
-// Of a compute group: hues by the golden angle, so that those of any number can be told apart.
+// Returns the colour of a compute group. Hues differ by the golden angle (2.4 rad), so that those of
+// any number of groups can be told apart.
 function groupColor(group, dark = isDark()) {
   const hue = 2.4 * group + 0.9, chroma = 0.13;
   return fromOklab([dark ? 0.76 : 0.55, chroma * Math.cos(hue), chroma * Math.sin(hue)]);
@@ -80,7 +81,7 @@ function themeButton(button, changed = () => {}) {
 }
 
 const partStyles = ["--compute", "--data", "--scheduling", "--other-workers", "--nothing-ready", "--submission-late", "--barrier", "--other-nodes", "--start-up"];
-// As omni-perf idle calls them.
+// omni-perf idle has the same names.
 const partTitles = ["compute", "data", "scheduling", "other workers", "nothing ready", "submission late", "barrier", "other nodes", "start up"];
 const partHints = ["a kernel runs", "a task's data are brought to the worker's memory",
   "a task that the worker may run is ready, but not begun", "all ready tasks may only be run by other workers", "all submitted tasks wait for others",
@@ -89,7 +90,7 @@ const partHints = ["a kernel runs", "a task's data are brought to the worker's m
   "a message of another rank is awaited, and no worker computes",
   "nothing is submitted, and the first iteration has not begun"];
 
-// A tile that tells the parts apart without colour: [slope, distance] of its lines.
+// Returns a pattern that tells a part apart without its colour.
 function hatch(context, color, part, ratio) {
   const size = Math.round(8 * ratio), tile = document.createElement("canvas");
   tile.width = tile.height = size;

@@ -1,10 +1,11 @@
-// The page of a comparison of strategies: key figures, the table, test accuracy over time and epochs.
+// This file makes the page of a comparison of strategies: key figures, the table, test accuracy over
+// time and epochs.
 
-// Of one clock only: null where a line does not have it.
+// Returns a function from a line to its time by the clock of the comparison; null: the line has none.
 const clockOf = data => data.clock === "virtual" ? line => line.simulated_time ?? null : line => line.time;
 const trainingsOf = (data, strategy) => data.trainings.filter(training => training.strategy === strategy);
 
-// The mean of the n-th evaluations of all seeds, as far as all have one.
+// Returns the means of the n-th evaluations of all seeds, as far as all that have any have one.
 function meanCurve(curves) {
   const begun = curves.filter(points => points.length);
   return Array.from({ length: begun.length ? Math.min(...begun.map(points => points.length)) : 0 }, (_, n) =>

@@ -1,5 +1,5 @@
-// Curves over the run: from the metrics file loss, accuracy and throughput, from the trace its
-// counters.
+// This file draws curves over the run: loss, accuracy and throughput from the metrics file, and the
+// counters of the trace.
 
 function curvesPanel(trace) {
   const { lines, every } = trace.metrics;

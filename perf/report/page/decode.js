@@ -1,4 +1,4 @@
-// Reads the columns that perf/report/html_report.cpp wrote, and builds the tasks from them.
+// This file reads the columns that perf/report/html_report.cpp wrote, and builds the tasks from them.
 
 function integers(text) {
   const letters = atob(text);
@@ -30,7 +30,7 @@ function plus(numbers, others) {
   return numbers;
 }
 
-// Times in nanoseconds since the first thing that happened.
+// Reads the tasks. Their times are nanoseconds since the begin of the trace.
 function readTasks(columns) {
   const tasks = { count: columns.count, kinds: columns.kinds };
   for (const name of ["kind", "worker", "slice", "group", "predicted"])
@@ -41,7 +41,7 @@ function readTasks(columns) {
   for (const name of ["ready", "pop_start", "popped", "fetch_start", "fetch_end", "start", "end", "released"])
     before = tasks[name] = plus(integers(columns[name]), before);
 
-  // What task i waited for: waitedFor[firstWait[i]] .. waitedFor[firstWait[i + 1] - 1].
+  // Task i waited for the tasks waitedFor[firstWait[i]] .. waitedFor[firstWait[i + 1] - 1].
   const counts = integers(columns.waits), back = integers(columns.before);
   tasks.firstWait = new Uint32Array(tasks.count + 1);
   tasks.waitedFor = new Uint32Array(back.length);
@@ -56,7 +56,7 @@ function before(tasks, i) {
   return tasks.waitedFor.subarray(tasks.firstWait[i], tasks.firstWait[i + 1]);
 }
 
-// Who waited for task i; only searched when somebody asks.
+// Returns the tasks that waited for task i. They are searched for only when somebody asks.
 function after(tasks, i) {
   const found = [];
   for (let n = tasks.firstWait[i + 1]; n < tasks.waitedFor.length; ++n)

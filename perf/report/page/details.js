@@ -1,4 +1,5 @@
-// Below the timeline: the selected task, and the numbers of what is in view or selected.
+// This file shows, below the timeline, the selected task, and the numbers of what is in view or
+// selected.
 
 function taskDetails(trace, timeline, state) {
   const { task, next } = state, { tasks } = trace;
@@ -23,7 +24,7 @@ function taskDetails(trace, timeline, state) {
   return [table, lifeOf(tasks, task), waitedFor(trace, timeline, task, next)];
 }
 
-// From its submission to the release of its data, as a bar and in words.
+// Shows a task from its submission to the release of its data, as a bar and in words.
 function lifeOf(tasks, task) {
   const at = ["submitted", "ready", "pop_start", "popped", "fetch_start", "fetch_end", "start", "end", "released"].map(name => tasks[name][task]);
   const steps = [["waits for others", at[1] - at[0], "--nothing-ready"], ["waits for its worker", at[2] - at[1], "--scheduling"],
@@ -70,7 +71,7 @@ function rangeDetails(trace, timeline, state) {
   ];
 }
 
-// What workers did, as one bar.
+// Shows as one bar what workers did.
 function stack(times, all) {
   return el("div", { class: "stack" }, ...[...times.keys()].filter(part => times[part] > 0).map(part =>
     el("i", { class: `part-${part}`, title: `${partTitles[part]} ${percent(times[part] / all)}: ${partHints[part]}`,
@@ -78,7 +79,7 @@ function stack(times, all) {
     times[part] / all > 0.08 ? percent(times[part] / all) : "")));
 }
 
-// Every codelet with its share of all computing; a click shows where it ran.
+// Lists every codelet with its share of all computing; a click shows where it ran.
 function legend(trace, timeline) {
   const total = new Float64Array(trace.codelets.length);
   for (const lane of timeline.lanes) if (lane.type === "worker") lane.addRange(0, timeline.wall, { time: total, number: new Float64Array(total.length), work: new Float64Array(total.length) });

@@ -1,5 +1,5 @@
-// Draws the timeline. The work of a frame follows from the pixels, not from the tasks: what is
-// narrower than a pixel and a half is summed up, a column as high as the share that was computed.
+// This file draws the timeline. The work of a frame depends on the number of pixels, not of tasks.
+// Pieces narrower than a pixel and a half become a column that is as high as the share they fill.
 
 const kRow = 26, kGap = 6, kStrip = 3, kNames = 168;
 
@@ -17,13 +17,13 @@ class Painter {
   theme() {
     this.colours = palette(this.trace.codelets, isDark());
     setPalette(this.colours);
-    this.ratio = 0;  // everything anew
+    this.ratio = 0;  // so that resize() makes everything anew
     const named = ["ink", "muted", "line", "panel", "accent", "grid", "wait", "transfer", "path"];
     this.ink = Object.fromEntries(named.map(name => [name, style(`--${name}`)]));
     this.groupInk = new Map([...new Set(this.trace.tasks.group)].map(group => [group, groupColor(group)]));
   }
 
-  // Sizes of the canvases; true if they changed.
+  // Sets the sizes of the canvases. Returns true if they changed.
   resize() {
     const width = byId("lanes").clientWidth - kNames, ratio = devicePixelRatio || 1;
     if (width === this.width && ratio === this.ratio) return false;
@@ -85,7 +85,7 @@ class Painter {
       }
       const pixel = Math.floor(left);
       let next = lane.nextFrom(state.from + (pixel + 1) / this.scale, i + 1);
-      // The last that begins in this pixel may be a long one.
+      // The last piece that begins in this pixel may be a long one.
       if (next > i + 1 && (lane.end[next - 1] - lane.start[next - 1]) * this.scale >= 1.5) --next;
       this.drawColumn(context, lane, i, next, pixel, y, body, colours, found);
       i = next;
@@ -126,7 +126,7 @@ class Painter {
     context.fillText(text, from + pad, middle + this.ratio * 0.5);
   }
 
-  // Many in one pixel: the codelet that took most of it; of those looked for, if there are any.
+  // Draws many pieces in one pixel as the codelet that took most of it, but a searched one if there is any.
   drawColumn(context, lane, first, last, pixel, y, height, colours, found) {
     let best = lane.category[first], busy = lane.end[first] - lane.start[first], out = found && !found.has(best);
     if (last - first > 1) {
@@ -162,7 +162,7 @@ class Painter {
     }
   }
 
-  // Below its tasks: the group that a worker works for, in one colour and dash each.
+  // Shows below the tasks of a worker for which group it works, by the colour of the group.
   drawGroups(context, state, lane, y, height) {
     const { tasks } = this.trace, last = lane.startingFrom(state.to), ratio = this.ratio;
     for (let i = lane.endingAfter(state.from); i < last;) {
@@ -180,8 +180,8 @@ class Painter {
     for (const { x } of this.iterationMarks(state, 24)) context.fillRect(Math.round(x), 0, 1, height);
   }
 
-  // Those of the first rank with round numbers, so many pixels apart that they can be told from each
-  // other.
+  // Returns the iterations of the first rank with round numbers, on average at least `apart` pixels
+  // apart.
   iterationMarks(state, apart) {
     const { at, rank, iteration } = this.trace.iterations, marks = [];
     const mine = this.mine ??= Array.from(at, (_, i) => i).filter(i => rank[i] === rank[0]);
@@ -190,7 +190,7 @@ class Painter {
     const step = Math.max(1, niceStep((last - first || 1) * apart * this.ratio / this.canvas.width));
     for (let i = first; i < last; ++i)
       if (iteration[mine[i]] % step === 0) marks.push({ x: this.x(at[mine[i]]), number: iteration[mine[i]] });
-    // The one that is under way at the left border.
+    // Adds the iteration that is under way at the left border.
     if (first > 0 && !(marks[0]?.x < apart * this.ratio)) marks.unshift({ x: 0, number: iteration[mine[first - 1]] });
     return marks;
   }

@@ -1,11 +1,11 @@
-// Draws what lies over and around the lanes: selection, arrows, range, ruler and the small picture of
-// the whole run.
+// This file draws what lies over and around the lanes: selection, arrows, range, ruler and the small
+// picture of the whole run.
 
-const kArrows = 64;       // more are a blot
-const kMessages = 4096;  // of a row, in view: with more there are no arrows
+const kArrows = 64;       // more cannot be told apart
+const kMessages = 4096;  // of a row, in view; with more, the row has no arrows
 
 Object.assign(Painter.prototype, {
-  // A frame around a task; null if its lane is not drawn.
+  // Draws a frame around a task, and returns its place.
   frame(context, task, color, width) {
     const { tasks } = this.trace;
     const index = this.lanes.findIndex(lane => lane.type === "worker" && lane.worker === tasks.worker[task]);
@@ -42,7 +42,7 @@ Object.assign(Painter.prototype, {
     this.frame(context, task, this.ink.accent, 2.5);
   },
 
-  // The largest messages between ranks in view, with the rows of sender and receiver.
+  // Returns the largest messages between ranks in view, with the rows of sender and receiver.
   messagesInView({ from, to }) {
     const found = [], { from_rank, bytes } = this.trace.transfers;
     this.lanes.forEach((lane, receiver) => {
@@ -56,7 +56,7 @@ Object.assign(Painter.prototype, {
     return found.sort((a, b) => b.bytes - a.bytes).slice(0, kArrows);
   },
 
-  // An arrow each, from when it was awaited until it was there.
+  // Draws an arrow for each message, from when it was awaited until it was there.
   drawMessages(context, state) {
     const middle = row => (this.top(row) + kRow / 2) * this.ratio, size = 7 * this.ratio;
     context.strokeStyle = this.ink.accent;
@@ -75,7 +75,7 @@ Object.assign(Painter.prototype, {
     context.stroke();
   },
 
-  // The longest chain of dependent tasks: a line through those that are wide enough to be seen.
+  // Draws the longest chain of dependent tasks as a line through those wide enough to be seen.
   drawPath(context, state) {
     const { tasks, limits } = this.trace, { path } = limits, ratio = this.ratio;
     const rows = new Map(this.lanes.map((lane, index) => [lane.worker, index]));
@@ -133,7 +133,7 @@ Object.assign(Painter.prototype, {
     if (state.range) this.drawRange(context, state.range, height);
   },
 
-  // How busy all workers were, by codelet: drawn once and copied.
+  // Shows how busy all workers were, by codelet. The picture is drawn once, and then copied.
   drawOverview(state) {
     const context = this.overview.getContext("2d"), { width, height } = this.overview;
     if (!this.small) {
@@ -169,7 +169,7 @@ Object.assign(Painter.prototype, {
   },
 });
 
-// Of those that a task waited for, the one that ended last; -1: it waited for none.
+// Returns, of the tasks that a task waited for, the one that ended last; -1: it waited for none.
 function lastWaitedFor(tasks, task) {
   let last = -1;
   for (const other of before(tasks, task)) if (last < 0 || tasks.end[other] >= tasks.end[last]) last = other;

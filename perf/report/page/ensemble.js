@@ -1,4 +1,4 @@
-// The page of an ensemble: a table of the members, and the curves of all of them.
+// This file makes the page of an ensemble: a table of the members, and the curves of all of them.
 
 const columns = ["iteration", "seconds", "loss", "loss_average", "accuracy", "images_per_second", "test_loss", "test_accuracy"];
 

@@ -1,5 +1,5 @@
-// Numbers as text with units, and elements of the page. Text from a trace only ever becomes a text
-// node or an attribute, never markup.
+// This file makes texts of numbers with units, and elements of the page. Text from a trace only ever
+// becomes a text node or an attribute, never markup.
 
 function significant(value, digits = 3) {
   if (value === 0) return "0";
@@ -16,14 +16,14 @@ function duration(nanoseconds, digits = 3) {
   return `${significant(nanoseconds / 1e9, digits)} s`;
 }
 
-// Without zeros at the end: for axes, where the steps are round.
+// Removes zeros at the end, for axes, where the steps are round.
 const round = text => text.replace(/\.(\d*?)0+(?=\D|$)/, (_, kept) => kept ? `.${kept}` : "");
 
 const seconds = value => duration(value * 1e9);
 const percent = share => `${(100 * share).toFixed(1)} %`;
 const whole = number => Math.round(number).toLocaleString("en").replaceAll(",", "\u202f");
 
-// "1 task", "2 tasks"
+// Returns "1 task" or "2 tasks".
 const counted = (number, noun) => `${whole(number)} ${noun}${number === 1 ? "" : "s"}`;
 
 function scaled(value, unit) {
@@ -40,7 +40,7 @@ function bytes(value) {
   return `${significant(value)} ${units[step]}`;
 }
 
-// 1, 2 or 5 times a power of ten, at least this.
+// Returns 1, 2 or 5 times a power of ten, and at least `least`.
 function niceStep(least) {
   const power = 10 ** Math.floor(Math.log10(least));
   return power * [1, 2, 5, 10].find(step => step * power >= least);

@@ -1,9 +1,9 @@
-// Why a worker did nothing, piece by piece, by the rules of perf/analysis/summary.hpp. That analysis
-// gives the sums in the tables; a test holds that these pieces have the same.
+// This file finds why a worker did nothing, piece by piece, by the rules of perf/analysis/idle.hpp.
+// That analysis gives the sums in the tables; a test checks that these pieces have the same sums.
 
 const kData = 1, kScheduling = 2, kOtherWorkers = 3, kNothingReady = 4, kLate = 5, kBarrier = 6, kOtherNodes = 7, kStartUp = 8;
 
-// Sets of instants: sorted intervals [from, to, from, to, ...] that do not touch.
+// Returns a set of instants: sorted intervals [from, to, from, to, ...] that do not touch.
 function united(froms, tos) {
   const order = Uint32Array.from(froms, (_, i) => i).sort((a, b) => froms[a] - froms[b]);
   const set = [];
@@ -18,7 +18,7 @@ function united(froms, tos) {
 const evens = set => set.filter((_, i) => i % 2 === 0);
 const odds = set => set.filter((_, i) => i % 2 === 1);
 
-// Calls with every interval of `set` that is not in `hole`, which is a part of it.
+// Calls call(from, to) for every interval of `set` without `hole`, which is a part of it.
 function without(set, hole, call) {
   for (let i = 0, k = 0; i < set.length; i += 2) {
     let from = set[i];
@@ -30,13 +30,13 @@ function without(set, hole, call) {
   }
 }
 
-// The times at which the reason for being idle changes for a worker, and the reasons from then on.
+// Returns the times at which a worker's reason for being idle changes, and the reasons from then on.
 function causes(trace, worker) {
   const { tasks, waits, transfers, iterations, workers, eligible } = trace, { rank } = workers[worker], events = [];
-  // 0: a task is ready and not asked for, 1: the same of one that only other workers may run,
+  // Kinds of events: 0: a task is ready and not asked for, 1: the same, but only others may run it,
   // 2: submitted and not ready, 3: the main thread waits, 4: a message is awaited, 5: a worker computes,
   // 6: the first iteration has not begun.
-  // As one number each, which sort fast: the time, then the kind, then whether it ends.
+  // An event is one number, since numbers sort fast: the time, then the kind, then whether it ends.
   const add = (kind, from, to) => {
     if (from < to) events.push(from * 16 + kind * 2, to * 16 + kind * 2 + 1);
   };
@@ -68,7 +68,7 @@ function causes(trace, worker) {
   return { at, part };
 }
 
-// A lane of what the worker of `lane` did beside computing.
+// Returns a lane of what the worker of `lane` did beside computing.
 function idleLane(trace, lane, why) {
   const { tasks, wall } = trace, of = name => Float64Array.from(lane.item, i => tasks[name][i]);
   const computing = united(lane.start, lane.end);

@@ -1,5 +1,5 @@
-// Pieces of time on one line of the timeline, of some categories each, by start. Answers in time
-// logarithmic in their number what lies at a place and how much of what lies in a range.
+// A Lane has the pieces of time on one line of the timeline, by start; each has a category. A Lane
+// finds in logarithmic time what lies at a place, and how much of each category lies in a range.
 
 const kBlock = 32;
 
@@ -13,7 +13,8 @@ function firstWhere(from, to, holds) {
 }
 
 class Lane {
-  // start, end, category, item: arrays of one length, in any order; work: flops of a piece.
+  // start, end, category and item are arrays of one length, in any order. work has the flops of each
+  // piece, or is null.
   constructor(categories, start, end, category, item, work) {
     const count = start.length;
     let order = null;
@@ -32,7 +33,7 @@ class Lane {
     this.sumBlocks();
   }
 
-  // Of the first n * kBlock pieces, by category: time, number, work.
+  // Sums up time, number and work of the first n * kBlock pieces, by category, for every n.
   sumBlocks() {
     const { categories, count } = this;
     const blocks = Math.floor(count / kBlock) + 1;
@@ -82,7 +83,7 @@ class Lane {
     for (let i = to * kBlock; i < last; ++i) this.addPiece(i, this.start[i], this.end[i], total);
   }
 
-  // Only the times of the pieces first .. last-1, for drawing: called for every pixel.
+  // Adds only the times of the pieces first .. last-1. Drawing calls it for every pixel.
   addTimes(first, last, time) {
     const { start, end, category, categories: n } = this;
     const from = Math.ceil(first / kBlock), to = Math.floor(last / kBlock), blocks = from < to;
@@ -92,7 +93,7 @@ class Lane {
     for (let i = right; i < last; ++i) time[category[i]] += end[i] - start[i];
   }
 
-  // The first piece that ends after a time, of those from `first` on.
+  // Returns the first piece that ends after a time, of those from `first` on.
   endingAfter(time, first = 0) {
     return firstWhere(first, this.count, i => this.reach[i] > time);
   }
@@ -101,7 +102,7 @@ class Lane {
     return firstWhere(first, this.count, i => this.start[i] >= time);
   }
 
-  // The same, fast when it is near.
+  // Returns what startingFrom() does, and is fast if the piece is near `first`.
   nextFrom(time, first) {
     let step = 1;
     while (first + step < this.count && this.start[first + step] < time) step *= 2;
@@ -122,7 +123,7 @@ class Lane {
     this.addPieces(first, last, total);
   }
 
-  // The piece at a time, or the nearest within `tolerance`; -1: none.
+  // Returns the piece at a time, or the nearest within `tolerance`; -1: none.
   at(time, tolerance) {
     let best = -1, distance = tolerance;
     for (let i = this.endingAfter(time - tolerance); i < this.count && this.start[i] <= time + tolerance; ++i) {

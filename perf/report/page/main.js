@@ -1,4 +1,4 @@
-// Starts the page: what ran, the key figures, the panels, the choice of dark and light.
+// This file starts the page: what ran, the key figures, the panels, the choice of dark and light.
 
 function header(trace) {
   const first = trace.headers[0] ?? {}, { tasks, iterations, limits, idle, wall } = trace;
@@ -50,7 +50,7 @@ function start() {
     for (const mark of document.querySelectorAll("[data-group]")) mark.style.background = groupColor(+mark.dataset.group);
     timeline.changed();
   });
-  // For scripts and tests: where things are, and what is in view.
+  // Scripts and tests read here where things are, and what is in view.
   window.report = { trace, timeline };
 }
 

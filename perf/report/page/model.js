@@ -1,5 +1,5 @@
-// The lines of the timeline: of every rank its main thread (when it waited), its workers, its
-// transfers between memory nodes, and the messages that it received.
+// This file makes the lines of the timeline: of every rank its main thread (when it waited), its
+// workers, its transfers between memory nodes, and the messages that it received.
 
 function workerLanes(trace) {
   const { tasks } = trace, counts = trace.workers.map(() => 0);
@@ -54,7 +54,7 @@ function buildLanes(trace) {
   return lanes;
 }
 
-// Where a task lies: [lane, piece].
+// Returns where a task lies: [lane, piece].
 function pieceOf(trace, lanes, task) {
   const lane = lanes.find(one => one.type === "worker" && one.worker === trace.tasks.worker[task]);
   for (let i = lane.startingFrom(trace.tasks.start[task]); i < lane.count; ++i)
@@ -62,7 +62,7 @@ function pieceOf(trace, lanes, task) {
   return [lane, 0];
 }
 
-// Sums over all workers in a range: by codelet, and by what they did else.
+// Returns sums over all workers in a range: by codelet, and by the part of their time.
 function sumRange(trace, lanes, from, to) {
   const codelets = trace.codelets.length;
   const tasks = { time: new Float64Array(codelets), number: new Float64Array(codelets), work: new Float64Array(codelets) };

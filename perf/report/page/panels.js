@@ -1,4 +1,5 @@
-// The panels below the timeline: what the workers did, messages, kernels, roofline, staleness.
+// This file makes the panels below the timeline: what the workers did, messages, kernels, roofline,
+// staleness.
 
 function idlePanel(trace) {
   const { idle, wall, workers } = trace;

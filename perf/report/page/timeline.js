@@ -1,4 +1,4 @@
-// The timeline as one works with it: what is in view, what is selected, mouse, touch and keys.
+// A Timeline has what is in view and what is selected, and handles mouse, touch and keys.
 
 const kLeast = 100;  // ns in view
 
@@ -95,7 +95,7 @@ class Timeline {
     return from + (event.clientX - box.left) / box.width * (to - from);
   }
 
-  // The lane and piece under the mouse; a few pixels beside a short one will do.
+  // Returns the lane and the piece under the mouse, or the nearest piece within 3 pixels.
   pieceAt(event) {
     const y = event.clientY - byId("canvas").getBoundingClientRect().top;
     const index = Math.floor((y - kGap / 2) / (kRow + kGap)), lane = this.lanes[index];
@@ -104,7 +104,7 @@ class Timeline {
     return [lane, lane.at(this.timeAt(event), 3 * (to - from) / this.painter.width)];
   }
 
-  // The task before or after the selected one on its worker.
+  // Selects the task before or after the selected one on its worker.
   neighbour(step) {
     const { task } = this.state, { tasks } = this.trace;
     if (!tasks.count) return;
@@ -130,7 +130,7 @@ class Timeline {
       f: () => range && this.show(...range), "[": () => this.neighbour(-1), "]": () => this.neighbour(1),
       d: () => this.jumpToLast(), Escape: () => (this.selectRange(null), this.select(-1)),
     };
-    // Elsewhere these scroll the page, or press a button.
+    // Outside the canvas these keys scroll the page, or press a button.
     if (event.target.id === "canvas") Object.assign(keys, {
       ArrowUp: () => this.zoom(1 / 1.5), ArrowDown: () => this.zoom(1.5),
       PageUp: () => this.pan(-0.9), PageDown: () => this.pan(0.9),
@@ -188,7 +188,8 @@ class Timeline {
     this.zoom(Math.exp(event.deltaY * step * (event.ctrlKey ? 0.01 : 0.002)), this.timeAt(event));
   }
 
-  // Pointers that are down: one pans or selects a range, two pinch, one that does not move clicks.
+  // Follows the pointers that are down: one pans or selects a range, two pinch, one that does not
+  // move clicks.
   press(event, target) {
     if (event.button !== 0) return;
     const down = this.pointers ??= new Map();
@@ -216,7 +217,7 @@ class Timeline {
     const up = now => {
       down.delete(now.pointerId);
       if (down.size) {
-        begin = beginning([...down.values()][0]);  // what is left of a pinch pans on
+        begin = beginning([...down.values()][0]);  // the pointer that is left of a pinch pans on
         return;
       }
       target.removeEventListener("pointermove", move);

@@ -21,7 +21,7 @@ namespace {
 using Values = std::vector<std::string>;
 
 constexpr double kMostWhole = 1e15;        // a double has all whole numbers up to it
-constexpr std::size_t kMostByChance = 10;  // members before results decide
+constexpr std::size_t kMostByChance = 10;  // in the first wave of members
 constexpr int kMostTries = 100'000;        // to draw a member that is not there yet
 
 Error refuse_sweep(std::string_view key, std::string what, std::string hint) {

@@ -1,5 +1,5 @@
 // This header has the settings of a sweep. --sweep learning_rate=log:1e-4..1e-1:8 momentum=0.5,0.9
-// makes a member for every combination; with random:20 it draws 20 of them.
+// makes a member for every combination; random:20 draws 20 of them at once, tpe:20 in waves.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,6 @@ struct SweepSpec {
   std::size_t first_wave = 0, wave = 0;  // members of waves, see waves.hpp; 0: there is one wave
 };
 
-// A SweepMember is a member of a sweep.
 struct SweepMember {
   std::string name;                // "learning_rate=0.001 momentum=0.5"
   std::vector<std::string> words;  // "--learning-rate=0.001", "--set", "gamma=0.5"

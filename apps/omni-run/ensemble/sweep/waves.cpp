@@ -16,7 +16,7 @@ namespace {
 
 using Values = std::vector<std::string>;
 
-constexpr int kMostDraws = 100;  // of a member that is not there yet, before chance draws it
+constexpr int kMostDraws = 100;  // from results, for one new member; then chance draws it
 
 Error other_sweep(std::string what) {
   return {ErrorKind::usage, "--sweep", std::move(what),
@@ -91,7 +91,7 @@ SweepMember member_with(const SweepSpec& sweep, const std::vector<double>& setti
 
 Result<SweepWave> next_wave(const SweepSpec& sweep, const std::string& net,
                             const std::vector<EnsembleMember>& begun, std::uint64_t seed) {
-  // Refuses what has fewer settings. The first members are the same for any number of them.
+  // sweep_members() refuses a sweep that has fewer settings than members.
   OMNI_TRY(std::vector<SweepMember> by_chance, sweep_members(sweep, seed));
   const std::size_t count = *sweep.draws;
   std::vector<std::vector<double>> settings;

@@ -18,8 +18,8 @@ struct SweepWave {
   bool is_last = false;
 };
 
-// `begun` are the members that ensemble.json has, whose names begin with that of the net. If those
-// of the last wave there have not all ended, that wave is returned. So it is if there is no other.
+// `begun` are the members that ensemble.json has, whose names begin with that of the net. Returns
+// their last wave again if its members have not all ended, or if the sweep has no further wave.
 Result<SweepWave> next_wave(const SweepSpec& sweep, const std::string& net,
                             const std::vector<EnsembleMember>& begun, std::uint64_t seed);
 
