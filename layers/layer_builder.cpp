@@ -92,7 +92,7 @@ Input& LayerBuilder::input(std::size_t which) {
     input.diff = blob.diff;
     // Backward runs from the last layer to the first. So among the layers that read a blob, the
     // last one writes the blob's own gradient. Each other one gets a private tensor, which the net
-    // adds afterwards.
+    // adds afterwards. Net::fuse_layers() drops it for layers that can add to the gradient.
     Input*& newest = parts_.newest_consumer[&blob];
     if (newest != nullptr) {
       const std::size_t before = parts_.tensors.bytes();

@@ -1,16 +1,16 @@
-// Winograd's method F(n x n, r x r) convolves with kernels of 3x3 to 5x5 taps, where n + r = 7 or
-// 9. An output tile is n x n pixels and reads 6x6 or 8x8 inputs. Kernels and inputs are
+// Winograd's method F(n x n, r x r) convolves with kernels of r x r taps, r = 3 to 5. A tile reads
+// m x m inputs, m = 6 or 8, and gives n x n outputs, n = m + 1 - r. Kernels and inputs are
 // transformed. Then the products of one position in all tiles are one matrix product.
 //
-// A pair of channels costs 36 or 64 products per tile. For 3x3 taps these replace 144 or 324
-// products, for 5x5 taps 100 or 400. Rounding errors are 5 and 20 times those of the direct sum.
-// Only 6x6 tiles are computed in bf16. The errors of their results are about 1 %, those of direct
-// sums of rounded numbers 0.2 %.
+// A pair of channels costs m x m products per tile, 36 or 64. The direct sum takes 144 or 324
+// products for 3x3 taps, and 100 or 400 for 5x5 taps. Rounding errors are 5 and 20 times those of
+// the direct sum. Only 6x6 tiles are computed in bf16. The errors of their results are about 1 %,
+// those of direct sums of rounded numbers 0.2 %.
 //
 // Forward computes dst = O [(K w K') * (I src I')] O', where * multiplies position by position and
 // ' is the transpose. The gradient of the weights is the adjoint. The gradient of the data is a
-// forward convolution of diff_dst with rotated kernels. Lavin and Gray 2016 have the matrices I, K,
-// O.
+// forward convolution of diff_dst with rotated kernels. The method is that of Lavin and Gray 2016,
+// who write B', G, A' for I, K, O. winograd_transforms.hpp computes these matrices.
 #pragma once
 
 #include <cstddef>

@@ -85,8 +85,8 @@ struct Implementation {
   Role role = Role::fast;
   // Returns the memory that the kernel needs beside its buffers. Null: hardly any.
   WorkingFloats (*working)(const Args&, bool bf16_tensors) = nullptr;
-  // The kernel accepts bf16 if all these buffers, and no others but maybe_in_bf16, are in bf16.
-  // Otherwise the kernel gets copies in floats of all buffers that are in bf16.
+  // The kernel computes in bf16 if exactly these buffers are in bf16; those of maybe_in_bf16 may
+  // be, too. Otherwise it gets copies in floats of all buffers that are in bf16.
   BufferSet in_bf16{};
   BufferSet maybe_in_bf16{};  // weights, which the kernel accepts both as floats and in bf16
 };

@@ -57,8 +57,8 @@ class Tensor {
   void round_into(const Tensor& copy) { rounded_ = &copy; }
   const Tensor* rounded() const;  // the copy; null if there is none, or if cores compute, too
   const Tensor& for_products() const { return rounded() != nullptr ? *rounded_ : *this; }
-  // Every use of a tensor gets the handle here, except by chains of whole iterations (see
-  // KeptOnGpu).
+  // Returns StarPU's handle of a part. First gives up that chains keep the tensor on the GPU (see
+  // KeptOnGpu). So every task, host access and transfer must get the handle here.
   DataHandle handle(std::size_t part = 0) const {
     if (storage_->last_chain_ != 0) storage_->leave_chains();
     return storage_->handles_[part];

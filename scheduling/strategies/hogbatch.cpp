@@ -141,8 +141,8 @@ std::optional<GroupBatch> group_batch(std::string_view text) {
   return GroupBatch{*start, *least, *most};
 }
 
-// Parses a list like "3x4:1-16,64" into one entry per group. If there is a single entry, it holds
-// for all groups.
+// Parses a list like "3x4:1-16,64": three groups that begin with 4 samples and keep to 1 to 16, and
+// one group with 64. Returns an entry per group. A list with one entry holds for all groups.
 Result<std::vector<GroupBatch>> parse_group_batches(std::string_view text, std::size_t groups) {
   const auto refuse = [&](std::string what) {
     return Error{ErrorKind::usage, std::string(kGroupBatches.name), std::move(what),

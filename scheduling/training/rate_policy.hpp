@@ -26,9 +26,9 @@ inline bool has_vanished(float rate) { return rate < kLeastRate; }
 SolverOptions for_length(SolverOptions solver, std::uint64_t iterations);
 bool follows_length(const SolverOptions& solver);
 
-// Returns the first iteration, before the training's last, from which on the rate is below `least`.
-// Returns nothing if the rate does not fall so low or has vanished from the start. It also does for
-// policies that end at 0 or may rise again.
+// Returns the iteration from which on the rate is below `least`. Returns nothing if the training
+// ends before it, if the learning rate itself is below `least`, and for the policies constant,
+// poly, random and sgdr.
 std::optional<std::uint64_t> vanishes_at(const SolverOptions& solver, std::uint64_t seed,
                                          std::uint64_t iterations, float least = kLeastRate);
 

@@ -143,7 +143,8 @@ TEST(CrossEntropy, smoothed_loss_counts_all_classes_however_unlikely) {
         << implementation.name;
 }
 
-// As in predict's list, the label must be likelier than the outputs of all groups.
+// With a softmax in groups, an image is right only if its label has the largest probability of all
+// groups, not only of its own. `omni-run predict` ranks classes in the same way.
 TEST(CrossEntropy, an_image_is_right_when_its_label_is_likelier_than_all_outputs) {
   for (const auto& implementation : implementations_here(cross_entropy)) {
     std::vector<float> logits{0, 1, 0, 3}, probabilities{0.27f, 0.73f, 0.05f, 0.95f}, metrics(4);

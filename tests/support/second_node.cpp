@@ -102,7 +102,7 @@ void run_there(void* interfaces[], void* arguments) {
       state->complaints.insert(fmt::format("{}, buffer {}: {}", task->cl->name, i, complaint));
 }
 
-// kRunThere has an OpenCL function for every implementation that a codelet may have.
+// Function i runs the codelet's CPU implementation i on the second node.
 constexpr auto kRunThere = []<std::size_t... i>(std::index_sequence<i...>) {
   return std::array<starpu_opencl_func_t, sizeof...(i)>{run_there<i>...};
 }

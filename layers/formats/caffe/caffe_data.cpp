@@ -227,7 +227,8 @@ void check_caffe_test_data(const CaffeLayer& layer) {
 
 namespace {
 
-// If the LMDBs that the net names exist, they are its data. They also say how large images are.
+// If the training LMDB that the net names exists, it is the data, with the test LMDB if one is
+// named. If the net does not say how large images are, the first training image does.
 Status take_lmdbs(CaffeNet& to) {
   if (to.train_source.empty()) return {};
   if (!LmdbFile::is(to.train_source)) {

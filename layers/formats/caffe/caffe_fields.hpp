@@ -55,8 +55,9 @@ class CaffeFields {
   std::string word(std::string_view name) const;  // of an enum
   CaffeFields nested(std::string_view name, int index = -1) const;
 
-  // Returns a place like "lenet.prototxt:12: layer 'conv1'": that of the field if the text has it,
-  // otherwise that of the message.
+  // Returns a place like "lenet.prototxt:12: layer 'conv1'", without a layer outside of layers:
+  // that of the field if the text has it, otherwise that of the message. For a field that the
+  // command line sets it is "command line".
   std::string where(std::string_view name = "", int index = -1) const;
   const std::string& file() const { return text_->file; }
   bool is_commanded(std::string_view name) const;  // the command line sets it

@@ -34,8 +34,8 @@ class LossLevel {
       : chance_(chance), chance_block_(std::clamp(epoch, kLeastBlock, kBlock)) {}
 
   void note(double loss);
-  // Returns the number of losses since the net was last better than chance, or clearly improved. It
-  // is 0 if the loss at chance is not known.
+  // Returns the number of losses, in whole blocks, since a block was clearly below chance or
+  // clearly below all blocks before it. It is 0 if the loss at chance is not known.
   std::uint64_t at_chance() const { return chance_ ? static_cast<std::uint64_t>(since_.count) : 0; }
   double mean_at_chance() const { return since_.mean; }  // mean of these losses
   // Returns the number of losses since the net forgot most of what it had learned; 0 means that it

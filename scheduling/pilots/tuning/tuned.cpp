@@ -102,7 +102,7 @@ Status Tuned::begin(Trainer& training, std::span<const double> saved) {
     say_layout();
   }
   if (!tuning_.warm) training.use_groups(1);
-  // Numbers that this version saved have the iteration of the next rest. Otherwise go_on() sets it.
+  // A checkpoint of this version says in which iteration groups rest next; else go_on() sets it.
   return saved.empty() || Tuning::is_older(saved) ? go_on() : Status();
 }
 

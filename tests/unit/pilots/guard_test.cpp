@@ -93,7 +93,8 @@ TEST_F(Guarded, a_stretch_that_is_worse_than_the_one_before_is_left) {
       << said;
 }
 
-// The losses after the growth are higher by a few standard errors, which is no reason to go back.
+// After the share of the rate has grown, losses are a few standard errors higher. The guard then
+// takes the smaller share again, but does not restore earlier parameters.
 TEST_F(Guarded, a_share_that_has_grown_is_given_up_when_losses_are_a_little_higher) {
   const std::uint64_t judged = 3 * kSnapshot;
   const Trained with = train(1030, {{2 * kSnapshot + 5, 0.385f}}, 4), without = train(1030, {}, 4);
