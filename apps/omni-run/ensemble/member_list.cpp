@@ -71,6 +71,7 @@ Result<std::vector<Wanted>> members_of_nets(const Words& nets, std::uint64_t fir
 
 Status add_members_of_file(const std::string& path, std::vector<Wanted>& all) {
   constexpr std::size_t kMostBytes = 1 << 20;
+  OMNI_CHECK(require_there(path));
   OMNI_TRY(const std::string text, read_file(path, kMostBytes));
   std::size_t number = 0;
   for (std::size_t at = 0; at < text.size(); ++number) {

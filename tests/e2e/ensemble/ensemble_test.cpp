@@ -238,6 +238,9 @@ TEST_F(EnsembleRuns, RefusesWhatAMemberCannotHave) {
     EXPECT_EQ(run.exit_code, 2) << run.errors;
     EXPECT_NE(run.errors.find(each.text), std::string::npos) << run.errors;
   }
+  const Finished absent = omni_run(Words{"ensemble", "--members", file("absent")} + all());
+  EXPECT_EQ(absent.exit_code, 2) << absent.errors;
+  EXPECT_NE(absent.errors.find("No such file"), std::string::npos) << absent.errors;
   const Finished late = omni_run({"--deterministic", "ensemble"});
   EXPECT_EQ(late.exit_code, 2);
   EXPECT_NE(late.errors.find("stands before 'ensemble'"), std::string::npos) << late.errors;
