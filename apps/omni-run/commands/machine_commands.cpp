@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/groups/timed_training.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/training/timed_training.hpp"
 #include "apps/output_file.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/peaks.hpp"

@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/groups/plan_groups.hpp"
+#include "apps/omni-run/groups/timed_training.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/training/plan_groups.hpp"
-#include "apps/omni-run/training/timed_training.hpp"
 #include "codelets/elementwise/exchange.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/data/damaged_images.hpp"

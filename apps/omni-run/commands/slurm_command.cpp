@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/slurm/job_check.hpp"
 #include "apps/omni-run/slurm/job_template.hpp"
 #include "apps/omni-run/slurm/sbatch_options.hpp"
-#include "apps/omni-run/training/job_check.hpp"
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/own_command.hpp"

@@ -14,8 +14,8 @@
 
 #include "apps/command_line.hpp"
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/groups/timed_training.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/training/timed_training.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "layers/net.hpp"
 #include "runtime/json_text.hpp"

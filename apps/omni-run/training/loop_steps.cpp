@@ -5,8 +5,8 @@
 
 #include "apps/omni-run/class_names.hpp"
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/groups/group_options.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training/rank_checks.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "layers/formats/parameters.hpp"

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "apps/omni-run/groups/group_options.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/training/group_options.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/communicator/transfers.hpp"
 #include "runtime/log.hpp"

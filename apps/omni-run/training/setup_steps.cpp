@@ -9,9 +9,9 @@
 
 #include "apps/omni-run/class_names.hpp"
 #include "apps/omni-run/ensemble/shared_trainings.hpp"
+#include "apps/omni-run/groups/plan_groups.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/memory_check.hpp"
-#include "apps/omni-run/training/plan_groups.hpp"
 #include "apps/omni-run/training/rank_checks.hpp"
 #include "apps/omni-run/training/training.hpp"
 #include "apps/omni-run/training/training_length.hpp"

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "apps/omni-run/caffe_log.hpp"
+#include "apps/omni-run/groups/group_options.hpp"
 #include "apps/omni-run/progress.hpp"
-#include "apps/omni-run/training/group_options.hpp"
-#include "apps/omni-run/training/job_check.hpp"
+#include "apps/omni-run/slurm/job_check.hpp"
 #include "apps/omni-run/training/run_folder.hpp"
 #include "apps/omni-run/training/time_limit.hpp"
 #include "apps/omni-run/training_arguments.hpp"

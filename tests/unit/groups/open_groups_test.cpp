@@ -1,8 +1,8 @@
 // These tests check the slice sizes that compute groups choose on a machine with many cores.
 #include <gtest/gtest.h>
 
+#include "apps/omni-run/groups/group_options.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/training/group_options.hpp"
 
 namespace omni {
 namespace {

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "apps/omni-run/groups/group_options.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/training/group_options.hpp"
 #include "apps/omni-run/training_arguments.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/strategies/shared_options.hpp"

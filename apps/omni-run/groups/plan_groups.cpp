@@ -1,4 +1,4 @@
-#include "apps/omni-run/training/plan_groups.hpp"
+#include "apps/omni-run/groups/plan_groups.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,11 +8,11 @@
 #include <map>
 #include <numeric>
 
+#include "apps/omni-run/groups/group_options.hpp"
+#include "apps/omni-run/groups/timed_training.hpp"
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/training/group_options.hpp"
-#include "apps/omni-run/training/timed_training.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/checkpoint/training_checkpoint.hpp"
 #include "scheduling/checkpoint/training_snapshot.hpp"

@@ -1,5 +1,5 @@
 // This file reads --strategy and its options.
-#include "apps/omni-run/training/group_options.hpp"
+#include "apps/omni-run/groups/group_options.hpp"
 
 #include <fmt/format.h>
 

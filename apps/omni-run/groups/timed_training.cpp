@@ -1,4 +1,4 @@
-#include "apps/omni-run/training/timed_training.hpp"
+#include "apps/omni-run/groups/timed_training.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "apps/omni-run/training/job_check.hpp"
+#include "apps/omni-run/slurm/job_check.hpp"
 
 #include <fmt/format.h>
 

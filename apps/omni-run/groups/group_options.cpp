@@ -1,4 +1,4 @@
-#include "apps/omni-run/training/group_options.hpp"
+#include "apps/omni-run/groups/group_options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
