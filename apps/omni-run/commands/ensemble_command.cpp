@@ -21,7 +21,7 @@
 #include "apps/omni-run/ensemble/sweep/stop_rule.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/rank_checks.hpp"
-#include "apps/omni-run/training/training.hpp"
+#include "apps/omni-run/training/train_command.hpp"
 #include "runtime/farewell.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"

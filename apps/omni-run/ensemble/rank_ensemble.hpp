@@ -13,7 +13,7 @@
 
 #include "apps/omni-run/ensemble/member_list.hpp"
 #include "apps/omni-run/ensemble/shared_trainings.hpp"
-#include "apps/omni-run/training/training.hpp"
+#include "apps/omni-run/training/train_command.hpp"
 #include "runtime/communicator/letters.hpp"
 #include "runtime/communicator/ranks.hpp"
 

@@ -7,7 +7,9 @@
 
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/rank_checks.hpp"
-#include "apps/omni-run/training/training.hpp"
+#include "apps/omni-run/training/run_folder.hpp"
+#include "apps/omni-run/training/time_limit.hpp"
+#include "apps/omni-run/training/train_inputs.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/data/formats.hpp"
@@ -72,53 +74,56 @@ Result<int> gpus_of(const MachineArguments& machine, const ExpectedJob& job) {
   return machine.gpus == "none" ? 0 : named ? static_cast<int>(numbers.size()) : job.gpus;
 }
 
-}  // namespace
-
-Status TrainCommand::check_for_job(const ExpectedJob& job) {
-  OMNI_CHECK(open_nets());
-  OMNI_CHECK(check());
-  OMNI_CHECK(check_ranks(arguments_, groups(), strategy_.grows));
-  SessionOptions session = arguments_.machine.session;
+Status check(TrainInputs inputs, const ExpectedJob& job) {
+  OMNI_CHECK(inputs.open_nets());
+  OMNI_CHECK(inputs.check());
+  OMNI_CHECK(check_ranks(inputs.arguments, *inputs.groups, inputs.strategy.grows));
+  SessionOptions session = inputs.arguments.machine.session;
   session.policy = &omni_policy();
   OMNI_TRY(const std::string scheduler, Session::scheduler_of(session));
-  if (strategy_.grows || groups().count() > 1 || !arguments_.groups.layout.empty())
+  if (inputs.strategy.grows || inputs.groups->count() > 1 ||
+      !inputs.arguments.groups.layout.empty())
     OMNI_CHECK(require_group_scheduler(scheduler));
-  const std::uint64_t bytes = checkpoint_bytes();
+  const std::uint64_t bytes = inputs.checkpoint_bytes();
   if (job.seconds > 0)
-    OMNI_CHECK(time_limit_.require("--time", static_cast<double>(job.seconds), bytes));
+    OMNI_CHECK(TimeLimit().require("--time", static_cast<double>(job.seconds), bytes));
 
-  for (auto [option, file] :
-       {std::pair("--save-weights", &arguments_.save_weights),
-        std::pair("--metrics", &arguments_.metrics), std::pair("--trace", &arguments_.trace),
-        std::pair("--models", &arguments_.machine.models)})
+  for (auto [option, file] : {std::pair("--save-weights", &inputs.arguments.save_weights),
+                              std::pair("--metrics", &inputs.arguments.metrics),
+                              std::pair("--trace", &inputs.arguments.trace),
+                              std::pair("--models", &inputs.arguments.machine.models)})
     if (fs::path(*file).has_parent_path() && is_elsewhere(fs::path(*file).parent_path()))
       leave_to_the_job(option, *file);
-  OMNI_CHECK(try_places());
-  OMNI_CHECK(try_trace(arguments_.trace));
-  if (const std::string& models = arguments_.machine.models; !models.empty())
+  OMNI_CHECK(inputs.try_places());
+  OMNI_CHECK(try_trace(inputs.arguments.trace));
+  if (const std::string& models = inputs.arguments.machine.models; !models.empty())
     OMNI_CHECK(try_folder(models, 0, "--models"));
-  if (is_elsewhere(arguments_.weights)) leave_to_the_job("--weights", arguments_.weights);
-  if (is_elsewhere(arguments_.resume)) {
-    leave_to_the_job("--resume", arguments_.resume);
-    arguments_.resume = "none";
+  if (is_elsewhere(inputs.arguments.weights))
+    leave_to_the_job("--weights", inputs.arguments.weights);
+  if (is_elsewhere(inputs.arguments.resume)) {
+    leave_to_the_job("--resume", inputs.arguments.resume);
+    inputs.arguments.resume = "none";
   }
   // Without --out the job's script names a new folder, in which there is nothing to resume.
-  if (arguments_.out.empty() && arguments_.resume == "auto") arguments_.resume = "none";
-  OMNI_CHECK(find_origin());
-  if (!arguments_.out.empty() && !is_elsewhere(arguments_.out))
-    OMNI_CHECK(RunFolder::check(arguments_.out, goes_on_, bytes));
+  if (inputs.arguments.out.empty() && inputs.arguments.resume == "auto")
+    inputs.arguments.resume = "none";
+  OMNI_CHECK(inputs.find_origin());
+  if (!inputs.arguments.out.empty() && !is_elsewhere(inputs.arguments.out))
+    OMNI_CHECK(RunFolder::check(inputs.arguments.out, inputs.goes_on, bytes));
 
-  if (const Status opened = open_images(); !opened) {
+  if (const Status opened = inputs.open_images(nullptr); !opened) {
     if (opened.error().kind == ErrorKind::out_of_memory)
       log::warn("{}: not checked", opened.error().message());
-    else if (is_elsewhere(arguments_.data))
+    else if (is_elsewhere(inputs.arguments.data))
       log::warn("--data {}: is not on this machine; the job's nodes must have it",
-                arguments_.data.source);
+                inputs.arguments.data.source);
     else
       return opened;
   }
   return {};
 }
+
+}  // namespace
 
 Status check_for_job(TrainArguments arguments, const ExpectedJob& job) {
   OMNI_TRY(const int gpus, gpus_of(arguments.machine, job));
@@ -126,7 +131,7 @@ Status check_for_job(TrainArguments arguments, const ExpectedJob& job) {
   const log::Level level = log::level();
   log::set_level(log::Level::quiet);  // the job itself will print these messages
   Status status = ranks::suppose(job.ranks);
-  if (status) status = TrainCommand(std::move(arguments)).check_for_job(job);
+  if (status) status = check({.arguments = std::move(arguments)}, job);
   log::set_level(level);
   OMNI_CHECK(ranks::suppose(1));
   return status;

@@ -1,12 +1,10 @@
-// These steps of TrainCommand compare the arguments of all ranks, and save for all.
+#include "apps/omni-run/training/rank_comparison.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "apps/command_line.hpp"
-#include "apps/omni-run/setup.hpp"
-#include "apps/omni-run/training/rank_checks.hpp"
-#include "apps/omni-run/training/training.hpp"
 #include "runtime/checksum.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/files.hpp"
@@ -52,53 +50,36 @@ Status require_same(const std::vector<Fact>& facts) {
 
 }  // namespace
 
-Status TrainCommand::compare_ranks() {
+Status compare_ranks(const TrainInputs& inputs) {
   if (!ranks::several()) return {};
   OMNI_TRY(const std::string program, read_file("/proc/self/exe", UINT64_MAX));
   std::vector<std::string> words = own_words();
   if (!words.empty()) words.erase(words.begin());
-  const Status same = require_same(
-      {{"the program", fmt::format("{} ({})", kVersion, checksum_of(program))},
-       {"the command line", for_shell(words)},
-       {"the number of GPUs", std::to_string(arguments_.net.gpus)},
-       {"the net description", checksum_of(spec_.text)},
-       {"the data", contents(*data_)},
-       {"the checkpoint", checkpoint_ ? fmt::format("that of iteration {}", checkpoint_->step)
-                                      : std::string("none")}});
+  const Status same =
+      require_same({{"the program", fmt::format("{} ({})", kVersion, checksum_of(program))},
+                    {"the command line", for_shell(words)},
+                    {"the number of GPUs", std::to_string(inputs.arguments.net.gpus)},
+                    {"the net description", checksum_of(inputs.spec.text)},
+                    {"the data", contents(*inputs.data)},
+                    {"the checkpoint", inputs.checkpoint ? fmt::format("that of iteration {}",
+                                                                       inputs.checkpoint->step)
+                                                         : std::string("none")}});
   OMNI_CHECK(same);
   log::tell_warnings_unless_in(ranks::gather(log::warnings_so_far()).front());
   log::info("links between ranks: {} at worst",
             ranks::describe(ranks::slowest(ranks::measure_links())));
-  if (const Slices& slices = net().slices(); slices.ranks > 1)
+  if (const Slices& slices = inputs.groups->net().slices(); slices.ranks > 1)
     log::info("{} ranks share a mini-batch: {} of {} images on each", slices.ranks, slices.images(),
               slices.images_of_all());
   return {};
 }
 
-Status TrainCommand::compare_parameters(std::string_view option) {
+Status compare_parameters(Net& net, std::string_view option) {
   if (!ranks::several()) return {};
   Checksum all;
-  for (const Param* param : net().params())
+  for (const Param* param : net.params())
     all.update(std::as_bytes(HostAccess(*param->master, HostAccess::Mode::read).f32()));
   return require_same({{fmt::format("the checksum of {}", option), checksum_text(all.value())}});
-}
-
-Status TrainCommand::save(const TrainingState& state) {
-  if (RankSums* sums = training_->sums()) OMNI_CHECK(sums->gather_memory());
-  constexpr std::size_t kMostNoted = 500'000;  // as the size of a checkpoint's header is bounded
-  share_damaged(state.iteration);
-  TrainingState noted = state;
-  if (const DamagedImages* const found = data_->train->damaged(); found != nullptr)
-    noted.damaged = found->indices();
-  noted.damaged.resize(std::min(noted.damaged.size(), kMostNoted));
-  OMNI_CHECK(on_first_rank([this] { return folder_->open_unused(); }));
-  if (!ranks::first()) bring_arrays(groups());
-  return on_first_rank([&]() -> Status {
-    OMNI_TRY(const auto path, save_training(folder_->store(), groups(), noted, identity_));
-    progress_.finish_line();
-    log::info("saved {}", path.string());
-    return {};
-  });
 }
 
 }  // namespace omni

@@ -1,0 +1,17 @@
+// compare_ranks() refuses to train if the ranks were not given the same. All ranks call these
+// functions.
+#pragma once
+
+#include <string_view>
+
+#include "apps/omni-run/training/train_inputs.hpp"
+
+namespace omni {
+
+// Compares the program, the command line, the net, the data and the checkpoint. Then prints how the
+// ranks share the work.
+Status compare_ranks(const TrainInputs& inputs);
+// Compares the parameters that each rank has read from the file of `option`.
+Status compare_parameters(Net& net, std::string_view option);
+
+}  // namespace omni
