@@ -134,6 +134,17 @@ TEST_F(WaveRuns, RungsFollowFromTheFirstWave) {
   EXPECT_EQ(omni_run(words).exit_code, 0);
 }
 
+// The table has what is known where the sweep does not go on.
+TEST_F(WaveRuns, AWaveThatEndsTheSweepHasATable) {
+  WaveWords words = sweep("run", {"--strict"});
+  std::ranges::replace(words, std::string("learning_rate=log:1e-7..1"),
+                       std::string("learning_rate=1e30,1e31,1e32,1e33"));
+  const Finished run = omni_run(words);
+  EXPECT_EQ(run.exit_code, 6) << run.errors;
+  ASSERT_FALSE(run.output.empty());
+  EXPECT_EQ(nlohmann::json::parse(run.output)["members"].size(), 4u) << "of the first wave";
+}
+
 // A wave that diverges as a whole is no end, unless all do.
 TEST_F(WaveRuns, DivergedMembersAreBadSettings) {
   WaveWords words = sweep("run", {});
