@@ -5,8 +5,8 @@
 // ensemble.json: {"format": "omnivore-ensemble", "version": 1, "state": "finished", "members":
 //   [{"name": "lenet-1", "net": "lenet", "options": ["--seed", "1"], "state": "finished",
 //   "iteration": 100, "loss": 0.3, "accuracy": 0.9}]}; loss and accuracy may be null. Unknown keys
-// are ignored. A net with a solver has its "solver", too. A member that has not finished has an
-// "error", and so has a run of which a member has failed.
+// are ignored. A net with a solver has its "solver", too. A member that has failed, has diverged or
+// was stopped has an "error", and so has a run of which a member has failed.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct EnsembleMember {
   MemberState state = MemberState::running;
   std::uint64_t iteration = 0;
   std::optional<double> loss{}, accuracy{};  // on the test set, when it ended; none: not known
-  std::string error{};                       // why it has not finished; "": it has, or not known
+  std::string error{};  // why it has failed, diverged or stopped; "": it has not
 
   bool operator==(const EnsembleMember&) const = default;
 };

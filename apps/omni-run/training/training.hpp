@@ -58,7 +58,6 @@ class TrainCommand {
     return iterations_ != 0 && start_.samples >= iterations_ * groups().net().options().batch;
   }
   std::uint64_t planned() const { return iterations_; }  // 0: no end
-  bool was_run() const { return trained_; }
   const TrainingState& state() const { return trained_ ? training_->trainer().state() : start_; }
 
  private:
