@@ -83,9 +83,7 @@ int run_ensemble(const std::vector<std::string>& words, EnsembleArguments& ensem
     const bool is_last = ensemble.is_last_wave || members.front().arguments.dry_run;
     const bool strict = members.front().arguments.net.strict;
     const Status trained = train_ensemble(ensemble, std::move(members));
-    // A wave may diverge as a whole.
-    const bool goes_on = trained || (trained.error().kind == ErrorKind::diverged && !strict);
-    if (is_last || !goes_on) return finish(trained);
+    if (is_last || !is_followed(trained, strict)) return finish(trained);
   }
 }
 

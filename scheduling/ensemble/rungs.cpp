@@ -17,13 +17,6 @@ constexpr double kSlower = 0.8, kFaster = 1.25;
 
 constexpr const char* kRuleNames[] = {"asha", "median"};
 
-// Returns the mean of the losses; it is infinite if a loss is not finite.
-double mean_loss(std::span<const float> losses) {
-  double sum = 0;
-  for (const float loss : losses) sum += loss;
-  return std::isfinite(sum) ? sum / static_cast<double>(losses.size()) : INFINITY;
-}
-
 Error refuse_losses(int member, std::string what) {
   return {ErrorKind::failed, fmt::format("member {}", member), std::move(what),
           "compare members on the same images"};
@@ -55,6 +48,12 @@ bool read_number(const nlohmann::json& from, const char* key, Number& number) {
 }
 
 }  // namespace
+
+double mean_loss(std::span<const float> losses) {
+  double sum = 0;
+  for (const float loss : losses) sum += loss;
+  return std::isfinite(sum) ? sum / static_cast<double>(losses.size()) : INFINITY;
+}
 
 nlohmann::json losses_json(std::span<const float> losses) {
   nlohmann::json list = nlohmann::json::array();
@@ -241,14 +240,14 @@ nlohmann::json Rungs::to_json() const {
 
 Result<Rungs> Rungs::from_json(const nlohmann::json& json, const RungOptions& options) {
   OMNI_TRY(Rungs rungs, make(options));
-  std::uint64_t first = 0;
+  std::uint64_t& first = rungs.options_.first;
   int eta = 0;
-  if (!read_number(json, "first", first) || !read_number(json, "eta", eta) ||
+  if (!read_number(json, "first", first) || first == 0 || !read_number(json, "eta", eta) ||
       !json.contains("rule") || !json.contains("reached") || !json["reached"].is_array() ||
       !json.contains("left") || !json["left"].is_array())
     return impossible_rungs();
-  if (json["rule"] != kRuleNames[static_cast<int>(options.rule)] || first != options.first ||
-      eta != options.eta)
+  if (json["rule"] != kRuleNames[static_cast<int>(options.rule)] || eta != options.eta ||
+      (first != options.first && !options.keeps_first))
     return Error{ErrorKind::data, "--resume", "the checkpoint is of a sweep with another --stop",
                  "give the same one, or begin anew"};
   const bool median = options.rule == StopRule::median;

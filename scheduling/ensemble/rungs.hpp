@@ -27,6 +27,8 @@ struct LossExcess {
   // one.
   bool is_sure(double errors, std::size_t comparisons) const;
 };
+// Returns the mean of the losses; it is infinite if a loss is not finite.
+double mean_loss(std::span<const float> losses);
 // Returns the losses as JSON. Losses that are not finite become null.
 nlohmann::json losses_json(std::span<const float> losses);
 std::vector<float> losses_of(const nlohmann::json& list);  // all are numbers or null
@@ -40,6 +42,7 @@ enum class StopRule {
 struct RungOptions {
   StopRule rule = StopRule::asha;
   std::uint64_t first = 100;  // iterations before the first rung
+  bool keeps_first = false;   // true: a saved state may have another first rung, which is kept
   int eta = 3;
   double errors = 2;  // standard errors that make a difference count
 };
@@ -83,7 +86,7 @@ class Rungs {
 
   nlohmann::json to_json() const;
   // Restores what to_json() returned. Returns ErrorKind::data if `json` is something else or was
-  // saved with other options.
+  // saved with other options, except RungOptions::keeps_first.
   static Result<Rungs> from_json(const nlohmann::json& json, const RungOptions& options);
 
  private:

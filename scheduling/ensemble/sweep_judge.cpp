@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "runtime/files.hpp"
 #include "runtime/json_text.hpp"
@@ -18,10 +17,6 @@ namespace {
 
 constexpr std::size_t kJudgedImages = 2000;  // of the test set
 constexpr std::size_t kLargestState = 256 << 20;
-
-double mean_of(const std::vector<float>& losses) {
-  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
-}
 
 // Returns the loss of an image. The net must end with a softmax layer.
 float loss_of(std::span<const float> probabilities, int label) {
@@ -325,10 +320,10 @@ BestMember SweepJudge::best() const {
   const std::lock_guard lock(mutex_);
   std::vector<int> order;
   for (std::size_t i = 0; i < final_.size(); ++i)
-    if (!stopped_[i] && !final_[i].empty() &&
+    if (!stopped_[i] && !final_[i].empty() && std::isfinite(mean_loss(final_[i])) &&
         final_[i].size() == final_[order.empty() ? i : order[0]].size())
       order.push_back(static_cast<int>(i));
-  std::ranges::sort(order, {}, [&](int each) { return mean_of(final_[each]); });
+  std::ranges::stable_sort(order, {}, [&](int each) { return mean_loss(final_[each]); });
   BestMember found;
   if (order.empty()) return found;
   found.best = order[0];

@@ -25,7 +25,7 @@
 namespace omni {
 
 // BestMember is the best member at the end. It also says how surely that member is better than the
-// second.
+// second. Members with a loss that is not finite are neither.
 struct BestMember {
   int best = -1, next = -1;  // members; -1: none has ended well
   LossExcess ahead{};        // the excess of the next one's losses

@@ -92,14 +92,16 @@ class Ensemble {
     if (ranks::first())
       if (const Status drawn = write_curves(folder(), all_); !drawn)
         log::warn("no page of curves: {}", drawn.error().message());
-    if (!arguments_.is_last_wave) return outcome();
+    const Status ended = outcome();
+    if (!arguments_.is_last_wave && is_followed(ended, members_.front().arguments.net.strict))
+      return ended;
     std::vector<std::size_t> shown = own_;
     if (arguments_.before) {
       shown.resize(all_.size());
       std::iota(shown.begin(), shown.end(), 0u);
     }
     print_ensemble(all_, shown, judge_ ? judge_->best() : BestMember(), arguments_.common.json);
-    return outcome();
+    return ended;
   }
 
  private:
@@ -392,6 +394,10 @@ class Ensemble {
 
 Status train_ensemble(const EnsembleArguments& arguments, std::vector<Member> members) {
   return Ensemble(arguments, std::move(members)).run();
+}
+
+bool is_followed(const Status& wave, bool strict) {
+  return wave || (wave.error().kind == ErrorKind::diverged && !strict);
 }
 
 }  // namespace omni

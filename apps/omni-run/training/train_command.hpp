@@ -45,7 +45,6 @@ class TrainCommand {
   // Returns true if nothing is left to train.
   bool is_finished() const { return planned() != 0 && start_.samples >= last_sample(); }
   std::uint64_t planned() const { return inputs_.iterations; }  // 0: no end
-  bool was_run() const { return trained_; }
   const TrainingState& state() const { return trained_ ? training_->trainer().state() : start_; }
 
  private:

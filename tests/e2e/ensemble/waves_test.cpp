@@ -120,6 +120,32 @@ TEST_F(WaveRuns, LosersOfAllWavesAreEnded) {
   EXPECT_EQ(at_first.size(), 8u) << "all waves have the same rungs";
 }
 
+// Later waves may have other mini-batches, and so other lengths. The rungs stay where they are.
+TEST_F(WaveRuns, RungsFollowFromTheFirstWave) {
+  WaveWords words = sweep("run", {"--epochs", "3", "--stop", "asha"});
+  words.erase(std::ranges::find(words, "--max-batches"),
+              std::ranges::find(words, "--max-batches") + 2);
+  std::ranges::replace(words, std::string("momentum=0,0.5"), std::string("batch=2,3,4,6,9,12"));
+  std::ranges::replace(words, std::string("tpe:8:2"), std::string("tpe:5:1"));
+  const Finished run = omni_run(words);
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const auto rungs = nlohmann::json::parse(get(folder_ / "run/rungs.json"));
+  EXPECT_EQ(rungs["members"].size(), 5u);
+  words.insert(words.end(), {"--resume", "auto"});
+  EXPECT_EQ(omni_run(words).exit_code, 0);
+}
+
+// The table has what is known where the sweep does not go on.
+TEST_F(WaveRuns, AWaveThatEndsTheSweepHasATable) {
+  WaveWords words = sweep("run", {"--strict"});
+  std::ranges::replace(words, std::string("learning_rate=log:1e-7..1"),
+                       std::string("learning_rate=1e30,1e31,1e32,1e33"));
+  const Finished run = omni_run(words);
+  EXPECT_EQ(run.exit_code, 6) << run.errors;
+  ASSERT_FALSE(run.output.empty());
+  EXPECT_EQ(nlohmann::json::parse(run.output)["members"].size(), 4u) << "of the first wave";
+}
+
 // The sweep goes on after a wave whose members all diverge. It fails only if all members of all
 // waves diverge.
 TEST_F(WaveRuns, DivergedMembersAreBadSettings) {

@@ -239,6 +239,17 @@ TEST(Rungs, a_checkpoint_keeps_all_that_verdicts_need) {
   }
 }
 
+// The length of a training, from which the first rung follows, may be another in a later wave.
+TEST(Rungs, a_first_rung_that_nobody_gave_is_that_of_the_checkpoint) {
+  Rungs rungs = rungs_of({.first = 100, .eta = 2});
+  reach(rungs, 0, 100, by_hand(1));
+  const auto read = Rungs::from_json(rungs.to_json(), {.first = 30, .keeps_first = true, .eta = 2});
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->next(0), 100u);
+  EXPECT_EQ(read->next(100), 200u);
+  EXPECT_TRUE(read->to_json() == rungs.to_json());
+}
+
 TEST(Rungs, checkpoints_that_cannot_be_are_refused) {
   const RungOptions options{.first = 100, .eta = 2};
   Rungs rungs = rungs_of(options);
@@ -254,8 +265,12 @@ TEST(Rungs, checkpoints_that_cannot_be_are_refused) {
   EXPECT_EQ(refusal(sound, {.first = 100, .eta = 3}),
             "--resume: the checkpoint is of a sweep with another --stop (give the same one, or "
             "begin anew)");
+  EXPECT_EQ(refusal(sound, {.first = 50, .eta = 2}), refusal(sound, {.first = 100, .eta = 3}));
   for (const char* json : {"null", "[]", "{}", "3"})
     EXPECT_EQ(refusal(nlohmann::json::parse(json), options), impossible);
+  nlohmann::json without_first = sound;
+  without_first["first"] = 0;
+  EXPECT_EQ(refusal(without_first, {.first = 100, .keeps_first = true, .eta = 2}), impossible);
   for (const char* key : {"iteration", "member", "reports", "losses", "running"})
     for (const char* value : {"null", "-1", "1e99", "\"a\"", "[\"a\"]", "[]", "101", "1"}) {
       nlohmann::json damaged = sound;

@@ -46,5 +46,25 @@ TEST(SweepJudges, TakeTheResultOfAMemberThatEndedBeforeItHeard) {
   EXPECT_EQ(judge.best().best, 1);
 }
 
+// The last update of a member may have spoilt its weights, after a loss that was finite.
+TEST(SweepJudges, FindTheBestOfMembersWithFiniteLosses) {
+  SweepJudge judge({"a", "b", "c", "d", "e"});
+  const auto end = [&](int member, float loss) {
+    nlohmann::json losses = std::vector<float>(99, loss);
+    losses.push_back(member < 2 ? nlohmann::json() : nlohmann::json(loss));
+    judge.heard(nlohmann::json{{"member", member}, {"final", losses}}.dump());
+  };
+  end(0, 0.1f);
+  end(1, 0.1f);
+  EXPECT_EQ(judge.best().best, -1);
+  end(2, 3);
+  EXPECT_EQ(judge.best().best, 2);
+  EXPECT_EQ(judge.best().next, -1);
+  end(3, 2);
+  end(4, 2);
+  EXPECT_EQ(judge.best().best, 3) << "the first of equal ones";
+  EXPECT_EQ(judge.best().next, 4);
+}
+
 }  // namespace
 }  // namespace omni

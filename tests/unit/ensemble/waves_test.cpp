@@ -132,13 +132,27 @@ TEST_F(Waves, OfAnotherSweepAreRefused) {
               testing::HasSubstr("the 14 members in the run folder have begun in other waves"));
 }
 
+// In the name of a member spaces are commas.
+TEST_F(Waves, ValuesMayHaveSpaces) {
+  const SweepSpec sweep = spec({"data=my photos,photos", "learning_rate=0.1,0.001", "tpe:4:2"});
+  const auto all = all_of(sweep, 1);
+  EXPECT_EQ(all.size(), 4u);
+  EXPECT_EQ(
+      std::ranges::count_if(all,
+                            [](const EnsembleMember& each) {
+                              return each.name.starts_with("net,data=my,photos,learning_rate=");
+                            }),
+      2);
+}
+
 // The sweep wants 12 members, and there are 12 settings.
 TEST_F(Waves, FewSettingsAreAllDrawn) {
   const auto all = all_of(spec({"learning_rate=0.1,0.001,1e-5", "seed=1..4", "tpe:12:2"}), 1);
   EXPECT_EQ(all.size(), 12u);
   const auto more = next_wave(spec({"learning_rate=0.1,0.001", "tpe:3"}), "net", {}, 1);
   ASSERT_FALSE(more);
-  EXPECT_THAT(more.error().message(), testing::HasSubstr("there are no 3 different settings"));
+  EXPECT_THAT(more.error().message(),
+              testing::HasSubstr("there are no 3 different settings (draw fewer)"));
 }
 
 TEST_F(Waves, WrongCountsAreRefused) {

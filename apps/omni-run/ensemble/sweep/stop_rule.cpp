@@ -28,6 +28,7 @@ Result<RungOptions> rung_options(const std::string& text, std::uint64_t length) 
   const auto share = static_cast<std::uint64_t>(
       options.rule == StopRule::asha ? options.eta * options.eta * options.eta : 10);
   options.first = std::max<std::uint64_t>(10, length / share);
+  options.keeps_first = parts.size() == 1;
   if (parts.size() > 1) {
     const auto first = count_in(parts[1], 1 << 30);
     if (!first) return refuse();

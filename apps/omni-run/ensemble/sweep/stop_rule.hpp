@@ -1,5 +1,6 @@
-// Reads --stop: "asha", "asha:100:3", "median:50". Without a number of iterations, the number
-// follows from `length`, that of the training in iterations; 0: the training has no end.
+// Reads --stop: "asha", "asha:100:3", "median:50". Without a number of iterations, it follows from
+// the length of the training (0: no end), or is that of the run which is resumed. Members of a
+// later wave may have other lengths.
 #pragma once
 
 #include <cstdint>

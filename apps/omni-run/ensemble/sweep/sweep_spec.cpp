@@ -288,7 +288,7 @@ Result<std::vector<SweepMember>> sweep_members(const SweepSpec& sweep, std::uint
     for (const SweepAxis& axis : sweep.axes) size *= size_of(axis);
     const Error small =
         refuse_sweep("", fmt::format("there are no {} different settings", *sweep.draws),
-                     "draw fewer, or leave random out");
+                     sweep.wave > 0 ? "draw fewer" : "draw fewer, or leave random out");
     if (static_cast<double>(*sweep.draws) > size) return small;
     std::set<std::string> seen;
     for (std::uint64_t i = 0; i < *sweep.draws; ++i) {

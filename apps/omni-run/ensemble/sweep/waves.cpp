@@ -36,6 +36,11 @@ std::string text_of(const SweepAxis& axis, double value) {
   return written(std::get<SweepRange>(axis.values), value);
 }
 
+std::string with_commas(std::string text) {
+  std::ranges::replace(text, ' ', ',');
+  return text;
+}
+
 // Reads the settings in a member's name, such as "lenet,learning_rate=0.01". Returns a number for
 // each axis: the value in a range, or the position in a list.
 Result<std::vector<double>> settings_in(const std::string& name, const SweepSpec& sweep,
@@ -45,14 +50,17 @@ Result<std::vector<double>> settings_in(const std::string& name, const SweepSpec
   if (!rest.starts_with(net)) return other;
   rest.remove_prefix(net.size());
   std::vector<double> settings;
-  for (const SweepAxis& axis : sweep.axes) {
+  for (std::size_t i = 0; i < sweep.axes.size(); ++i) {
+    const SweepAxis& axis = sweep.axes[i];
     const std::string begins = "," + axis.key + "=";
     if (!rest.starts_with(begins)) return other;
     rest.remove_prefix(begins.size());
-    const std::string_view text = rest.substr(0, rest.find(','));
+    // A value may have commas, which were spaces.
+    const std::string next = i + 1 < sweep.axes.size() ? "," + sweep.axes[i + 1].key + "=" : "";
+    const std::string_view text = rest.substr(0, next.empty() ? rest.size() : rest.find(next));
     rest.remove_prefix(text.size());
     if (const Values* values = std::get_if<Values>(&axis.values)) {
-      const auto found = std::ranges::find(*values, text);
+      const auto found = std::ranges::find(*values, text, with_commas);
       if (found == values->end()) return other;
       settings.push_back(static_cast<double>(found - values->begin()));
     } else {
@@ -62,7 +70,6 @@ Result<std::vector<double>> settings_in(const std::string& name, const SweepSpec
       settings.push_back(*number);
     }
   }
-  if (!rest.empty()) return other;
   return settings;
 }
 
