@@ -220,6 +220,7 @@ struct ReadOptions {
   bool strict = false;                  // unknown keys are errors
   bool endless = false;                 // a schedule that needs a length follows another one
   bool learns = true;                   // false: the rate is 0, unless the command line sets one
+  std::string data{};                   // as of --data; "": the data that the file names, if any
 
   // Returns the values that replace the file's. `commanded` names the options that the command line
   // sets.

@@ -98,8 +98,9 @@ void check_caffe_test_data(const CaffeLayer& layer);
 // images and values.
 void set_caffe_input(CaffeNet& to, CaffeFields& shape, std::string_view field, int count);
 // Checks the input when all layers are read. Takes settings of it, such as height=28, out of the
-// command line's `settings`.
-Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings);
+// command line's `settings`. `data` is ReadOptions::data.
+Status finish_caffe_input(CaffeNet& to, const std::string& data,
+                          std::vector<std::string>& settings);
 
 // Sides are a height and a width, given as kernel_size or as kernel_h and kernel_w. A side that is
 // not given is `fallback`. If `fallback` is below 0, both sides have to be given.

@@ -296,7 +296,7 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
   OMNI_CHECK(status);
   OMNI_CHECK(end_net(fields, to));
   std::vector<std::string> settings = how.settings;
-  OMNI_CHECK(finish_caffe_input(to, settings));
+  OMNI_CHECK(finish_caffe_input(to, how.data, settings));
   std::optional<CaffeFields> solver_fields;
   if (solver != nullptr) {
     OMNI_CHECK(solver->unknown);

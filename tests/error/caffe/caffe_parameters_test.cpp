@@ -135,6 +135,27 @@ TEST_F(CaffeParameters, snapshots_are_refused) {
          "--weights");
 }
 
+TEST_F(CaffeParameters, lmdbs_that_the_net_names_are_not_read_beside_other_data) {
+  put(folder_ / "l.prototxt",
+      "layer { name: 'data' type: 'Data' top: 'data' top: 'label'\n data_param { batch_size: 2 "
+      "source: '" +
+          std::string(folder_ / "cut") + "' backend: LMDB } }\n" + caffe_layer("type: 'ReLU'") +
+          kCaffeLoss);
+  const auto on = [&](const Words& data) {
+    Words words{"--net", "@l.prototxt", "--solver", "@s.prototxt", "--out", "@run", "--dry-run"};
+    words.insert(words.end(), data.begin(), data.end());
+    return words;
+  };
+  expect(on({}), 3, "the file has only");
+  const std::string lmdb = folder_ / "lmdb";
+  const Finished run =
+      omni_run_fork({"--net", folder_ / "l.prototxt", "--solver", folder_ / "s.prototxt", "--out",
+                     folder_ / "run", "--dry-run", "--data", lmdb + "," + lmdb});
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_NE(run.output.find("16x16x3"), std::string::npos) << "the size of these images";
+  expect(on({"--data", "synthetic:48:4"}), 2, "the size of the images is not known");
+}
+
 TEST_F(CaffeParameters, lmdbs_and_means_are_refused) {
   expect(train({"--data", "@cut,@lmdb"}), 3, "the file has only");
   expect(train({"--data", "@lmdb"}), 2, "one LMDB alone has no test images");
