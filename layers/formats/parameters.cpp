@@ -11,6 +11,7 @@
 
 #include "codelets/elementwise/activation_functors.hpp"
 #include "layers/formats/darknet/darknet.hpp"
+#include "runtime/log.hpp"
 #include "runtime/tasks/host_access.hpp"
 
 namespace omni {
@@ -186,6 +187,9 @@ std::string places_of(const std::vector<std::size_t>& reads, const std::vector<W
 ByteValues values_of(const AugmentOptions& input) {
   return input.byte_values.value_or(ByteValues{.scale = 1.0f / 255});
 }
+std::string text_of(const ByteValues& values) {
+  return fmt::format("(pixel - {}) * {}", values.mean[0], values.scale);
+}
 
 }  // namespace
 
@@ -202,10 +206,15 @@ Status copy_parameters(Net& from, const TrainableNet& of_from, Net& to, const Tr
   std::array<float, 3> mean = theirs.mean;
   if (turns) std::swap(mean[0], mean[2]);
   if (from.options().input != to.options().input) return refusal("its input has another size");
-  if (!flat && (mean != ours.mean || std::abs(theirs.scale / ours.scale - 1) > 1e-6f))
-    return refusal(fmt::format("its input is (pixel - {}) * {}, that of {} (pixel - {}) * {}",
-                               ours.mean[0], ours.scale, from.name(), theirs.mean[0],
-                               theirs.scale));
+  const bool same = mean == ours.mean && std::abs(theirs.scale / ours.scale - 1) <= 1e-6f;
+  if (!flat && !same)
+    return refusal(fmt::format("its input is {}, that of {} {}", text_of(ours), from.name(),
+                               text_of(theirs)));
+  if (flat && !(same && theirs.blue_first == ours.blue_first))
+    log::warn(
+        "{}: vectors are the same for {}, but images are not: {}{} here, {}{} there", name_of_to,
+        from.name(), text_of(ours), ours.blue_first ? ", blue first" : "", text_of(theirs),
+        theirs.blue_first ? ", blue first" : "");
   if (!(from_input.mean_image == to_input.mean_image) || (turns && to_input.mean_image))
     return refusal(fmt::format("the mean of its images is another than that of {}", from.name()));
   const std::vector<Word> words = words_of(from, of_from), words_of_to = words_of(to, of_to);

@@ -101,6 +101,28 @@ TEST_F(CaffeConvert, layers_may_count_differently) {
   expect_refusal(of_darknet("-1"), of_caffe, "reads");
 }
 
+// Vectors stay as they are, so their nets are the same. The values of images are not.
+TEST_F(CaffeConvert, vectors_are_the_same_where_images_are_not) {
+  const auto said_of = [](const std::string& transform) {
+    const auto flat = [](const std::string& more) {
+      return parsed(
+          "layer { name: 'd' type: 'MemoryData' top: 'data' top: 'label'\n"
+          "  memory_data_param { batch_size: 2 channels: 12 height: 1 width: 1 } " +
+          more + " }\nlayer { name: 'r' type: 'ReLU' bottom: 'data' top: 'last' }\n" + kCaffeLoss);
+    };
+    const TrainableNet from = flat(""), to = flat(transform);
+    const log::Capture said;
+    EXPECT_EQ(refusal(from, to), "");
+    return said.text();
+  };
+  EXPECT_EQ(said_of(""), "");
+  EXPECT_NE(said_of("transform_param { scale: 0.5 }")
+                .find("to: vectors are the same for a, but images are not: (pixel - 0) * 0.5, blue "
+                      "first here, (pixel - 0) * 1, blue first there"),
+            std::string::npos)
+      << said_of("transform_param { scale: 0.5 }");
+}
+
 TEST_F(CaffeConvert, means_of_images_are_compared_by_their_values) {
   const auto with_mean = [](float value) {
     TrainableNet net = with_layer("type: 'ReLU'");
