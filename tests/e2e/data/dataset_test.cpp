@@ -187,6 +187,20 @@ TEST_F(DatasetCommand, the_mean_is_that_of_all_images) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "other.binaryproto"));
 }
 
+TEST_F(DatasetCommand, images_of_other_channels_are_not_mixed) {
+  const auto of = [](int channels) {
+    return datum_of(1, 2, channels, 0, std::string(static_cast<std::size_t>(2 * channels), 'x'));
+  };
+  write_lmdb(folder_ / "four", {{"a", of(4)}, {"b", of(4)}});
+  write_lmdb(folder_ / "mixed", {{"a", of(4)}, {"b", of(1)}});
+  EXPECT_EQ(dataset({folder_ / "four", folder_ / "copy"}).exit_code, 0);
+  EXPECT_EQ(entries_of(folder_ / "copy").at(1).second, of(4));
+  const Finished mixed = dataset({folder_ / "mixed", folder_ / "other"});
+  EXPECT_EQ(mixed.exit_code, 3);
+  EXPECT_NE(mixed.errors.find("mixed: 'b': has 1 channels (others have 4)"), std::string::npos)
+      << mixed.errors;
+}
+
 TEST_F(DatasetCommand, files_are_stored_as_they_are) {
   const std::string file = make_plain_jpeg(4, 4, 10, 20, 30);
   put(folder_ / "a.jpg", file);
