@@ -24,6 +24,8 @@ TEST_F(CaffeCases, layers_are_refused_by_name) {
        "layer 'it': moving_average_fraction: 1 is out of range"},
       {"type: 'BatchNorm' param { lr_mult: 0 }\n>param { }",
        "layer 'it': lr_mult: 1 of an average (averages do not learn: set it to 0)"},
+      {"type: 'BatchNorm' param { name: 'm' lr_mult: 0 }\n>param { name: 'm' lr_mult: 0 }",
+       "layer 'it': shares the parameter 'm' (layers do not share parameters"},
       {"type: 'BatchNorm' param { lr_mult: 0 } param { lr_mult: 0 } param { lr_mult: 0 }\n>param { "
        "}",
        "layer 'it': param: 4 values for 3 parameters (the parameters are mean, variance and a "
