@@ -173,6 +173,7 @@ struct TrainableNet : NetDescription {
   SolverOptions solver;
   AugmentOptions augment;
   SnapshotOptions snapshots;
+  int averaged_losses = 1;            // mini-batches whose mean loss the log shows
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
   std::string data;                   // as of --data, if the file names data that are there
   std::string text;                   // of the file, with settings; for equal ones the same

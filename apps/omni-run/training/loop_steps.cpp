@@ -74,7 +74,7 @@ TrainerEvents TrainCommand::events() {
           [this](const StepReport& report) {
             time_limit_.note_iteration();
             name_damaged(report.iteration);
-            if (!caffe_log_) progress_.iteration(report);
+            caffe_log_ ? caffe_log_->iteration(report) : progress_.iteration(report);
           },
       .is_reported =
           [this](std::uint64_t iteration) {
@@ -165,7 +165,8 @@ Status TrainCommand::train() {
     log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
               start_.iteration, iterations_);
   }
-  if (caffe_log_ && !is_finished()) caffe_log_->begin(spec_.name, spec_.solver.policy);
+  if (caffe_log_ && !is_finished())
+    caffe_log_->begin(spec_.name, spec_.solver.policy, spec_.averaged_losses);
   if (shared_ == nullptr) stop_in_order();
   TrainingState from = start_;
   start_.kept.clear();  // only the pilots hold these states from now on

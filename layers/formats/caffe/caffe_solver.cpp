@@ -158,6 +158,7 @@ void read_solver_fields(CaffeFields& fields, const NamedOptions& named, Trainabl
   read_policy(fields, named.policy.has_value(), solver);
   solver.max_batches = fields.whole("max_iter", 0, kAnyWhole);
   net.options.subdivisions = fields.whole("iter_size", 1, kMostImages);
+  net.averaged_losses = fields.whole("average_loss", 1, kAnyWhole);
   read_snapshots(fields, net.snapshots);
   for (const auto& [option, field] : kFieldsOfOptions)
     net.places[std::string(option)] = {fields.where(field), std::string(field)};
