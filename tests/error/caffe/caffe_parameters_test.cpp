@@ -91,6 +91,9 @@ TEST_F(CaffeParameters, weights_are_refused) {
 TEST_F(CaffeParameters, what_would_be_lost_is_refused_before_the_training) {
   expect(train({"--save-weights", "@x.weights"}, "@n.prototxt"), 2,
          "rolling_batches would be lost: .weights have no place for it (save a .caffemodel)");
+  put(folder_ / "slopes.prototxt", kCaffeData + caffe_layer("type: 'PReLU'") + kCaffeLoss);
+  expect(train({"--save-weights", "@x.weights"}, "@slopes.prototxt"), 2,
+         "slopes would be lost: .weights have no place for it (save a .caffemodel)");
   expect(train({"--save-weights", "@new.h5"}), 2, "HDF5 files are not written");
   expect({"--net", "@n.cfg", "--data", "synthetic:48:4", "--save-weights", "@x.caffemodel"}, 2,
          "its layers have no names, as a .caffemodel needs");
