@@ -1,4 +1,5 @@
-// These tests check which layers omni-run makes of the types of Caffe's layers.
+// These tests check which layers omni-run makes of the types of Caffe's layers, and the shapes of
+// the larger nets that come with it.
 #include <cmath>
 
 #include "codelets/loss/cost_loss.hpp"
@@ -94,6 +95,31 @@ TEST(CaffeLayers, response_within_a_channel_is_what_caffe_makes_of_it) {
   EXPECT_EQ(made->layers()[3]->output().extent, (Extent{16, 16, 3}));
   EXPECT_EQ(made->layers()[3]->inputs()[0]->blob, &made->image());
   EXPECT_EQ(made->layers()[3]->inputs()[1]->blob, &made->layers()[2]->output());
+}
+
+// The numbers of parameters are those of the papers and of Caffe's models.
+TEST(CaffeLayers, the_larger_nets_have_caffes_parameters) {
+  struct {
+    const char* name;
+    std::size_t parameters;
+    Extent input;
+    int batch;
+  } const kNets[] = {{"cifar10_full", 89'578, {32, 32, 3}, 100},
+                     {"alexnet", 60'965'224, {227, 227, 3}, 256},
+                     {"caffenet", 60'965'224, {227, 227, 3}, 256},
+                     {"googlenet", 6'998'552, {224, 224, 3}, 32}};
+  for (const auto& each : kNets) {
+    SCOPED_TRACE(each.name);
+    const TrainableNet read = shipped(each.name);
+    EXPECT_EQ(read.options.input, each.input);
+    EXPECT_EQ(read.options.batch, each.batch);
+    const auto net = Net::build(read, {.training = false});
+    ASSERT_TRUE(net) << net.error().message();
+    EXPECT_EQ((*net)->parameter_count(), each.parameters);
+    EXPECT_EQ((*net)->classes(), read.options.input.h == 32 ? 10 : 1000);
+    EXPECT_EQ(read.snapshots.prefix, each.name);
+  }
+  EXPECT_EQ(shipped("googlenet").averaged_losses, 40);
 }
 
 class CaffeFillers : public WithSession {
