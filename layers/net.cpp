@@ -291,6 +291,24 @@ void Net::place_tensors_in_memory() {
 
 Status Net::allocate() { return parts_.tensors.allocate(); }
 
+namespace {
+
+// Each filter has the shape of a pyramid, as Caffe's filler "bilinear" makes it.
+void fill_with_pyramids(const Param& param, std::span<float> values) {
+  const auto h = static_cast<std::size_t>(param.shape.at(1)),
+             w = static_cast<std::size_t>(param.shape.at(2)),
+             c = static_cast<std::size_t>(param.shape.at(3));
+  const auto share = [](std::size_t at, std::size_t size) {
+    const double half = std::ceil(static_cast<double>(size) / 2);
+    const double centre = (2 * half - 1 - std::fmod(half, 2)) / (2 * half);
+    return 1 - std::abs(static_cast<double>(at) / half - centre);
+  };
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(share(i / c % w, w) * share(i / (c * w) % h, h));
+}
+
+}  // namespace
+
 void Net::initialise(std::uint64_t seed) {
   const Philox philox(seed, RandomStream::init);
   std::uint64_t number = 0;
@@ -303,7 +321,9 @@ void Net::initialise(std::uint64_t seed) {
           value = draws.uniform(-param.filler.scale, param.filler.scale);
           break;
         case Filler::Kind::normal: value = param.filler.scale * draws.normal(); break;
+        case Filler::Kind::bilinear: break;
       }
+    if (param.filler.kind == Filler::Kind::bilinear) fill_with_pyramids(param, access.f32());
   }
 }
 

@@ -28,7 +28,8 @@ enum class Distance : int;
 enum class ParamRole { weights, bias, scale, mean, variance, averaged };
 
 struct Filler {
-  enum class Kind { constant, uniform, normal } kind = Kind::constant;
+  // `bilinear` makes filters that enlarge an image: each is a pyramid over height and width.
+  enum class Kind { constant, uniform, normal, bilinear } kind = Kind::constant;
   float scale = 0;         // the constant, the half width, the standard deviation
   bool by_inputs = false;  // scale is divided by the root of how many inputs an output has
 };
@@ -53,9 +54,19 @@ struct BatchnormOptions {
   Activation activation{};
 };
 
+// Sides are numbers for the height and for the width.
+struct Sides {
+  int h = 1, w = 1;
+
+  static constexpr Sides square(int side) { return {side, side}; }
+  constexpr bool operator==(const Sides&) const = default;
+};
+
 // These are the options of filters. There are `padding` pixels on each side of the image.
 struct FilterOptions {
-  int filters = 1, size = 1, stride_h = 1, stride_w = 1, padding = 0, dilation = 1, groups = 1;
+  int filters = 1;
+  Sides size{}, stride{}, padding{0, 0}, dilation{};
+  int groups = 1;
   bool normalise = false;  // over the mini-batch, in place of a bias
   Activation activation{};
 };
@@ -67,8 +78,8 @@ struct ConnectedOptions {
 inline constexpr int kMaxWindow = 255;  // squared, below kNoCell<std::uint16_t>
 struct WindowOptions {
   bool whole_image = false;
-  int size = 1, stride_h = 1, stride_w = 1;
-  int padding = 0;              // of both sides together
+  Sides size{}, stride{};
+  Sides padding{0, 0};          // of both sides together
   bool rounds_up = false;       // true: one window more for the rest, if it begins in the image
   bool counts_padding = false;  // true: a mean is over the cells of the padding, too
 };
@@ -86,6 +97,22 @@ struct ReorgOptions {
 };
 struct ActivationOptions {
   Activation activation{};
+};
+// Values below 0 are multiplied by a slope. Without `constant` slopes are learned, one per channel
+// or one `shared` by all.
+struct PReluOptions {
+  std::optional<float> constant{};
+  bool shared = false;
+};
+// The layer computes (shift + scale * x)^power.
+struct PowerOptions {
+  float power = 1, scale = 1, shift = 0;
+};
+// The layer copies the channels from `first` to `last` - 1, or to the end if `last` is 0. With
+// `parts` it copies part number `part` of so many equal parts.
+struct SliceOptions {
+  int first = 0, last = 0;
+  int part = 0, parts = 0;
 };
 struct DropoutOptions {
   float probability = 0.5f;
@@ -111,8 +138,9 @@ struct DistanceOptions {
 };
 using LayerOptions =
     std::variant<std::monostate, FilterOptions, ConnectedOptions, WindowOptions, CropOptions,
-                 UpsampleOptions, ReorgOptions, BatchnormOptions, ActivationOptions, DropoutOptions,
-                 LocalResponseOptions, SumOptions, SoftmaxOptions, DistanceOptions>;
+                 UpsampleOptions, ReorgOptions, BatchnormOptions, ActivationOptions, PReluOptions,
+                 PowerOptions, SliceOptions, DropoutOptions, LocalResponseOptions, SumOptions,
+                 SoftmaxOptions, DistanceOptions>;
 
 struct LayerDescription {
   std::string type;                          // of layer_types()
@@ -173,6 +201,7 @@ struct TrainableNet : NetDescription {
   SolverOptions solver;
   AugmentOptions augment;
   SnapshotOptions snapshots;
+  int averaged_losses = 1;            // mini-batches whose mean loss the log shows
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
   std::string data;                   // as of --data, if the file names data that are there
   std::string text;                   // of the file, with settings; for equal ones the same
@@ -220,6 +249,7 @@ struct ReadOptions {
   bool strict = false;                  // unknown keys are errors
   bool endless = false;                 // true: --epochs ends the training, not max_batches
   bool learns = true;                   // false: the rate is 0, unless the command line sets one
+  std::string data{};                   // as of --data; "": the data that the file names, if any
 
   // Returns the values that replace the file's. `commanded` names the options that the command line
   // sets.

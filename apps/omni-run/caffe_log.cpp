@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <ctime>
+#include <numeric>
 
 #include "runtime/log.hpp"
 
@@ -35,9 +36,15 @@ std::string glog_prefix(const char* place) {
                      duration_cast<microseconds>(now).count() % 1'000'000, getpid(), place);
 }
 
-void CaffeLog::begin(const std::string& net, RatePolicy policy) const {
+void CaffeLog::begin(const std::string& net, RatePolicy policy, int averaged) {
+  averaged_ = static_cast<std::size_t>(averaged);
   print("solver.cpp:279", "Solving {}", net);
   print("solver.cpp:280", "Learning Rate Policy: {}", kPolicies[static_cast<std::size_t>(policy)]);
+}
+
+void CaffeLog::iteration(const StepReport& report) {
+  if (losses_.size() == averaged_) losses_.pop_front();
+  losses_.push_back(report.loss);
 }
 
 void CaffeLog::step(const StepReport& report) {
@@ -47,7 +54,7 @@ void CaffeLog::step(const StepReport& report) {
   const std::uint64_t since = first_ ? 0 : iteration - last_;
   print("solver.cpp:218", "Iteration {} ({:.6g} iter/s, {:.6g}s/{} iters), loss = {:.6g}",
         iteration, static_cast<double>(since) / std::max(seconds, 1e-9), seconds, display_,
-        report.loss);
+        std::accumulate(losses_.begin(), losses_.end(), 0.0) / static_cast<double>(losses_.size()));
   print("solver.cpp:237", "    Train net output #0: loss = {:.6g} (* 1 = {:.6g} loss)", report.loss,
         report.loss);
   print("sgd_solver.cpp:105", "Iteration {}, lr = {:.6g}", iteration, report.learning_rate);

@@ -2,7 +2,9 @@
 // and scripts of users, read them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 
 #include "layers/solver_options.hpp"
@@ -16,7 +18,9 @@ class CaffeLog {
 
   // Caffe reports an iteration before its update, and counts iterations from 0.
   bool is_reported(std::uint64_t iteration) const { return (iteration - 1) % display_ == 0; }
-  void begin(const std::string& net, RatePolicy policy) const;
+  // The line of an iteration has the mean loss of `averaged` mini-batches, up to the iteration's.
+  void begin(const std::string& net, RatePolicy policy, int averaged);
+  void iteration(const StepReport& report);
   void step(const StepReport& report);
   void evaluation(const EvaluationReport& report, int classes) const;
   void snapshot(const std::string& parameters, const std::string& state) const;
@@ -26,6 +30,8 @@ class CaffeLog {
   std::uint64_t display_, last_ = 0;  // last_: the last iteration that was reported
   bool first_ = true;
   double seconds_ = 0;  // of training, at that report
+  std::size_t averaged_ = 1;
+  std::deque<double> losses_{};
 };
 
 // Returns what glog prints before a line: "I1130 06:50:06.586750 15231 solver.cpp:231] ". `place`

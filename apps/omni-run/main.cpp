@@ -96,6 +96,8 @@ int run_command(Status (*command)(const Arguments&), Arguments& arguments) {
   if constexpr (requires { arguments.machine.session; }) {
     NetArguments* net = nullptr;
     if constexpr (requires { net = &arguments.net; }) net = &arguments.net;
+    if constexpr (requires { net->data = arguments.data.source; })
+      if (net != nullptr) net->data = arguments.data.source;
     if (const Status settled = settle_workers(arguments.machine, net); !settled)
       return finish(settled);
   }

@@ -18,12 +18,11 @@ struct ConvShape {
   int dilation_h = 1, dilation_w = 1;  // 1: the kernel has no gaps
   int groups = 1;
 
-  constexpr int out_h() const {
-    return (h + 2 * pad_h - (dilation_h * (kernel_h - 1) + 1)) / stride_h + 1;
-  }
-  constexpr int out_w() const {
-    return (w + 2 * pad_w - (dilation_w * (kernel_w - 1) + 1)) / stride_w + 1;
-  }
+  // Returns the number of pixels from the first tap of a filter to the last one.
+  constexpr int reach_h() const { return dilation_h * (kernel_h - 1) + 1; }
+  constexpr int reach_w() const { return dilation_w * (kernel_w - 1) + 1; }
+  constexpr int out_h() const { return (h + 2 * pad_h - reach_h()) / stride_h + 1; }
+  constexpr int out_w() const { return (w + 2 * pad_w - reach_w()) / stride_w + 1; }
   constexpr int group_c() const { return c / groups; }
   constexpr int group_filters() const { return filters / groups; }
   // Returns the number of products in one output value.

@@ -167,9 +167,9 @@ struct DistanceRow {
     const float* x = src + std::int64_t{image} * inputs;
     double sum = 0;
     for (int i = static_cast<int>(threadIdx.x); i < inputs; i += static_cast<int>(blockDim.x)) {
-      const float error = x[i] - (i == label ? 1.0f : 0.0f);
-      sum += static_cast<double>(f(error));
-      if (d != nullptr) d[i] = scale * f.gradient(error);
+      const float truth = i == label ? 1.0f : 0.0f;
+      sum += static_cast<double>(f(x[i], truth));
+      if (d != nullptr) d[i] = scale * f.gradient(x[i], truth);
     }
     const double loss = static_cast<double>(scale) * reduce_block(sum, Plus{});
     return {loss, block_label_rank(x, inputs, label), true};

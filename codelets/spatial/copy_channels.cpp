@@ -11,6 +11,7 @@ namespace {
 void copy_vector(const CopyChannelsArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
     const T* src = buffers.get<T>(0) + args.src_offset;
+    if (args.pads) std::memset(buffers.get<T>(1), 0, sizeof(T) * args.rows * args.dst_c);
     T* dst = buffers.get<T>(1) + args.dst_offset;
     const std::size_t bytes = sizeof(T) * args.c;
     if (args.c == args.src_c && args.c == args.dst_c) {
@@ -22,6 +23,11 @@ void copy_vector(const CopyChannelsArgs& args, const Buffers& buffers, DeviceCon
   });
 }
 
+// Copies that pad are told apart by their number of channels, so that the models of others stay.
+std::uint64_t footprint(const CopyChannelsArgs& args) {
+  return footprint_of(args.rows, args.c, args.src_c, args.pads ? -args.dst_c : args.dst_c);
+}
+
 }  // namespace
 
 Codelet<CopyChannelsArgs> copy_channels({
@@ -29,8 +35,7 @@ Codelet<CopyChannelsArgs> copy_channels({
     .color = 0x7f7f7f,
     .implementations = OMNI_IMPLEMENTATIONS(copy_channels, copy_vector, 0, 1),
     .cost = cost_per_value<0, 8>,
-    .footprint = footprint_by<&CopyChannelsArgs::rows, &CopyChannelsArgs::c,
-                              &CopyChannelsArgs::src_c, &CopyChannelsArgs::dst_c>,
+    .footprint = footprint,
 });
 
 void submit_copy(std::int64_t count, const Tensor& src, const Tensor& dst, TaskTag tag) {

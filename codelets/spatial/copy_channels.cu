@@ -26,6 +26,10 @@ struct Copy {
 
 void gpu::copy_channels(const CopyChannelsArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
+    if (args.pads)
+      check(cudaMemsetAsync(buffers.get<T>(1), 0, sizeof(T) * args.rows * args.dst_c,
+                            CudaWorker::current().stream()),
+            "clearing a gradient");
     const T* src = buffers.get<T>(0) + args.src_offset;
     T* dst = buffers.get<T>(1) + args.dst_offset;
     constexpr int kLanes = kMostLanes<T>;

@@ -11,6 +11,7 @@
 
 #include "codelets/elementwise/activation_functors.hpp"
 #include "layers/formats/darknet/darknet.hpp"
+#include "runtime/log.hpp"
 #include "runtime/tasks/host_access.hpp"
 
 namespace omni {
@@ -74,7 +75,7 @@ Status check_parameter_file(const Net& net, const std::filesystem::path& path) {
   }
   for (const auto& layer : net.layers())
     for (const Param* param : layer->params())
-      if (param->role == ParamRole::averaged)
+      if (param->role == ParamRole::averaged || layer->type() == "prelu")
         return Error{ErrorKind::usage, path.string(),
                      fmt::format("{} would be lost: .weights have no place for it", param->name),
                      "save a .caffemodel"};
@@ -107,11 +108,11 @@ struct Word {
 // Returns the numbers of a layer that decide its results and are not in Layer::detail().
 std::string numbers_of(const LayerOptions& options) {
   if (const auto* filter = std::get_if<FilterOptions>(&options))
-    return fmt::format(" pad {}", filter->padding);
+    return fmt::format(" pad {}x{}", filter->padding.w, filter->padding.h);
   // Half of the padding lies before the image. The windows that fit decide how much lies behind it.
   if (const auto* window = std::get_if<WindowOptions>(&options))
-    return fmt::format(" pad {}{}", window->padding / 2,
-                       window->padding > 0 && window->counts_padding ? " counted" : "");
+    return fmt::format(" pad {}x{}{}", window->padding.w / 2, window->padding.h / 2,
+                       window->padding != Sides{0, 0} && window->counts_padding ? " counted" : "");
   if (const auto* lrn = std::get_if<LocalResponseOptions>(&options))
     return fmt::format(" alpha {:.6g} beta {:.6g} kappa {:.6g}", lrn->alpha, lrn->beta, lrn->kappa);
   if (const auto* sum = std::get_if<SumOptions>(&options))
@@ -186,6 +187,9 @@ std::string places_of(const std::vector<std::size_t>& reads, const std::vector<W
 ByteValues values_of(const AugmentOptions& input) {
   return input.byte_values.value_or(ByteValues{.scale = 1.0f / 255});
 }
+std::string text_of(const ByteValues& values) {
+  return fmt::format("(pixel - {}) * {}", values.mean[0], values.scale);
+}
 
 }  // namespace
 
@@ -202,10 +206,14 @@ Status copy_parameters(Net& from, const TrainableNet& of_from, Net& to, const Tr
   std::array<float, 3> mean = theirs.mean;
   if (turns) std::swap(mean[0], mean[2]);
   if (from.options().input != to.options().input) return refusal("its input has another size");
-  if (!flat && (mean != ours.mean || std::abs(theirs.scale / ours.scale - 1) > 1e-6f))
-    return refusal(fmt::format("its input is (pixel - {}) * {}, that of {} (pixel - {}) * {}",
-                               ours.mean[0], ours.scale, from.name(), theirs.mean[0],
-                               theirs.scale));
+  const bool same = mean == ours.mean && std::abs(theirs.scale / ours.scale - 1) <= 1e-6f;
+  if (!flat && !same)
+    return refusal(
+        fmt::format("its input is {}, that of {} {}", text_of(ours), from.name(), text_of(theirs)));
+  if (flat && !(same && theirs.blue_first == ours.blue_first))
+    log::warn("{}: vectors are the same for {}, but images are not: {}{} here, {}{} there",
+              name_of_to, from.name(), text_of(ours), ours.blue_first ? ", blue first" : "",
+              text_of(theirs), theirs.blue_first ? ", blue first" : "");
   if (!(from_input.mean_image == to_input.mean_image) || (turns && to_input.mean_image))
     return refusal(fmt::format("the mean of its images is another than that of {}", from.name()));
   const std::vector<Word> words = words_of(from, of_from), words_of_to = words_of(to, of_to);

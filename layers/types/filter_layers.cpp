@@ -26,19 +26,8 @@ ConvShape filter_shape(LayerBuilder& builder) {
   const Extent& src = builder.extent();
   ConvShape shape{.h = src.h, .w = src.w, .c = src.c};
   shape.filters = options.filters;
-  shape.kernel_h = shape.kernel_w = options.size;
-  shape.stride_h = options.stride_h;
-  shape.stride_w = options.stride_w;
-  shape.pad_h = shape.pad_w = options.padding;
-  shape.dilation_h = shape.dilation_w = options.dilation;
-  shape.groups = options.groups;
-  if (src.c % shape.groups != 0 || shape.filters % shape.groups != 0) {
-    builder.refuse("groups",
-                   fmt::format("{} groups do not divide {} channels and {} filters", shape.groups,
-                               src.c, shape.filters),
-                   "both must be multiples of groups");
-    shape.groups = 1;
-  }
+  set_windows(options, shape);
+  check_groups(builder, shape.c, shape.filters, shape);
   check_filter(builder, shape);
   return shape;
 }
@@ -95,40 +84,32 @@ constexpr float kDeviation = 0.02f;  // of the initial weights, as in Darknet
 ConvShape transposed_shape(LayerBuilder& builder) {
   const auto& options = builder.options<FilterOptions>();
   const Extent& src = builder.extent();
-  int size = options.size, stride = options.stride_h, pad = options.padding;
-  const int channels = options.filters;
-  if (std::int64_t{size} * size * channels > std::numeric_limits<int>::max()) {
-    builder.refuse("size",
-                   fmt::format("a filter of {0}x{0}x{1} has too many elements", size, channels),
-                   "choose a smaller size or fewer filters");
-    size = 1;
-  }
-  const auto side = [&](int src_side) {
-    return std::int64_t{src_side - 1} * stride + size - 2 * std::int64_t{pad};
+  ConvShape shape{.c = options.filters, .filters = src.c};
+  set_windows(options, shape);
+  check_groups(builder, src.c, options.filters, shape);
+  check_taps(builder, "choose a smaller size or fewer filters", shape);
+  const auto side = [](int src_side, int stride, int reach, int pad) {
+    return std::int64_t{src_side - 1} * stride + reach - 2 * std::int64_t{pad};
   };
-  if (side(src.h) < 1 || side(src.w) < 1) {
+  const auto h = [&] { return side(src.h, shape.stride_h, shape.reach_h(), shape.pad_h); };
+  const auto w = [&] { return side(src.w, shape.stride_w, shape.reach_w(), shape.pad_w); };
+  if (h() < 1 || w() < 1) {
     builder.refuse("padding",
-                   fmt::format("padding of {} leaves nothing of {}x{}", pad, side(src.w) + 2 * pad,
-                               side(src.h) + 2 * pad),
+                   fmt::format("padding of {} leaves nothing of {}x{}",
+                               text_of_sides(shape.pad_w, shape.pad_h), w() + 2 * shape.pad_w,
+                               h() + 2 * shape.pad_h),
                    "choose less padding or a larger size");
-    pad = 0;
+    shape.pad_h = shape.pad_w = 0;
   }
   // No layer may have larger sides (Extent), as the numbers would not fit an int.
-  if (std::max(side(src.h), side(src.w)) > 1 << 24) {
-    builder.refuse("stride", fmt::format("output would be {}x{}", side(src.w), side(src.h)),
+  if (std::max(h(), w()) > 1 << 24) {
+    builder.refuse("stride", fmt::format("output would be {}x{}", w(), h()),
                    "choose a smaller stride");
-    stride = 1;
+    shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w = 1;
   }
-  return {.h = static_cast<int>(side(src.h)),
-          .w = static_cast<int>(side(src.w)),
-          .c = channels,
-          .filters = src.c,
-          .kernel_h = size,
-          .kernel_w = size,
-          .stride_h = stride,
-          .stride_w = stride,
-          .pad_h = pad,
-          .pad_w = pad};
+  shape.h = static_cast<int>(h());
+  shape.w = static_cast<int>(w());
+  return shape;
 }
 
 class DeconvolutionalLayer final : public WeightedLayer {

@@ -1,18 +1,27 @@
 // These layers read earlier layers. A route joins their outputs along the channels. A route to one
-// layer computes nothing: its readers read that layer. A shortcut adds an earlier layer's output to
-// the previous one's, which makes a residual block.
+// layer computes nothing: its readers read that layer. A slice copies a range of channels. A
+// product multiplies two layers' outputs. A shortcut adds an earlier layer's output to the previous
+// one's, which makes a residual block.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "codelets/elementwise/shortcut_add.hpp"
+#include "codelets/functions/product.hpp"
 #include "codelets/spatial/copy_channels.hpp"
 #include "layers/layer_builder.hpp"
 #include "layers/types/blocks/output_blocks.hpp"
 
 namespace omni {
 namespace {
+
+void refuse_unequal(LayerBuilder& builder, const Extent& a, const Extent& b, const char* joined) {
+  builder.refuse("inputs",
+                 fmt::format("its inputs are {}x{}x{} and {}x{}x{}", a.w, a.h, a.c, b.w, b.h, b.c),
+                 fmt::format("only blobs of equal size are {}", joined));
+}
 
 class RouteLayer final : public Layer {
  public:
@@ -80,6 +89,91 @@ class RouteLayer final : public Layer {
   std::vector<int> from_, offsets_;
 };
 
+class SliceLayer final : public Layer {
+ public:
+  explicit SliceLayer(LayerBuilder& builder) : Layer(builder) {
+    const auto& options = builder.options<SliceOptions>();
+    const Extent src = builder.input().extent();
+    int last = options.last == 0 ? src.c : options.last;
+    first_ = options.first;
+    if (options.parts > 0) {
+      if (src.c % options.parts != 0)
+        builder.refuse("parts",
+                       fmt::format("{} channels are not divisible by {}", src.c, options.parts),
+                       "say where the parts begin");
+      const int each = std::max(1, src.c / options.parts);
+      first_ = options.part * each;
+      last = first_ + each;
+    }
+    if (first_ >= last || last > src.c) {
+      builder.refuse("parts", fmt::format("channels {} to {} of {}", first_, last - 1, src.c),
+                     "a part has at least one channel of the input");
+      first_ = 0;
+      last = 1;
+    }
+    output_ = builder.blob("output", {src.h, src.w, last - first_});
+  }
+
+  std::string detail() const override {
+    return fmt::format("channels {} to {}", first_, first_ + output_.extent.c - 1);
+  }
+  void forward(const Step&, int slice) override {
+    CopyChannelsArgs copy = copy_of(slice);
+    copy.src_c = input().extent().c;
+    copy.src_offset = first_;
+    submit_forward(copy_channels, copy, slice);
+  }
+  void backward(const Step&, int slice) override {
+    CopyChannelsArgs copy = copy_of(slice);
+    copy.dst_c = input().extent().c;
+    copy.dst_offset = first_;
+    copy.pads = true;
+    submit_backward(copy_channels, copy, slice);
+  }
+
+ private:
+  CopyChannelsArgs copy_of(int slice) const {
+    const int c = output_.extent.c;
+    return {.rows = values(slice) / c, .c = c, .src_c = c, .dst_c = c};
+  }
+  int first_ = 0;
+};
+
+class ProductLayer final : public Layer {
+ public:
+  explicit ProductLayer(LayerBuilder& builder) : Layer(builder) {
+    if (builder.inputs().size() != 2) {
+      builder.refuse("", "a product has two inputs", "name another one");
+      return;
+    }
+    from_ = builder.inputs()[1];
+    const Extent a = builder.input(0).extent(), b = builder.input(1).extent();
+    if (a != b) refuse_unequal(builder, a, b, "multiplied");
+    output_ = builder.blob("output", a);
+  }
+
+  std::string detail() const override { return fmt::format("* layer {}", from_); }
+  double forward_flops_per_image() const override { return values_per_image(); }
+  void forward(const Step&, int slice) override {
+    multiply_elements.submit(
+        args(slice),
+        {read(input(0).value(slice)), read(input(1).value(slice)), write(value(slice))},
+        forward_tag(slice));
+  }
+  void backward(const Step&, int slice) override {
+    for (const std::size_t which : {0, 1})
+      if (input(which).wants_gradient())
+        multiply_elements.submit(args(slice),
+                                 {read(diff(slice)), read(input(1 - which).value(slice)),
+                                  write(input(which).gradient(slice))},
+                                 data_gradient_tag(slice));
+  }
+
+ private:
+  ProductArgs args(int slice) const { return {.count = values(slice)}; }
+  int from_ = 0;
+};
+
 class ShortcutLayer final : public Layer {
  public:
   explicit ShortcutLayer(LayerBuilder& builder) : Layer(builder) {
@@ -93,11 +187,7 @@ class ShortcutLayer final : public Layer {
     args_.beta = options.beta;
     args_.a = builder.input(0).extent();
     args_.b = builder.input(1).extent();
-    if (options.of_equals && args_.a != args_.b)
-      builder.refuse("inputs",
-                     fmt::format("its inputs are {}x{}x{} and {}x{}x{}", args_.a.w, args_.a.h,
-                                 args_.a.c, args_.b.w, args_.b.h, args_.b.c),
-                     "only blobs of equal size are added");
+    if (options.of_equals && args_.a != args_.b) refuse_unequal(builder, args_.a, args_.b, "added");
     if (args_.a.h != args_.b.h || args_.a.w != args_.b.w)
       builder.warn("inputs",
                    "names a layer of another width or height: every few pixels are added");
@@ -151,6 +241,8 @@ class ShortcutLayer final : public Layer {
 };
 
 const LayerRegistration route_registration({.name = "route", .make = make_layer<RouteLayer>});
+const LayerRegistration product_registration({.name = "product", .make = make_layer<ProductLayer>});
+const LayerRegistration slice_registration({.name = "slice", .make = make_layer<SliceLayer>});
 const LayerRegistration shortcut_registration({.name = "shortcut",
                                                .make = make_layer<ShortcutLayer>});
 

@@ -105,6 +105,10 @@ class CostLayer final : public LossLayer {
     if (index() == 0) builder.refuse("", "there is no output to judge", "add layers above");
     const Input& predictions = builder.input();
     args_.inputs = static_cast<int>(predictions.extent().count());
+    const bool hinges = args_.distance >= Distance::hinge;
+    if (const Extent& of = predictions.extent(); hinges && (of.h > 1 || of.w > 1))
+      builder.refuse("inputs", fmt::format("a hinge loss of {}x{} pixels", of.w, of.h),
+                     "it is of one value per class: read an InnerProduct");
     output_ =
         *predictions
              .blob;  // the net's output is that of its last layer, so predictions pass through

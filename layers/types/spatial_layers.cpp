@@ -26,38 +26,45 @@ PoolShape window_shape(LayerBuilder& builder) {
     pool.out_h = pool.out_w = 1;
     return pool;
   }
-  const int size = options.size, padding = options.padding;
-  pool.kernel_h = pool.kernel_w = size;
-  pool.stride_h = options.stride_h;
-  pool.stride_w = options.stride_w;
-  pool.offset_h = pool.offset_w = padding / 2;
-  if (padding > 2 * (size - 1))
-    builder.refuse("padding", fmt::format("padding {} makes windows without a pixel", padding),
-                   fmt::format("at most {} with this size", 2 * (size - 1)));
+  const Sides size = options.size, padding = options.padding, stride = options.stride;
+  pool.kernel_h = size.h;
+  pool.kernel_w = size.w;
+  pool.stride_h = stride.h;
+  pool.stride_w = stride.w;
+  pool.offset_h = padding.h / 2;
+  pool.offset_w = padding.w / 2;
+  if (padding.h > 2 * (size.h - 1) || padding.w > 2 * (size.w - 1))
+    builder.refuse("padding",
+                   fmt::format("padding {} makes windows without a pixel",
+                               text_of_sides(padding.w, padding.h)),
+                   fmt::format("at most {} with this size",
+                               text_of_sides(2 * (size.w - 1), 2 * (size.h - 1))));
   // If output sizes are rounded up, a window also fits if less than a stride is missing.
-  const auto fits = [&](int side, int stride) {
-    return side + padding >= size || (options.rounds_up && size - (side + padding) < stride);
+  const auto fits = [&](int side, int kernel, int pad, int step) {
+    return side + pad >= kernel || (options.rounds_up && kernel - (side + pad) < step);
   };
-  if (!fits(src.h, options.stride_h) || !fits(src.w, options.stride_w)) {
+  if (!fits(src.h, size.h, padding.h, stride.h) || !fits(src.w, size.w, padding.w, stride.w)) {
     builder.refuse("size",
-                   fmt::format("a window of {} does not fit an input of {}x{}", size, src.w, src.h),
+                   fmt::format("a window of {} does not fit an input of {}x{}",
+                               text_of_sides(size.w, size.h), src.w, src.h),
                    "choose a smaller size or more padding");
     pool.out_h = pool.out_w = 1;
     return pool;
   }
   pool.counts_padding = options.counts_padding;
-  const auto outputs = [&](int side, int stride) {
-    const int room = side + padding - size, most = room / stride + 1;
+  const bool has_padding = padding != Sides{0, 0};
+  const auto outputs = [&](int side, int kernel, int pad, int step) {
+    const int room = side + pad - kernel, most = room / step + 1;
     if (room < 0) return 1;
-    if (!options.rounds_up || room % stride == 0) return most;
-    const bool begins_inside = most * stride - padding / 2 < side;
-    if (!begins_inside && padding == 0)
+    if (!options.rounds_up || room % step == 0) return most;
+    const bool begins_inside = most * step - pad / 2 < side;
+    if (!begins_inside && !has_padding)
       builder.refuse("stride", "the last window would have no pixel",
                      "choose a smaller stride, or a size that is not smaller than it");
     return begins_inside ? most + 1 : most;
   };
-  pool.out_h = outputs(src.h, pool.stride_h);
-  pool.out_w = outputs(src.w, pool.stride_w);
+  pool.out_h = outputs(src.h, size.h, padding.h, stride.h);
+  pool.out_w = outputs(src.w, size.w, padding.w, stride.w);
   return pool;
 }
 

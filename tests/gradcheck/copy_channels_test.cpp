@@ -28,7 +28,11 @@ TEST(CopyChannels, implementations_agree_and_leave_the_other_channels_alone) {
        {"by fours",
         {.rows = 30, .c = 8, .src_c = 12, .src_offset = 4, .dst_c = 20, .dst_offset = 8}},
        {"between fours", {.rows = 9, .c = 8, .src_c = 12, .src_offset = 2, .dst_c = 8}},
-       {"one row", {.rows = 1, .c = 7, .src_c = 8, .src_offset = 1, .dst_c = 7}}},
+       {"one row", {.rows = 1, .c = 7, .src_c = 8, .src_offset = 1, .dst_c = 7}},
+       {"into zeros", {.rows = 25, .c = 3, .src_c = 3, .dst_c = 9, .dst_offset = 4, .pads = true}},
+       {"into zeros, by fours",
+        {.rows = 30, .c = 8, .src_c = 8, .dst_c = 20, .dst_offset = 8, .pads = true}},
+       {"into no zeros", {.rows = 30, .c = 8, .src_c = 8, .dst_c = 8, .pads = true}}},
       operation);
 }
 
@@ -57,6 +61,20 @@ TEST(CopyChannels, split_is_the_gradient_of_concat) {
         diff_whole.data(), diffs[i].data());
     check_gradient("part", parts[i], diffs[i], loss);
   }
+}
+
+TEST(CopyChannels, the_gradient_of_a_slice_is_zero_outside) {
+  std::vector<double> whole = random_values(values(4, 7), 1), part(values(4, 3)),
+                      diff(whole.size(), 9);
+  const std::vector<double> diff_part = random_values(part.size(), 2);
+  reference::copy_channels(
+      {.rows = 4, .c = 3, .src_c = 3, .dst_c = 7, .dst_offset = 2, .pads = true}, diff_part.data(),
+      diff.data());
+  check_gradient("whole", whole, diff, [&] {
+    reference::copy_channels({.rows = 4, .c = 3, .src_c = 7, .src_offset = 2, .dst_c = 3},
+                             whole.data(), part.data());
+    return dot(part, diff_part);
+  });
 }
 
 TEST(CopyChannels, hand_computed) {

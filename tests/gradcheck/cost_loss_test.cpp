@@ -36,12 +36,16 @@ TEST(CostLoss, implementations_agree) {
        {"one output", {.n = 1, .inputs = 1, .gradient = true}},
        {"odd, scaled", {.n = 3, .inputs = 33, .scale = 0.3f, .gradient = true}},
        {"smooth", {.n = 4, .inputs = 33, .distance = Distance::smooth, .gradient = true}},
-       {"L1", {.n = 4, .inputs = 33, .distance = Distance::l1, .gradient = true}}},
+       {"L1", {.n = 4, .inputs = 33, .distance = Distance::l1, .gradient = true}},
+       {"hinge", {.n = 4, .inputs = 33, .distance = Distance::hinge, .gradient = true}},
+       {"squared hinge",
+        {.n = 4, .inputs = 33, .distance = Distance::squared_hinge, .gradient = true}}},
       operation);
 }
 
 TEST(CostLoss, gradient) {
-  for (const Distance distance : {Distance::sse, Distance::smooth, Distance::l1}) {
+  for (const Distance distance :
+       {Distance::sse, Distance::smooth, Distance::l1, Distance::hinge, Distance::squared_hinge}) {
     SCOPED_TRACE(static_cast<int>(distance));
     CostLossArgs args{.n = 3, .inputs = 7, .distance = distance, .scale = 0.5f, .gradient = true};
     std::vector<double> src = random_values(values(args), 3, uniform(-2, 2)), diff(src.size()),
@@ -81,6 +85,22 @@ TEST(CostLoss, smooth_and_l1_hand_computed) {
   run(Distance::l1);
   EXPECT_EQ(diff, (std::vector<double>{2, -2, 2}));
   EXPECT_EQ(metrics[0], 2 * (0.5 + 3 + 3));
+}
+
+TEST(CostLoss, hinges_hand_computed) {
+  const std::vector<double> src{0.5, -2, 3, 0.25};  // margins: 1.5, 0, 4, 0.75
+  const std::vector<std::int32_t> labels{3};
+  std::vector<double> diff(4), metrics(4);
+  const auto run = [&](Distance distance) {
+    reference::cost_loss({.n = 1, .inputs = 4, .distance = distance, .scale = 2, .gradient = true},
+                         src.data(), labels.data(), metrics.data(), diff.data());
+  };
+  run(Distance::hinge);
+  EXPECT_EQ(diff, (std::vector<double>{2, 0, 2, -2}));
+  EXPECT_EQ(metrics[0], 2 * (1.5 + 4 + 0.75));
+  run(Distance::squared_hinge);
+  EXPECT_EQ(diff, (std::vector<double>{6, 0, 16, -3}));
+  EXPECT_EQ(metrics[0], 2 * (2.25 + 16 + 0.5625));
 }
 
 // A GPU kernel cannot report an error. Its loss becomes NaN, which ends the run.

@@ -28,7 +28,7 @@ NetDescription branches() {
   net.inputs = {"pixels"};
   net.options.input = {4, 4, 2};
   net.options.batch = 4;
-  const FilterOptions filters{.filters = 3, .size = 3, .padding = 1};
+  const FilterOptions filters{.filters = 3, .size = {3, 3}, .padding = {1, 1}};
   net.layers = {layer("convolutional", {"pixels"}, "a", filters),
                 layer("activation", {"a"}, "a", ActivationOptions{}),
                 layer("convolutional", {"pixels"}, "b", filters),

@@ -87,6 +87,8 @@ class Mean {
   std::size_t count_ = 0;
 };
 
+bool is_image(int channels) { return channels == 1 || channels == 3; }  // grey, or of colours
+
 Result<std::string> datum_to_store(const Dataset& data, std::size_t index, const Image& image,
                                    bool encoded) {
   if (!encoded) return datum_of(image, data.label(index));
@@ -124,9 +126,11 @@ Status make(const Dataset& data, const DatasetArguments& arguments) {
   for (const std::size_t index : order_of(data.size(), arguments)) {
     Image image;
     OMNI_CHECK(data.read(index, {}, image));
-    if (image.extent.c != channels && image.extent.c != 1 && image.extent.c != 3)
-      return Error{ErrorKind::data, data.name_of(index),
-                   fmt::format("has {} channels", image.extent.c), "known are 1 and 3"};
+    if (const int own = image.extent.c;
+        own != channels && !(is_image(own) && is_image(channels)))
+      return Error{ErrorKind::data, data.name_of(index), fmt::format("has {} channels", own),
+                   is_image(channels) ? "known are 1 and 3"
+                                      : fmt::format("others have {}", channels)};
     image = with_channels(image, channels);
     if (size) image = resized(image, size->h, size->w);
     if (!arguments.mean.empty()) OMNI_CHECK(mean.add(image, data.name_of(index)));

@@ -251,6 +251,7 @@ std::optional<int> read_members(EnsembleArguments& ensemble, std::vector<Member>
     GivenOptions together;
     if (const auto code = read_options(table_of(member.arguments), words, together)) return code;
     member.arguments.common = {.quiet = ensemble.common.quiet};
+    member.arguments.net.data = member.arguments.data.source;
   }
   return std::nullopt;
 }

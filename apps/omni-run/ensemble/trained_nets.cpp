@@ -32,6 +32,7 @@ Result<TrainedNet> trained_member(const fs::path& folder, const EnsembleMember& 
   trained.data = training.data;
   NetArguments& own = trained.arguments;
   static_cast<ReadOptions&>(own) = training.net;
+  own.data = training.data.source;
   own.net = member.net;
   own.solver = member.solver.empty() ? training.net.solver : member.solver;
   if (const auto net = find_net(own); !net)

@@ -20,12 +20,12 @@ Status TrainingReport::open_metrics(const std::filesystem::path& file,
   return job_from ? metrics_->job(*job_from) : Status();
 }
 
-void TrainingReport::begin_caffe_log(const TrainableNet& net) const {
-  if (caffe_log_) caffe_log_->begin(net.name, net.solver.policy);
+void TrainingReport::begin_caffe_log(const TrainableNet& net) {
+  if (caffe_log_) caffe_log_->begin(net.name, net.solver.policy, net.averaged_losses);
 }
 
 void TrainingReport::iteration(const StepReport& report) {
-  if (!caffe_log_) progress_.iteration(report);
+  caffe_log_ ? caffe_log_->iteration(report) : progress_.iteration(report);
 }
 
 bool TrainingReport::is_reported(std::uint64_t iteration) const {

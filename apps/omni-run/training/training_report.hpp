@@ -39,7 +39,7 @@ class TrainingReport {
     }
   }
 
-  void begin_caffe_log(const TrainableNet& net) const;  // prints nothing without --log caffe
+  void begin_caffe_log(const TrainableNet& net);  // prints nothing without --log caffe
   void end_caffe_log() const;
   void iteration(const StepReport& report);
   bool is_reported(std::uint64_t iteration) const;

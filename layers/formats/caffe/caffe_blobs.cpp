@@ -15,6 +15,8 @@ namespace {
 
 std::vector<std::int64_t> caffe_shape(const Param& param, bool connected) {
   const std::vector<std::int64_t>& own = param.shape;
+  if (own.size() == 2 && param.role == ParamRole::weights && !connected)
+    return {};  // the slope that all channels of a PReLU share
   if (param.role == ParamRole::averaged) return {1};  // the same for all channels
   if (connected && own.size() == 4) return {own[0], own[1] * own[2] * own[3]};
   if (own.size() == 4) return {own[0], own[3], own[1], own[2]};
@@ -41,6 +43,7 @@ std::vector<BlobsOfLayer> blobs_of(const Net& net) {
       if (param->role == ParamRole::weights)
         of->type = connected                          ? "InnerProduct"
                    : layer->type() == "convolutional" ? "Convolution"
+                   : layer->type() == "prelu"         ? "PReLU"
                                                       : "Deconvolution";
     }
     // A BatchNorm must come before its Scale.

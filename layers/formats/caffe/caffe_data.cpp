@@ -9,6 +9,7 @@
 
 #include "layers/formats/caffe/caffe_binary.hpp"
 #include "layers/formats/caffe/caffe_layers.hpp"
+#include "runtime/data/formats.hpp"
 #include "runtime/data/lmdb/lmdb_file.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
@@ -228,19 +229,22 @@ void check_caffe_test_data(const CaffeLayer& layer) {
 namespace {
 
 // If the training LMDB that the net names exists, it is the data, with the test LMDB if one is
-// named. If the net does not say how large images are, the first training image does.
-Status take_lmdbs(CaffeNet& to) {
-  if (to.train_source.empty()) return {};
-  if (!LmdbFile::is(to.train_source)) {
+// named, unless the command line names other data. If the net does not say how large images are,
+// the first training image does.
+Status take_lmdbs(CaffeNet& to, const std::string& data) {
+  std::string train = two_files({.source = data, .net_input = {}}).first;
+  const bool is_named = !to.train_source.empty(), exists = LmdbFile::is(to.train_source);
+  if (is_named && !exists)
     to.remarks.push_back(fmt::format("{}: there is no LMDB {}: the data are those of --data",
                                      to.image_place, shown_name(to.train_source)));
-    return {};
+  if (data.empty() && is_named && exists) {
+    train = to.net.data = to.train_source;
+    if (!to.test_source.empty()) to.net.data += "," + to.test_source;
   }
-  to.net.data = to.train_source;
-  if (!to.test_source.empty()) to.net.data += "," + to.test_source;
   Extent& input = to.net.options.input;
+  if (train.empty() || !LmdbFile::is(train)) return {};
   if (to.knows_channels && input.h > 0 && input.w > 0) return {};
-  OMNI_TRY(const Extent first, first_extent_of_lmdb(to.train_source));
+  OMNI_TRY(const Extent first, first_extent_of_lmdb(train));
   if (first.h > 0 && (input.h == 0 || input.w == 0)) {
     input.h = first.h;
     input.w = first.w;
@@ -254,7 +258,8 @@ Status take_lmdbs(CaffeNet& to) {
 
 }  // namespace
 
-Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings) {
+Status finish_caffe_input(CaffeNet& to, const std::string& data,
+                          std::vector<std::string>& settings) {
   TrainableNet& net = to.net;
   Extent& input = net.options.input;
   std::vector<std::string> others;
@@ -279,7 +284,7 @@ Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings) {
     if (key == "channels") to.knows_channels = true;
   }
   settings = std::move(others);
-  OMNI_CHECK(take_lmdbs(to));
+  OMNI_CHECK(take_lmdbs(to, data));
   if (input.h == 0 || input.w == 0)
     return Error{ErrorKind::usage, to.image_place, "the size of the images is not known",
                  "give crop_size in transform_param, or --set height=28 --set width=28"};

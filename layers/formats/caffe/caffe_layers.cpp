@@ -21,7 +21,8 @@ struct MissingType {
   std::string_view name, old_name, why;
 };
 constexpr std::string_view kNoSuchLayer = "docs/caffe.md lists what is read";
-constexpr std::string_view kOneLabel = "nets have one label and end with SoftmaxWithLoss";
+constexpr std::string_view kOneLabel =
+    "an image has one label: SoftmaxWithLoss and HingeLoss read it";
 constexpr std::array kMissing{
     MissingType{"AbsVal", "ABSVAL", kNoSuchLayer},
     MissingType{"ArgMax", "ARGMAX", "omni-run predict prints the best classes"},
@@ -30,13 +31,11 @@ constexpr std::array kMissing{
     MissingType{"Clip", "", kNoSuchLayer},
     MissingType{"ContrastiveLoss", "CONTRASTIVE_LOSS", kOneLabel},
     MissingType{"Crop", "", kNoSuchLayer},
-    MissingType{"Deconvolution", "DECONVOLUTION", kNoSuchLayer},
     MissingType{"Embed", "", kNoSuchLayer},
     MissingType{"EuclideanLoss", "EUCLIDEAN_LOSS", kOneLabel},
     MissingType{"Exp", "EXP", kNoSuchLayer},
     MissingType{"Filter", "", kNoSuchLayer},
     MissingType{"HDF5Output", "HDF5_OUTPUT", kNoSuchLayer},
-    MissingType{"HingeLoss", "HINGE_LOSS", kOneLabel},
     MissingType{"Im2col", "IM2COL", kNoSuchLayer},
     MissingType{"InfogainLoss", "INFOGAIN_LOSS", kOneLabel},
     MissingType{"Log", "", kNoSuchLayer},
@@ -44,15 +43,12 @@ constexpr std::array kMissing{
     MissingType{"MultinomialLogisticLoss", "MULTINOMIAL_LOGISTIC_LOSS", kOneLabel},
     MissingType{"MVN", "MVN", kNoSuchLayer},
     MissingType{"Parameter", "", kNoSuchLayer},
-    MissingType{"Power", "POWER", kNoSuchLayer},
-    MissingType{"PReLU", "", "slopes are not learned"},
     MissingType{"Python", "", "no code of users is run"},
     MissingType{"Recurrent", "", "it is recurrent"},
     MissingType{"Reduction", "", kNoSuchLayer},
     MissingType{"Reshape", "", kNoSuchLayer},
     MissingType{"RNN", "", "it is recurrent"},
     MissingType{"SigmoidCrossEntropyLoss", "SIGMOID_CROSS_ENTROPY_LOSS", kOneLabel},
-    MissingType{"Slice", "SLICE", kNoSuchLayer},
     MissingType{"Split", "SPLIT", "several layers may read a blob without it"},
     MissingType{"SPP", "", kNoSuchLayer},
     MissingType{"Swish", "", kNoSuchLayer},
@@ -90,6 +86,7 @@ const std::vector<CaffeType>& caffe_types() {
     std::vector<CaffeType> all = caffe_weighted_types();
     std::ranges::move(caffe_channel_types(), std::back_inserter(all));
     std::ranges::move(caffe_other_types(), std::back_inserter(all));
+    std::ranges::move(caffe_loss_types(), std::back_inserter(all));
     return all;
   }();
   return types;
@@ -137,14 +134,15 @@ std::vector<CaffeTypeRow> caffe_type_matrix() {
   return rows;
 }
 
-Sides read_sides(CaffeFields& fields, const SideNames& names, int fallback, int low, int high) {
-  const bool by_side = fields.has(names.h) || fields.has(names.w);
+Sides read_sides(CaffeFields& fields, const SideNames& names, int fallback, int low, int high,
+                 int other) {
+  const bool has_h = fields.has(names.h), has_w = fields.has(names.w), by_side = has_h || has_w;
   const int given = fields.count(names.both);
   if (by_side && given > 0)
     fields.refuse(names.both, fmt::format("{} beside {} or {}", names.both, names.h, names.w),
                   "give either", 0);
-  if (by_side && fields.has(names.h) != fields.has(names.w))
-    fields.refuse(fields.has(names.h) ? names.h : names.w,
+  if (has_h != has_w && other < 0)
+    fields.refuse(has_h ? names.h : names.w,
                   fmt::format("{} and {} come together", names.h, names.w), "give both");
   if (given > 2)
     fields.refuse(names.both, fmt::format("{} of {} dimensions", names.both, given),
@@ -152,18 +150,11 @@ Sides read_sides(CaffeFields& fields, const SideNames& names, int fallback, int 
   if (!by_side && given == 0 && fallback < 0)
     fields.refuse("", fmt::format("has no {}", names.both), "add it to the layer's parameters");
   if (fields.failed()) return {low, low};
-  if (by_side) return {fields.whole(names.h, low, high), fields.whole(names.w, low, high)};
-  if (given == 0) return {fallback, fallback};
+  if (by_side)
+    return {has_h ? fields.whole(names.h, low, high) : other,
+            has_w ? fields.whole(names.w, low, high) : other};
+  if (given == 0) return Sides::square(fallback);
   return {fields.whole(names.both, low, high, 0), fields.whole(names.both, low, high, given - 1)};
-}
-
-int read_square(CaffeFields& fields, const SideNames& names, int fallback, int low, int high) {
-  const Sides sides = read_sides(fields, names, fallback, low, high);
-  if (sides.h != sides.w)
-    fields.refuse(fields.has(names.h) ? names.h : names.both,
-                  fmt::format("{} of {} and {} is not supported", names.both, sides.h, sides.w),
-                  "height and width have to be equal", 0);
-  return sides.h;
 }
 
 }  // namespace omni

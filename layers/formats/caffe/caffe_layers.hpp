@@ -65,9 +65,9 @@ struct CaffeType {
   std::string_view name{}, old_name{};  // old: of V1's enum; "": it has none
   std::string_view param{};  // field with its options; "": none. The old form may lack it
   enum class Kind { layer, data, loss, measure } kind = Kind::layer;
-  int bottoms = 1, most_bottoms = 1;  // of a layer; the output is one top
-  bool takes_vectors = false;         // a flattened blob
-  bool transforms = false;            // has transform_param
+  int bottoms = 1, most_bottoms = 1, most_tops = 1;  // of a layer
+  bool takes_vectors = false;                        // a flattened blob
+  bool transforms = false;                           // has transform_param
   void (*read)(CaffeLayer&) = nullptr;
 };
 
@@ -79,10 +79,11 @@ Result<const CaffeType*> find_caffe_type(const CaffeFields& layer);
 std::vector<CaffeType> caffe_weighted_types();
 std::vector<CaffeType> caffe_channel_types();  // what is by channel: BatchNorm, Scale, Bias
 std::vector<CaffeType> caffe_other_types();
+std::vector<CaffeType> caffe_loss_types();
 
 // Reads a filler, which says how a parameter is initialised. Caffe's default is the constant 0,
-// even for weights.
-Filler read_caffe_filler(CaffeFields fields);
+// even for weights. Weights of filters give their size, as only they may be pyramids.
+Filler read_caffe_filler(CaffeFields fields, std::optional<Sides> filter = {});
 // Reads lr_mult, decay_mult and the name of parameter `number` of the layer. The old format has
 // lists of them instead.
 void read_caffe_multipliers(CaffeLayer& layer, int number, ParamDescription& param);
@@ -98,20 +99,19 @@ void check_caffe_test_data(const CaffeLayer& layer);
 // images and values.
 void set_caffe_input(CaffeNet& to, CaffeFields& shape, std::string_view field, int count);
 // Checks the input when all layers are read. Takes settings of it, such as height=28, out of the
-// command line's `settings`.
-Status finish_caffe_input(CaffeNet& to, std::vector<std::string>& settings);
+// command line's `settings`. `data` is ReadOptions::data.
+Status finish_caffe_input(CaffeNet& to, const std::string& data,
+                          std::vector<std::string>& settings);
 
-// Sides are a height and a width, given as kernel_size or as kernel_h and kernel_w. A side that is
-// not given is `fallback`. If `fallback` is below 0, both sides have to be given.
-struct Sides {
-  int h = 1, w = 1;
-};
+// read_sides() reads a height and a width, given as kernel_size or as kernel_h and kernel_w. If
+// neither is given, both are `fallback`. If `fallback` is below 0, they have to be given. If only
+// one of kernel_h and kernel_w is given, the other one is `other`. It has to be given if `other` is
+// below 0.
 struct SideNames {
   std::string_view both, h, w;
 };
-Sides read_sides(CaffeFields& fields, const SideNames& names, int fallback, int low, int high);
-// Reads the side of a square, as read_sides() does. Refuses a height and a width that differ.
-int read_square(CaffeFields& fields, const SideNames& names, int fallback, int low, int high);
+Sides read_sides(CaffeFields& fields, const SideNames& names, int fallback, int low, int high,
+                 int other = -1);
 
 // Reads the solver's options, its length, and the number of mini-batches of an update. Before the
 // call, the net's options are those of one mini-batch. If `fields` is null, there is no file of a

@@ -107,9 +107,9 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
                       : fmt::format("{} has {} or more", type.name, type.bottoms),
                   0);
   if (!reads && bottoms > 0) fields.refuse("bottom", "has a bottom", "data have none", 0);
-  if (type.kind == Kind::layer && tops != 1)
+  if (type.kind == Kind::layer && (tops < 1 || tops > type.most_tops))
     fields.refuse("top", fmt::format("has {} top{}", tops, tops == 1 ? "" : "s"),
-                  fmt::format("{} has 1", type.name), 0);
+                  fmt::format("{} has 1{}", type.name, type.most_tops == 1 ? "" : " or more"), 0);
   for (const std::string_view list : {"bottom", "top"})
     for (int i = 0; i < fields.count(list); ++i)
       if (const std::string name = fields.text(list, i);
@@ -151,9 +151,10 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
       if (!fields.flag("propagate_down", i))
         fields.refuse("propagate_down", "propagate_down: false is not supported",
                       "set lr_mult: 0 in the layers below", i);
-  if (type.name != "SoftmaxWithLoss" && fields.has("loss_weight"))
+  const bool learns = type.kind == Kind::loss && type.bottoms == 2;  // from labels
+  if (!learns && fields.has("loss_weight"))
     fields.refuse("loss_weight", "a loss_weight is not supported here",
-                  "SoftmaxWithLoss is the only loss", 0);
+                  "SoftmaxWithLoss and HingeLoss are the only losses", 0);
 }
 
 CaffeLayer opened(const FoundLayer& found, CaffeNet& to) {
@@ -248,7 +249,7 @@ Status set_caffe_classes(TrainableNet& net, int classes) {
   const auto scores = std::ranges::find_if(net.layers, [&](const LayerDescription& each) {
     return each.type == "connected" && each.outputs == last.inputs;
   });
-  if (last.type != "softmax" || scores == net.layers.end())
+  if ((last.type != "softmax" && last.type != "cost") || scores == net.layers.end())
     return Error{ErrorKind::usage, last.where, "--classes: this layer decides no number of outputs",
                  "the loss has to read an InnerProduct"};
   std::get<ConnectedOptions>(scores->options).outputs = classes;
@@ -296,7 +297,7 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
   OMNI_CHECK(status);
   OMNI_CHECK(end_net(fields, to));
   std::vector<std::string> settings = how.settings;
-  OMNI_CHECK(finish_caffe_input(to, settings));
+  OMNI_CHECK(finish_caffe_input(to, how.data, settings));
   std::optional<CaffeFields> solver_fields;
   if (solver != nullptr) {
     OMNI_CHECK(solver->unknown);

@@ -152,9 +152,13 @@ void read_solver_fields(CaffeFields& fields, const NamedOptions& named, Trainabl
     fields.refuse("momentum", fmt::format("momentum: {} with {}", solver.momentum, none),
                   "it has none: remove it");
   solver.clip_gradients = std::max(fields.real("clip_gradients"), 0.0f);  // Caffe: below 0 is none
+  if (fields.real("clip_gradients") == 0)
+    fields.refuse("clip_gradients", "clip_gradients: 0 makes every gradient 0",
+                  "remove it, or give a norm above 0");
   read_policy(fields, named.policy.has_value(), solver);
   solver.max_batches = fields.whole("max_iter", 0, kAnyWhole);
   net.options.subdivisions = fields.whole("iter_size", 1, kMostImages);
+  net.averaged_losses = fields.whole("average_loss", 1, kAnyWhole);
   read_snapshots(fields, net.snapshots);
   for (const auto& [option, field] : kFieldsOfOptions)
     net.places[std::string(option)] = {fields.where(field), std::string(field)};

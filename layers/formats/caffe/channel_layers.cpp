@@ -22,10 +22,13 @@ void read_batch_norm(CaffeLayer& layer) {
     own.refuse("use_global_stats", "use_global_stats: false is not supported",
                "tests normalise by the averages: remove it, or set it to true");
   check_caffe_multipliers(layer, 3, "the parameters are mean, variance and a factor");
-  for (int i = 0; i < fields.count("param"); ++i)
-    if (CaffeFields spec = fields.nested("param", i); spec.real("lr_mult", 0, 1e6f) != 0)
-      fields.refuse("param", fmt::format("lr_mult: {} of an average", spec.real("lr_mult")),
+  for (int i = 0; i < fields.count("param"); ++i) {
+    ParamDescription average;
+    read_caffe_multipliers(layer, i, average);
+    if (average.rate != 0)
+      fields.refuse("param", fmt::format("lr_mult: {} of an average", average.rate),
                     "averages do not learn: set it to 0", i);
+  }
   const std::string name = fields.text("name");
   layer.description.params = {{ParamRole::scale, constant(1)}, {ParamRole::bias, constant(0)}};
   layer.emit("batchnorm",

@@ -1,4 +1,4 @@
-// This file reads Caffe's layers without weights, and its losses.
+// This file reads Caffe's layers without weights, and its layers of data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,20 +27,24 @@ void read_pooling(CaffeLayer& layer) {
         own.refuse(name, fmt::format("{} with global_pooling", name), "remove one of them");
     }
   } else {
-    window.size = read_square(own, {"kernel_size", "kernel_h", "kernel_w"}, -1, 1, kMaxWindow);
-    const Sides stride = read_sides(own, {"stride", "stride_h", "stride_w"}, 1, 1, 4096);
-    window.stride_h = stride.h;
-    window.stride_w = stride.w;
-    const int padding = read_square(own, {"pad", "pad_h", "pad_w"}, 0, 0, 4096);
-    if (padding >= window.size)
-      own.refuse("pad", fmt::format("pad: {} makes windows without a pixel", padding),
-                 fmt::format("at most {} with this size", window.size - 1));
-    window.padding = 2 * padding;
+    window.size = read_sides(own, {"kernel_size", "kernel_h", "kernel_w"}, -1, 1, kMaxWindow);
+    window.stride = read_sides(own, {"stride", "stride_h", "stride_w"}, 1, 1, 4096);
+    const Sides padding = read_sides(own, {"pad", "pad_h", "pad_w"}, 0, 0, 4096);
+    const auto check = [&](const char* name, int pad, int size) {
+      if (pad >= size)
+        own.refuse(
+            own.has("pad") ? "pad" : name,
+            fmt::format("{}: {} makes windows without a pixel", own.has("pad") ? "pad" : name, pad),
+            fmt::format("at most {} with this size", size - 1));
+    };
+    check("pad_h", padding.h, window.size.h);
+    check("pad_w", padding.w, window.size.w);
+    window.padding = {2 * padding.h, 2 * padding.w};
     window.rounds_up = own.word("round_mode") == "CEIL";
     window.counts_padding = true;
   }
   layer.name("size", own.has("kernel_size") ? "kernel_size" : "kernel_h");
-  layer.name("stride", "stride");
+  layer.name("stride", own.has("stride") ? "stride" : "stride_h");
   layer.emit(method == "AVE" ? "avgpool" : "maxpool", window);
 }
 
@@ -64,11 +68,23 @@ void add_activation(CaffeLayer& layer, Activation activation) {
 }
 
 void read_relu(CaffeLayer& layer) {
-  const float slope = layer.own.real("negative_slope");
-  if (slope != 0 && slope != 0.1f)
-    layer.own.refuse("negative_slope", fmt::format("negative_slope: {} is not supported", slope),
-                     "known: 0 and 0.1");
+  const float slope = layer.own.real("negative_slope", -1e6f, 1e6f);
+  if (slope != 0 && slope != 0.1f) return layer.emit("prelu", PReluOptions{.constant = slope});
   add_activation(layer, slope == 0 ? Activation::relu : Activation::leaky);
+}
+
+void read_prelu(CaffeLayer& layer) {
+  check_caffe_multipliers(layer, 1, "the slopes are the only ones");
+  ParamDescription slopes;
+  read_caffe_multipliers(layer, 0, slopes);
+  if (layer.own.has("filler")) slopes.filler = read_caffe_filler(layer.own.nested("filler"));
+  layer.description.params = {{ParamRole::weights, slopes}};
+  layer.emit("prelu", PReluOptions{.shared = layer.own.flag("channel_shared")});
+}
+
+void read_power(CaffeLayer& layer) {
+  const auto number = [&](const char* name) { return layer.own.real(name, -1e6f, 1e6f); };
+  layer.emit("power", PowerOptions{number("power"), number("scale"), number("shift")});
 }
 
 void read_sigmoid(CaffeLayer& layer) { add_activation(layer, Activation::logistic); }
@@ -79,12 +95,45 @@ void read_dropout(CaffeLayer& layer) {
   layer.emit("dropout", DropoutOptions{layer.own.real("dropout_ratio", 0, 0.999f)});
 }
 
+// Returns the name of a blob between layers that one layer of Caffe becomes. It cannot be in the
+// file, as names of blobs have no line end.
+std::string name_of_step(const LayerDescription& layer, int step) {
+  return fmt::format("{}\n{}", layer.outputs.front(), step);
+}
+
+// Within a channel, LRN is what Caffe makes of it: a square, a mean of windows, a power, a product.
+void emit_local_response(CaffeLayer& layer, int size, float alpha, float beta) {
+  const LayerDescription common = layer.description;
+  const std::string squares = name_of_step(common, 1), means = name_of_step(common, 2),
+                    factors = name_of_step(common, 3);
+  const auto emit = [&](std::string_view type, std::vector<std::string> from, const std::string& to,
+                        LayerOptions options) {
+    layer.description = common;
+    layer.description.inputs = std::move(from);
+    layer.description.outputs = {to};
+    layer.emit(type, std::move(options));
+  };
+  emit("power", {layer.bottom()}, squares, PowerOptions{.power = 2});
+  emit(
+      "avgpool", {squares}, means,
+      WindowOptions{
+          .size = Sides::square(size), .padding = Sides::square(size - 1), .counts_padding = true});
+  emit("power", {means}, factors, PowerOptions{-beta, alpha, 1});
+  emit("product", {layer.bottom(), factors}, common.outputs.front(), {});
+}
+
 // Reads an LRN layer. Caffe divides alpha by the number of values in the window.
 void read_lrn(CaffeLayer& layer) {
-  const int size = layer.own.whole("local_size", 1, 1023);
+  const bool within = layer.own.word("norm_region") == "WITHIN_CHANNEL";
+  const int size = layer.own.whole("local_size", 1, within ? kMaxWindow : 1023);
   if (size % 2 == 0)
     layer.own.refuse("local_size", fmt::format("local_size: {} is even", size),
                      "a window has a middle");
+  if (within && layer.own.real("k") != 1)
+    layer.own.refuse("k", fmt::format("k: {} within a channel", layer.own.real("k")),
+                     "Caffe takes 1 there: remove it");
+  if (within)
+    return emit_local_response(layer, size, layer.own.real("alpha", 0), layer.own.real("beta", 0));
   layer.emit("normalization",
              LocalResponseOptions{.size = size,
                                   .alpha = layer.own.real("alpha", 0) / static_cast<float>(size),
@@ -92,12 +141,15 @@ void read_lrn(CaffeLayer& layer) {
                                   .kappa = layer.own.real("k", 1e-6f)});
 }
 
-// Reads an Eltwise layer. If it has more than two inputs, they are added one after the other.
+// Reads an Eltwise layer. If it has more than two inputs, they are joined one after the other.
 void read_eltwise(CaffeLayer& layer) {
   CaffeFields& own = layer.own;
-  if (const std::string operation = own.word("operation"); operation != "SUM")
-    own.refuse("operation", fmt::format("operation: {} is not supported", operation), "known: SUM");
+  const std::string operation = own.word("operation");
+  if (operation == "MAX")
+    own.refuse("operation", "operation: MAX is not supported", "known: SUM PROD");
   const int inputs = layer.fields.count("bottom"), factors = own.count("coeff");
+  if (operation == "PROD" && factors > 0)
+    own.refuse("coeff", "coeff of a product", "it is for operation: SUM", 0);
   if (factors != 0 && factors != inputs)
     own.refuse("coeff", fmt::format("{} inputs but {} coeff", inputs, factors),
                "give one of each input");
@@ -106,17 +158,46 @@ void read_eltwise(CaffeLayer& layer) {
     return factors == 0 ? 1.0f : own.real("coeff", -1e6f, 1e6f, input);
   };
   const LayerDescription common = layer.description;
-  std::string sum = layer.bottom(0);
+  std::string joined = layer.bottom(0);
   for (int i = 1; i < inputs; ++i) {
     layer.description = common;
-    layer.description.inputs = {sum, layer.bottom(i)};
-    // This name of the partial sum cannot be in the file, as names of blobs have no line end.
-    sum = fmt::format("{}\n{}", common.outputs.front(), i);
-    if (i + 1 < inputs) layer.description.outputs = {sum};
-    layer.emit("shortcut", SumOptions{.alpha = i == 1 ? factor(0) : 1,
-                                      .beta = factor(i),
-                                      .activation = Activation::linear,
-                                      .of_equals = true});
+    layer.description.inputs = {joined, layer.bottom(i)};
+    joined = name_of_step(common, i);
+    if (i + 1 < inputs) layer.description.outputs = {joined};
+    if (operation == "PROD")
+      layer.emit("product", {});
+    else
+      layer.emit("shortcut", SumOptions{.alpha = i == 1 ? factor(0) : 1,
+                                        .beta = factor(i),
+                                        .activation = Activation::linear,
+                                        .of_equals = true});
+  }
+}
+
+// Reads a Slice layer. Every top becomes a layer, which copies its channels.
+void read_slice(CaffeLayer& layer) {
+  CaffeFields &own = layer.own, &fields = layer.fields;
+  const int tops = fields.count("top"), points = own.count("slice_point");
+  if (points != 0 && points != tops - 1)
+    own.refuse("slice_point", fmt::format("{} tops but {} slice_point", tops, points),
+               "each is the first channel of a top, but for the first top", 0);
+  for (int i = 0; i < tops; ++i)
+    if (fields.text("top", i) == layer.bottom())
+      fields.refuse("top", "a part of a blob cannot replace it", "give it another name", i);
+  if (own.failed()) return;
+  layer.name("parts", "slice_point");
+  const LayerDescription common = layer.description;
+  int first = 0;
+  for (int i = 0; i < tops; ++i) {
+    layer.description = common;
+    layer.description.outputs = {fields.text("top", i)};
+    if (points == 0) {
+      layer.emit("slice", SliceOptions{.part = i, .parts = tops});
+      continue;
+    }
+    const int last = i < points ? own.whole("slice_point", first + 1, 1 << 24, i) : 0;
+    layer.emit("slice", SliceOptions{.first = first, .last = last});
+    first = last;
   }
 }
 
@@ -126,46 +207,6 @@ void read_flatten(CaffeLayer& layer) {
   layer.emit("route", {});
   layer.to.flat.insert(layer.fields.text("top", 0));
 }
-
-void read_softmax(CaffeLayer& layer) {
-  if (layer.to.probabilities)
-    layer.fields.refuse("", "is a second Softmax", "a net has one output");
-  layer.description.type = "softmax";
-  layer.description.options =
-      SoftmaxOptions{.loss = false, .spatial = !layer.to.flat.contains(layer.bottom())};
-  layer.to.probabilities = layer.description;
-}
-
-void read_softmax_loss(CaffeLayer& layer) {
-  CaffeFields& fields = layer.fields;
-  if (layer.to.loss)
-    fields.refuse("", "is a second loss", "a net has one; auxiliary losses are not supported");
-  if (!layer.to.labels.contains(layer.bottom(1)))
-    fields.refuse("bottom", fmt::format("{} is no blob of labels", shown_name(layer.bottom(1))),
-                  "the second bottom is the second top of the data", 1);
-  if (fields.count("loss_weight") > 0 && fields.real("loss_weight", -1e9f, 1e9f, 0) != 1)
-    fields.refuse("loss_weight", "a loss_weight other than 1 is not supported",
-                  "a net has one loss: change the learning rate", 0);
-  if (const std::string mode = layer.own.word("normalization"); mode == "NONE")
-    layer.own.refuse("normalization", "normalization: NONE is not supported",
-                     "the loss is the mean over the images");
-  layer.to.loss_input = layer.bottom();
-  layer.description.type = "softmax";
-  layer.description.inputs = {layer.bottom()};
-  layer.description.outputs = {fields.count("top") > 0 ? fields.text("top", 0)
-                                                       : fields.text("name") + "\nloss"};
-  layer.description.options = SoftmaxOptions{.spatial = !layer.to.flat.contains(layer.bottom())};
-  layer.to.loss = layer.description;
-}
-
-// Reads an Accuracy layer, which is only noted, as right answers are counted in any case.
-void read_accuracy(CaffeLayer& layer) {
-  if (const int most = layer.own.whole("top_k", 1, 1 << 24); most != 1 && most != 5)
-    layer.own.refuse("top_k", fmt::format("top_k: {} is not supported", most), "known: 1 and 5");
-  layer.to.measured.emplace_back(layer.bottom(), layer.fields.where());
-}
-
-void read_silence(CaffeLayer&) {}
 
 }  // namespace
 
@@ -179,6 +220,12 @@ std::vector<CaffeType> caffe_other_types() {
        .param = "relu_param",
        .takes_vectors = true,
        .read = read_relu},
+      {.name = "PReLU", .param = "prelu_param", .read = read_prelu},
+      {.name = "Power",
+       .old_name = "POWER",
+       .param = "power_param",
+       .takes_vectors = true,
+       .read = read_power},
       {.name = "Sigmoid",
        .old_name = "SIGMOID",
        .param = "sigmoid_param",
@@ -208,39 +255,16 @@ std::vector<CaffeType> caffe_other_types() {
        .bottoms = 2,
        .most_bottoms = kMany,
        .read = read_concat},
+      {.name = "Slice",
+       .old_name = "SLICE",
+       .param = "slice_param",
+       .most_tops = kMany,
+       .read = read_slice},
       {.name = "Flatten",
        .old_name = "FLATTEN",
        .param = "flatten_param",
        .takes_vectors = true,
        .read = read_flatten},
-      {.name = "Softmax",
-       .old_name = "SOFTMAX",
-       .param = "softmax_param",
-       .kind = Kind::loss,
-       .takes_vectors = true,
-       .read = read_softmax},
-      {.name = "SoftmaxWithLoss",
-       .old_name = "SOFTMAX_LOSS",
-       .param = "loss_param",
-       .kind = Kind::loss,
-       .bottoms = 2,
-       .most_bottoms = 2,
-       .takes_vectors = true,
-       .read = read_softmax_loss},
-      {.name = "Accuracy",
-       .old_name = "ACCURACY",
-       .param = "accuracy_param",
-       .kind = Kind::measure,
-       .bottoms = 2,
-       .most_bottoms = 2,
-       .takes_vectors = true,
-       .read = read_accuracy},
-      {.name = "Silence",
-       .old_name = "SILENCE",
-       .kind = Kind::measure,
-       .most_bottoms = kMany,
-       .takes_vectors = true,
-       .read = read_silence},
       {.name = "Data",
        .old_name = "DATA",
        .param = "data_param",

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 7> kFillers{
 
 }  // namespace
 
-Filler read_caffe_filler(CaffeFields fields) {
+Filler read_caffe_filler(CaffeFields fields, std::optional<Sides> filter) {
   const std::string type = fields.text("type");
   if (type == "constant") return {Filler::Kind::constant, fields.real("value")};
   if (type == "gaussian") return {Filler::Kind::normal, fields.real("std", 0)};
@@ -28,6 +28,12 @@ Filler read_caffe_filler(CaffeFields fields) {
       fields.refuse("type", fmt::format("uniform from {} to {} is not supported", low, high),
                     "give a min that is the negative of max");
     return {Filler::Kind::uniform, high};
+  }
+  if (type == "bilinear" && filter) {
+    if (filter->h != filter->w)
+      fields.refuse("type", "filler bilinear with filters that are no squares",
+                    "give kernel_size, or another filler");
+    return {Filler::Kind::bilinear};
   }
   const std::string_view near = nearest(type, kFillers);
   if (near == type)
@@ -71,14 +77,14 @@ void check_caffe_multipliers(CaffeLayer& layer, int most, const char* hint) {
 
 namespace {
 
-void read_parameters(CaffeLayer& layer) {
+void read_parameters(CaffeLayer& layer, std::optional<Sides> filter = {}) {
   const bool has_bias = layer.own.flag("bias_term");
   check_caffe_multipliers(
       layer, has_bias ? 2 : 1,
       has_bias ? "one is for the weights, one for the bias" : "there is no bias");
   ParamDescription weights, bias;
   read_caffe_multipliers(layer, 0, weights);
-  weights.filler = read_caffe_filler(layer.own.nested("weight_filler"));
+  weights.filler = read_caffe_filler(layer.own.nested("weight_filler"), filter);
   if (!layer.own.has("weight_filler"))
     layer.description.remarks.push_back(fmt::format(
         "{}: has no weight_filler: the weights begin at 0, as in Caffe", layer.description.where));
@@ -100,22 +106,26 @@ int read_outputs(CaffeLayer& layer, int most) {
   return layer.own.failed() ? 1 : layer.own.whole("num_output", 1, most);
 }
 
-void read_convolution(CaffeLayer& layer) {
+// Reads a convolution, or a transposed one. As in Caffe, one of pad_h and pad_w may be left out.
+void read_filters(CaffeLayer& layer, std::string_view type) {
   FilterOptions filters;
   filters.filters = read_outputs(layer, 1 << 20);
-  filters.size = read_square(layer.own, {"kernel_size", "kernel_h", "kernel_w"}, -1, 1, 4096);
-  const Sides stride = read_sides(layer.own, {"stride", "stride_h", "stride_w"}, 1, 1, 4096);
-  filters.stride_h = stride.h;
-  filters.stride_w = stride.w;
-  filters.padding = read_square(layer.own, {"pad", "pad_h", "pad_w"}, 0, 0, 4096);
-  filters.dilation = read_square(layer.own, {"dilation", "", ""}, 1, 1, 4096);
+  filters.size = read_sides(layer.own, {"kernel_size", "kernel_h", "kernel_w"}, -1, 1, 4096);
+  filters.stride = read_sides(layer.own, {"stride", "stride_h", "stride_w"}, 1, 1, 4096);
+  filters.padding = read_sides(layer.own, {"pad", "pad_h", "pad_w"}, 0, 0, 4096, 0);
+  filters.dilation = read_sides(layer.own, {"dilation", "", ""}, 1, 1, 4096);
   filters.groups = layer.own.whole("group", 1, 1 << 20);
   layer.name("size", layer.own.has("kernel_size") ? "kernel_size" : "kernel_h");
-  layer.name("padding", "pad");
+  layer.name("padding", layer.own.has("pad") ? "pad" : "pad_h");
+  layer.name("stride", layer.own.has("stride") ? "stride" : "stride_h");
   layer.name("groups", "group");
-  read_parameters(layer);
-  layer.emit("convolutional", filters);
+  read_parameters(layer, filters.size);
+  layer.emit(type, filters);
 }
+
+void read_convolution(CaffeLayer& layer) { read_filters(layer, "convolutional"); }
+
+void read_deconvolution(CaffeLayer& layer) { read_filters(layer, "deconvolutional"); }
 
 void read_inner_product(CaffeLayer& layer) {
   const ConnectedOptions connected{.outputs = read_outputs(layer, 1 << 24)};
@@ -126,7 +136,11 @@ void read_inner_product(CaffeLayer& layer) {
 }  // namespace
 
 std::vector<CaffeType> caffe_weighted_types() {
-  return {{.name = "Convolution",
+  return {{.name = "Deconvolution",
+           .old_name = "DECONVOLUTION",
+           .param = "convolution_param",
+           .read = read_deconvolution},
+          {.name = "Convolution",
            .old_name = "CONVOLUTION",
            .param = "convolution_param",
            .read = read_convolution},

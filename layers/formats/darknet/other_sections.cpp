@@ -15,13 +15,14 @@ void read_window(DarknetLayerReader& reader) {
   OptionReader& options = reader.options;
   WindowOptions window;
   const int stride = options.integer("stride", 1, 1, 4096);
-  window.size = options.integer("size", stride, 1, kMaxWindow);
-  if (window.size > kMaxWindow)
-    options.refuse("stride", fmt::format("windows of {} (without size, the stride's)", window.size),
+  const int size = options.integer("size", stride, 1, kMaxWindow);
+  if (size > kMaxWindow)
+    options.refuse("stride", fmt::format("windows of {} (without size, the stride's)", size),
                    fmt::format("set size, to {} at most", kMaxWindow));
-  window.padding = options.integer("padding", window.size - 1, 0, 4096);
-  window.stride_h = options.integer("stride_y", stride, 1, 4096);
-  window.stride_w = options.integer("stride_x", stride, 1, 4096);
+  window.size = Sides::square(size);
+  window.padding = Sides::square(options.integer("padding", size - 1, 0, 4096));
+  window.stride.h = options.integer("stride_y", stride, 1, 4096);
+  window.stride.w = options.integer("stride_x", stride, 1, 4096);
   reader.layer.options = window;
 }
 

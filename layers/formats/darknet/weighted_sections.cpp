@@ -19,8 +19,8 @@ constexpr std::string_view kNotDeformed = "filters are not deformed";
 
 FilterOptions read_filters(DarknetLayerReader& reader) {
   FilterOptions filters;
-  filters.size = reader.options.integer("size", 1, 1, 4096);
-  filters.stride_h = filters.stride_w = reader.options.integer("stride", 1, 1, 4096);
+  filters.size = Sides::square(reader.options.integer("size", 1, 1, 4096));
+  filters.stride = Sides::square(reader.options.integer("stride", 1, 1, 4096));
   filters.filters = reader.options.integer("filters", 1, 1, 1 << 20);
   filters.activation = reader.activation("logistic");
   return filters;
@@ -37,16 +37,17 @@ int read_padding(DarknetLayerReader& reader, int size) {
 void read_convolutional(DarknetLayerReader& reader) {
   OptionReader& options = reader.options;
   FilterOptions filters = read_filters(reader);
-  filters.dilation = options.integer("dilation", 1, 1, 4096);
-  if (filters.size == 1) filters.dilation = 1;
-  const int taps = read_padding(reader, filters.size);  // in taps, as in AlexeyAB's Darknet
-  if (filters.dilation > 1 && 2 * taps != filters.size - 1)
+  const int size = filters.size.h, wanted = options.integer("dilation", 1, 1, 4096),
+            dilation = size == 1 ? 1 : wanted;
+  const int taps = read_padding(reader, size);  // in taps, as in AlexeyAB's Darknet
+  if (dilation > 1 && 2 * taps != size - 1)
     options.warn("dilation",
                  "makes another size here than in AlexeyAB's Darknet, which leaves it out of the "
                  "size unless the padding is (size-1)/2");
-  filters.padding = taps * filters.dilation;
-  filters.stride_h = options.integer("stride_y", filters.stride_h, 1, 4096);
-  filters.stride_w = options.integer("stride_x", filters.stride_w, 1, 4096);
+  filters.dilation = Sides::square(dilation);
+  filters.padding = Sides::square(taps * dilation);
+  filters.stride.h = options.integer("stride_y", filters.stride.h, 1, 4096);
+  filters.stride.w = options.integer("stride_x", filters.stride.w, 1, 4096);
   filters.groups = options.integer("groups", 1, 1, 1 << 20);
   filters.normalise = options.flag("batch_normalize", false);
   reader.layer.options = filters;
@@ -54,7 +55,7 @@ void read_convolutional(DarknetLayerReader& reader) {
 
 void read_deconvolutional(DarknetLayerReader& reader) {
   FilterOptions filters = read_filters(reader);
-  filters.padding = read_padding(reader, filters.size);
+  filters.padding = Sides::square(read_padding(reader, filters.size.h));
   filters.normalise = reader.options.flag("batch_normalize", false);
   reader.layer.options = filters;
 }
@@ -64,7 +65,7 @@ void read_deconvolutional(DarknetLayerReader& reader) {
 // size the padding is the same as in Darknet.
 void read_local(DarknetLayerReader& reader) {
   FilterOptions filters = read_filters(reader);
-  filters.padding = reader.options.flag("pad", false) ? filters.size / 2 : 0;
+  filters.padding = Sides::square(reader.options.flag("pad", false) ? filters.size.h / 2 : 0);
   reader.layer.options = filters;
 }
 

@@ -32,7 +32,8 @@ void untranspose(const Stored& of, std::vector<float>& values) {
 
 bool has_place_in_darknet(const Layer& layer, const Param& param) {
   const bool is_normalisation = layer.type() == "batchnorm";
-  return param.role != ParamRole::averaged && !(is_normalisation && param.role == ParamRole::bias);
+  return param.role != ParamRole::averaged && layer.type() != "prelu" &&
+         !(is_normalisation && param.role == ParamRole::bias);
 }
 
 namespace {

@@ -110,6 +110,32 @@ TEST_F(CaffeRun, lines_are_those_that_caffes_script_reads) {
     EXPECT_NE(run.errors.find(said), std::string::npos) << said << run.errors;
 }
 
+// The line of an iteration has the mean of the last losses; the line of the output has the last
+// one.
+TEST_F(CaffeRun, losses_are_averaged_as_the_solver_says) {
+  solver("average_loss: 3\n");
+  const Finished run = train({"--log", "caffe", "--display", "1"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  std::vector<double> losses, means;
+  const std::regex output("Train net output #0: loss = (\\S+)"), line("iters\\), loss = (\\S+)");
+  const auto all = [&](const std::regex& of, std::vector<double>& into) {
+    for (std::sregex_iterator at(run.errors.begin(), run.errors.end(), of), end; at != end; ++at)
+      into.push_back(std::stod((*at)[1]));
+  };
+  all(output, losses);
+  all(line, means);
+  ASSERT_EQ(losses.size(), 10u) << run.errors;
+  ASSERT_EQ(means.size(), 10u);
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    double sum = 0;
+    const std::size_t first = i < 2 ? 0 : i - 2;
+    for (std::size_t k = first; k <= i; ++k) sum += losses[k];
+    const double mean = sum / static_cast<double>(i - first + 1);
+    EXPECT_NEAR(means[i], mean, 2e-5 * mean) << i;
+  }
+  EXPECT_NE(losses[9], means[9]);
+}
+
 TEST_F(CaffeRun, snapshots_are_in_the_run_folder_and_go_on) {
   solver("snapshot: 6\nsnapshot_prefix: 'examples/mine'\n");
   const Finished whole = train({"--save-weights", folder_ / "whole.caffemodel"});

@@ -148,7 +148,10 @@ INSTANTIATE_TEST_SUITE_P(
         OracleCase{"adagrad", "scaled"}, OracleCase{"rmsprop", "scaled"},
         OracleCase{"adadelta", "scaled"}, OracleCase{"adam", "scaled"}, OracleCase{"l1", "scaled"},
         OracleCase{"clipped", "scaled"}, OracleCase{"clipped", "scaled", {"--slice", "3"}},
-        OracleCase{"frozen", "scaled"}, OracleCase{"frozen", "scaled", {"--slice", "3"}}),
+        OracleCase{"frozen", "scaled"}, OracleCase{"frozen", "scaled", {"--slice", "3"}},
+        OracleCase{"functions", "functions"},
+        OracleCase{"functions", "functions", {"--slice", "3"}}, OracleCase{"hinged", "functions"},
+        OracleCase{"squared", "functions"}),
     [](const auto& one) { return one.param.name + (one.param.words.empty() ? "" : "_in_slices"); });
 
 }  // namespace

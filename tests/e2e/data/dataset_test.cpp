@@ -95,6 +95,36 @@ TEST_F(DatasetCommand, an_lmdb_holds_the_images_of_a_list) {
   EXPECT_EQ(nlohmann::json::parse(trained.output)["test_accuracy"], 1.0);
 }
 
+// The net names an LMDB that cannot be read, and does not say how large images are. The size is
+// that of the images of --data, also for the members of an ensemble.
+TEST_F(DatasetCommand, an_lmdb_of_the_command_line_replaces_the_one_of_the_net) {
+  const std::string lmdb = folder_ / "lmdb", both = lmdb + "," + lmdb;
+  ASSERT_EQ(dataset({list(), lmdb}).exit_code, 0);
+  std::filesystem::create_directory(folder_ / "cut");
+  put(folder_ / "cut/data.mdb", get(lmdb + "/data.mdb").substr(0, 5000));
+  put(folder_ / "n.prototxt",
+      "layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { batch_size: 5 source: "
+      "'" +
+          std::string(folder_ / "cut") +
+          "' backend: LMDB } }\n"
+          "layer { name: 's' type: 'InnerProduct' bottom: 'data' top: 's'\n"
+          "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
+          "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label' }\n");
+  put(folder_ / "s.prototxt", "base_lr: 0.0001 lr_policy: 'fixed' max_iter: 2\n");
+  const std::vector<std::string> net{"--net", folder_ / "n.prototxt", "--solver",
+                                     folder_ / "s.prototxt"};
+  const auto run = [&](std::vector<std::string> words, bool with_net = true) {
+    if (with_net) words.insert(words.end(), net.begin(), net.end());
+    const Finished finished = omni_run(words);
+    return fmt::format("{} {}", finished.exit_code, finished.errors);
+  };
+  EXPECT_EQ(run({"--dry-run"}).substr(0, 1), "3");
+  EXPECT_EQ(run({"--data", both, "--out", folder_ / "run"}).substr(0, 1), "0");
+  EXPECT_EQ(run({"ensemble", "--data", both, "--out", folder_ / "members"}).substr(0, 1), "0");
+  EXPECT_EQ(run({"valid", "--ensemble", folder_ / "members", "--data", both}, false).substr(0, 1),
+            "0");
+}
+
 TEST_F(DatasetCommand, images_are_grey_resized_and_shuffled) {
   const std::string lmdb = folder_ / "lmdb";
   const Finished made =
@@ -155,6 +185,20 @@ TEST_F(DatasetCommand, the_mean_is_that_of_all_images) {
             std::string::npos)
       << unequal.errors;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "other.binaryproto"));
+}
+
+TEST_F(DatasetCommand, images_of_other_channels_are_not_mixed) {
+  const auto of = [](int channels) {
+    return datum_of(1, 2, channels, 0, std::string(static_cast<std::size_t>(2 * channels), 'x'));
+  };
+  write_lmdb(folder_ / "four", {{"a", of(4)}, {"b", of(4)}});
+  write_lmdb(folder_ / "mixed", {{"a", of(4)}, {"b", of(1)}});
+  EXPECT_EQ(dataset({folder_ / "four", folder_ / "copy"}).exit_code, 0);
+  EXPECT_EQ(entries_of(folder_ / "copy").at(1).second, of(4));
+  const Finished mixed = dataset({folder_ / "mixed", folder_ / "other"});
+  EXPECT_EQ(mixed.exit_code, 3);
+  EXPECT_NE(mixed.errors.find("mixed: 'b': has 1 channels (others have 4)"), std::string::npos)
+      << mixed.errors;
 }
 
 TEST_F(DatasetCommand, files_are_stored_as_they_are) {

@@ -61,6 +61,8 @@ TEST_F(CaffeCases, solvers_are_refused_with_the_line) {
       {"base_lr: 1\nlr_policy: 'fixed'\n>momentum: 1", "momentum: 1 is out of range"},
       {">base_lr: -1\nlr_policy: 'fixed'", "base_lr: -1 is out of range"},
       {"base_lr: 1\nlr_policy: 'fixed'\n>iter_size: 0", "iter_size: 0 is out of range"},
+      {"base_lr: 1\nlr_policy: 'fixed'\n>clip_gradients: 0",
+       "clip_gradients: 0 makes every gradient 0 (remove it, or give a norm above 0)"},
       {"base_lr: 1\nlr_policy: 'fixed'\n>train_net: 'a'", "train_net: \"a\" is not supported"},
       {"base_lr: 1\nlr_policy: 'fixed'\n>weights: 'a'",
        "weights: \"a\" is not supported (give --weights)"},

@@ -91,6 +91,9 @@ TEST_F(CaffeParameters, weights_are_refused) {
 TEST_F(CaffeParameters, what_would_be_lost_is_refused_before_the_training) {
   expect(train({"--save-weights", "@x.weights"}, "@n.prototxt"), 2,
          "rolling_batches would be lost: .weights have no place for it (save a .caffemodel)");
+  put(folder_ / "slopes.prototxt", kCaffeData + caffe_layer("type: 'PReLU'") + kCaffeLoss);
+  expect(train({"--save-weights", "@x.weights"}, "@slopes.prototxt"), 2,
+         "slopes would be lost: .weights have no place for it (save a .caffemodel)");
   expect(train({"--save-weights", "@new.h5"}), 2, "HDF5 files are not written");
   expect({"--net", "@n.cfg", "--data", "synthetic:48:4", "--save-weights", "@x.caffemodel"}, 2,
          "its layers have no names, as a .caffemodel needs");
@@ -133,6 +136,27 @@ TEST_F(CaffeParameters, snapshots_are_refused) {
   expect(train({"--snapshot", "@x.h5"}), 2, "HDF5 files are not read");
   expect(train({"--snapshot", "@few.solverstate", "--weights", "@good.caffemodel"}), 2,
          "--weights");
+}
+
+TEST_F(CaffeParameters, lmdbs_that_the_net_names_are_not_read_beside_other_data) {
+  put(folder_ / "l.prototxt",
+      "layer { name: 'data' type: 'Data' top: 'data' top: 'label'\n data_param { batch_size: 2 "
+      "source: '" +
+          std::string(folder_ / "cut") + "' backend: LMDB } }\n" + caffe_layer("type: 'ReLU'") +
+          kCaffeLoss);
+  const auto on = [&](const Words& data) {
+    Words words{"--net", "@l.prototxt", "--solver", "@s.prototxt", "--out", "@run", "--dry-run"};
+    words.insert(words.end(), data.begin(), data.end());
+    return words;
+  };
+  expect(on({}), 3, "the file has only");
+  const std::string lmdb = folder_ / "lmdb";
+  const Finished run =
+      omni_run_fork({"--net", folder_ / "l.prototxt", "--solver", folder_ / "s.prototxt", "--out",
+                     folder_ / "run", "--dry-run", "--data", lmdb + "," + lmdb});
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_NE(run.output.find("16x16x3"), std::string::npos) << "the size of these images";
+  expect(on({"--data", "synthetic:48:4"}), 2, "the size of the images is not known");
 }
 
 TEST_F(CaffeParameters, lmdbs_and_means_are_refused) {

@@ -71,6 +71,33 @@ TEST_F(CaffeConvert, normalisations_that_differ_are_refused) {
                  "beta 0.5");
 }
 
+TEST_F(CaffeConvert, layers_with_other_numbers_are_refused) {
+  const auto conv = [](const char* fields) {
+    return with_layer(std::string("type: 'Convolution' convolution_param { num_output: 3 ") +
+                      fields + " }");
+  };
+  expect_refusal(conv("kernel_h: 3 kernel_w: 5"), conv("kernel_h: 5 kernel_w: 3"), "3 5x3/1");
+  expect_refusal(conv("kernel_size: 5 pad_h: 1 pad_w: 2"), conv("kernel_size: 5 pad_h: 2 pad_w: 1"),
+                 "pad 2x1");
+  const auto pool = [](const char* fields) {
+    return with_layer(std::string("type: 'Pooling' pooling_param { ") + fields + " }");
+  };
+  expect_refusal(pool("kernel_size: 3 stride: 3 pad_h: 0 pad_w: 1"),
+                 pool("kernel_size: 3 stride: 3 pad_h: 1 pad_w: 0"), "pad 1x0");
+  const auto power = [](const char* fields) {
+    return with_layer(std::string("type: 'Power' power_param { ") + fields + " }");
+  };
+  EXPECT_EQ(refusal(power("scale: 0.5"), power("scale: 0.5 power: 1")), "");
+  expect_refusal(power("scale: 0.5"), power("scale: 0.25"), "(0 + 0.25 x)^1");
+  const auto slope = [](const char* fields) {
+    return with_layer(std::string("type: 'ReLU' relu_param { negative_slope: ") + fields + " }");
+  };
+  EXPECT_EQ(refusal(slope("0.2"), slope("0.2")), "");
+  expect_refusal(slope("0.2"), slope("0.3"), "slope 0.3");
+  expect_refusal(with_layer("type: 'PReLU'"),
+                 with_layer("type: 'PReLU' prelu_param { channel_shared: true }"), "one slope");
+}
+
 // The two nets compute the same function, but their layers have different numbers.
 TEST_F(CaffeConvert, layers_may_count_differently) {
   const auto normalised = [](const std::string& name, const std::string& bottom) {
@@ -99,6 +126,28 @@ TEST_F(CaffeConvert, layers_may_count_differently) {
   EXPECT_EQ(refusal(of_darknet("-2"), of_caffe), "");
   expect_refusal(of_caffe, of_darknet("-2"), "rolling_batches would be lost");  // is the same net
   expect_refusal(of_darknet("-1"), of_caffe, "reads");
+}
+
+// Vectors stay as they are, so their nets are the same. The values of images are not.
+TEST_F(CaffeConvert, vectors_are_the_same_where_images_are_not) {
+  const auto said_of = [](const std::string& transform) {
+    const auto flat = [](const std::string& more) {
+      return parsed(
+          "layer { name: 'd' type: 'MemoryData' top: 'data' top: 'label'\n"
+          "  memory_data_param { batch_size: 2 channels: 12 height: 1 width: 1 } " +
+          more + " }\nlayer { name: 'r' type: 'ReLU' bottom: 'data' top: 'last' }\n" + kCaffeLoss);
+    };
+    const TrainableNet from = flat(""), to = flat(transform);
+    const log::Capture said;
+    EXPECT_EQ(refusal(from, to), "");
+    return said.text();
+  };
+  EXPECT_EQ(said_of(""), "");
+  EXPECT_NE(said_of("transform_param { scale: 0.5 }")
+                .find("to: vectors are the same for a, but images are not: (pixel - 0) * 0.5, blue "
+                      "first here, (pixel - 0) * 1, blue first there"),
+            std::string::npos)
+      << said_of("transform_param { scale: 0.5 }");
 }
 
 TEST_F(CaffeConvert, means_of_images_are_compared_by_their_values) {

@@ -51,6 +51,7 @@ TEST(CaffeNet, how_shapes_of_shared_parameters_are_compared_has_no_effect) {
 TEST(CaffeNet, every_type_is_read_in_its_old_form) {
   const std::map<std::string_view, std::string> kNeeds{
       {"CONVOLUTION", "convolution_param { num_output: 2 kernel_size: 3 }"},
+      {"DECONVOLUTION", "convolution_param { num_output: 2 kernel_size: 3 }"},
       {"INNER_PRODUCT", "inner_product_param { num_output: 2 }"},
       {"POOLING", "pooling_param { kernel_size: 2 }"},
       {"DATA", "data_param { batch_size: 2 } transform_param { crop_size: 8 }"},

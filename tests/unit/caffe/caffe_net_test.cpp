@@ -95,17 +95,37 @@ TEST(CaffeNet, pools_round_up_as_caffes_do) {
           .whole_image);
 }
 
+// A padding of one side alone also drops windows without a pixel along the other side, as in Caffe.
+TEST(CaffeNet, oblong_pools_have_caffes_sizes) {
+  const auto extent = [](const std::string& fields) {
+    const auto net = built(with_layer("type: 'Pooling' pooling_param { " + fields + " }"));
+    return net == nullptr ? Extent{} : net->layers()[0]->output().extent;
+  };
+  EXPECT_EQ(extent("kernel_h: 3 kernel_w: 5 stride_h: 2 stride_w: 3 pad_h: 1 pad_w: 2"),
+            (Extent{9, 6, 3}));
+  EXPECT_EQ(extent("kernel_h: 2 kernel_w: 2 stride_h: 7 stride_w: 1 pad_h: 0 pad_w: 1"),
+            (Extent{3, 17, 3}));
+  EXPECT_EQ(extent("kernel_h: 1 kernel_w: 2 stride_h: 6 stride_w: 1 pad_h: 0 pad_w: 1"),
+            (Extent{3, 17, 3}))
+      << "the fourth window would begin at row 18";
+}
+
 TEST(CaffeNet, layers_are_read_with_their_options) {
   const auto filters = options_of<FilterOptions>(with_layer(
-      "type: 'Convolution' convolution_param { num_output: 6 kernel_h: 3 kernel_w: 3 stride_h: 2 "
-      "stride_w: 1 pad: 2 dilation: 2 group: 3 }"));
+      "type: 'Convolution' convolution_param { num_output: 6 kernel_h: 3 kernel_w: 5 stride_h: 2 "
+      "stride_w: 1 pad_w: 2 dilation: 2 dilation: 1 group: 3 }"));
   EXPECT_EQ(filters.filters, 6);
-  EXPECT_EQ(filters.size, 3);
-  EXPECT_EQ(filters.stride_h, 2);
-  EXPECT_EQ(filters.stride_w, 1);
-  EXPECT_EQ(filters.padding, 2);
-  EXPECT_EQ(filters.dilation, 2);
+  EXPECT_EQ(filters.size, (Sides{3, 5}));
+  EXPECT_EQ(filters.stride, (Sides{2, 1}));
+  EXPECT_EQ(filters.padding, (Sides{0, 2})) << "Caffe pads by 0 where it is not told";
+  EXPECT_EQ(filters.dilation, (Sides{2, 1}));
   EXPECT_EQ(filters.groups, 3);
+  const auto window =
+      options_of<WindowOptions>(with_layer("type: 'Pooling' pooling_param { kernel_size: 4 "
+                                           "stride_h: 2 stride_w: 3 pad_h: 1 pad_w: 2 }"));
+  EXPECT_EQ(window.size, (Sides{4, 4}));
+  EXPECT_EQ(window.stride, (Sides{2, 3}));
+  EXPECT_EQ(window.padding, (Sides{2, 4})) << "of both sides together";
   const auto lrn = options_of<LocalResponseOptions>(
       with_layer("type: 'LRN' lrn_param { local_size: 5 alpha: 0.5 beta: 0.7 k: 2 }"));
   EXPECT_EQ(lrn.size, 5);

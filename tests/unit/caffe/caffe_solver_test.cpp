@@ -84,6 +84,17 @@ TEST(CaffeSolver, options_are_read) {
   EXPECT_EQ(net->options.subdivisions, 2);
 }
 
+TEST(CaffeSolver, the_norm_that_clips_is_of_the_sum_over_iter_size) {
+  const auto clip = [](const std::string& field) {
+    const auto net = with_solver("base_lr: 0.5 lr_policy: 'fixed' iter_size: 4 " + field);
+    EXPECT_TRUE(net) << net.error().message();
+    return net->solver.clip_gradients;
+  };
+  EXPECT_EQ(clip("clip_gradients: 2"), 0.5f);
+  EXPECT_EQ(clip("clip_gradients: -1"), 0);
+  EXPECT_EQ(clip(""), 0);
+}
+
 TEST(CaffeSolver, what_the_command_line_sets_is_known_by_the_options_names) {
   const char* const kSolver = "base_lr: 0.5 lr_policy: 'step' gamma: 0.1 stepsize: 4 max_iter: 9";
   ReadOptions how;

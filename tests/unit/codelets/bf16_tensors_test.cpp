@@ -10,6 +10,9 @@
 #include "codelets/elementwise/channel_bias.hpp"
 #include "codelets/elementwise/dropout.hpp"
 #include "codelets/elementwise/shortcut_add.hpp"
+#include "codelets/functions/power.hpp"
+#include "codelets/functions/prelu.hpp"
+#include "codelets/functions/product.hpp"
 #include "codelets/normalise/batchnorm.hpp"
 #include "codelets/normalise/batchnorm_whole.hpp"
 #include "codelets/normalise/lrn.hpp"
@@ -131,6 +134,12 @@ TEST(Bf16Tensors, are_not_copied_where_it_matters) {
   EXPECT_TRUE(all_take(dropout_forward, {0}));
   EXPECT_TRUE(all_take(dropout_backward, {0}));
   EXPECT_TRUE(all_take(copy_channels, {0, 1}));
+  EXPECT_TRUE(all_take(prelu_forward, {0, 1}));
+  EXPECT_TRUE(all_take(prelu_backward, {0, 1, 2}));
+  EXPECT_TRUE(all_take(prelu_backward_slopes, {0, 1}));
+  EXPECT_TRUE(all_take(power_forward, {0, 1}));
+  EXPECT_TRUE(all_take(power_backward, {0, 1, 2}));
+  EXPECT_TRUE(all_take(multiply_elements, {0, 1, 2}));
   EXPECT_TRUE(accumulate_sum.implementations().front().in_bf16.has(15));
 #ifdef OMNI_CUDA
   EXPECT_TRUE(accumulate_sum.implementations().back().in_bf16.has(15));

@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "layers/formats/caffe/caffe.hpp"
 #include "layers/formats/darknet/darknet.hpp"
 #include "runtime/data/open.hpp"
 #include "runtime/tasks/host_access.hpp"
@@ -93,24 +92,6 @@ TEST_F(ClippedTraining, needs_one_group) {
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().what.find("clip_gradients is not for several groups"),
             std::string::npos);
-}
-
-TEST(CaffeClip, is_of_the_sum_over_iter_size) {
-  constexpr const char* kNet =
-      "layer { name: 'd' type: 'Input' top: 'data' top: 'label'\n"
-      "  input_param { shape { dim: 10 dim: 1 dim: 4 dim: 4 } } }\n"
-      "layer { name: 'i' type: 'InnerProduct' bottom: 'data' top: 'i'\n"
-      "  inner_product_param { num_output: 4 weight_filler { type: 'msra' } } }\n"
-      "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'i' bottom: 'label' }\n";
-  const auto clip = [&](const std::string& field) {
-    const std::string solver = "base_lr: 0.5 lr_policy: 'fixed' iter_size: 4 " + field;
-    const auto net = parse_caffe_net({kNet, "a.prototxt"}, {solver, "s.prototxt"});
-    EXPECT_TRUE(net) << net.error().message();
-    return net->solver.clip_gradients;
-  };
-  EXPECT_EQ(clip("clip_gradients: 2"), 0.5f);
-  EXPECT_EQ(clip("clip_gradients: -1"), 0);
-  EXPECT_EQ(clip(""), 0);
 }
 
 }  // namespace

@@ -1,0 +1,108 @@
+// This file reads Caffe's losses, and the layers beside them that only measure.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "codelets/loss/cost_loss.hpp"
+#include "layers/formats/caffe/caffe_layers.hpp"
+#include "runtime/shown_name.hpp"
+
+namespace omni {
+namespace {
+
+void read_softmax(CaffeLayer& layer) {
+  if (layer.to.probabilities)
+    layer.fields.refuse("", "is a second Softmax", "a net has one output");
+  layer.description.type = "softmax";
+  layer.description.options =
+      SoftmaxOptions{.loss = false, .spatial = !layer.to.flat.contains(layer.bottom())};
+  layer.to.probabilities = layer.description;
+}
+
+// Reads what all losses have. The net's loss becomes a layer of type `type`.
+void read_loss(CaffeLayer& layer, std::string_view type, LayerOptions options) {
+  CaffeFields& fields = layer.fields;
+  if (layer.to.loss)
+    fields.refuse("", "is a second loss", "a net has one; auxiliary losses are not supported");
+  if (!layer.to.labels.contains(layer.bottom(1)))
+    fields.refuse("bottom", fmt::format("{} is no blob of labels", shown_name(layer.bottom(1))),
+                  "the second bottom is the second top of the data", 1);
+  if (fields.count("loss_weight") > 0 && fields.real("loss_weight", -1e9f, 1e9f, 0) != 1)
+    fields.refuse("loss_weight", "a loss_weight other than 1 is not supported",
+                  "a net has one loss: change the learning rate", 0);
+  layer.to.loss_input = layer.bottom();
+  layer.description.type = type;
+  layer.description.inputs = {layer.bottom()};
+  layer.description.outputs = {fields.count("top") > 0 ? fields.text("top", 0)
+                                                       : fields.text("name") + "\nloss"};
+  layer.description.options = std::move(options);
+  layer.to.loss = layer.description;
+}
+
+void read_softmax_loss(CaffeLayer& layer) {
+  if (const std::string mode = layer.own.word("normalization"); mode == "NONE")
+    layer.own.refuse("normalization", "normalization: NONE is not supported",
+                     "the loss is the mean over the images");
+  read_loss(layer, "softmax", SoftmaxOptions{.spatial = !layer.to.flat.contains(layer.bottom())});
+}
+
+void read_hinge_loss(CaffeLayer& layer) {
+  const bool squared = layer.own.word("norm") == "L2";
+  read_loss(layer, "cost",
+            DistanceOptions{.distance = squared ? Distance::squared_hinge : Distance::hinge});
+}
+
+// Reads an Accuracy layer, which is only noted, as right answers are counted in any case.
+void read_accuracy(CaffeLayer& layer) {
+  if (const int most = layer.own.whole("top_k", 1, 1 << 24); most != 1 && most != 5)
+    layer.own.refuse("top_k", fmt::format("top_k: {} is not supported", most), "known: 1 and 5");
+  layer.to.measured.emplace_back(layer.bottom(), layer.fields.where());
+}
+
+void read_silence(CaffeLayer&) {}
+
+}  // namespace
+
+std::vector<CaffeType> caffe_loss_types() {
+  constexpr int kMany = 1024;
+  using Kind = CaffeType::Kind;
+  return {
+      {.name = "Softmax",
+       .old_name = "SOFTMAX",
+       .param = "softmax_param",
+       .kind = Kind::loss,
+       .takes_vectors = true,
+       .read = read_softmax},
+      {.name = "SoftmaxWithLoss",
+       .old_name = "SOFTMAX_LOSS",
+       .param = "loss_param",
+       .kind = Kind::loss,
+       .bottoms = 2,
+       .most_bottoms = 2,
+       .takes_vectors = true,
+       .read = read_softmax_loss},
+      {.name = "HingeLoss",
+       .old_name = "HINGE_LOSS",
+       .param = "hinge_loss_param",
+       .kind = Kind::loss,
+       .bottoms = 2,
+       .most_bottoms = 2,
+       .read = read_hinge_loss},
+      {.name = "Accuracy",
+       .old_name = "ACCURACY",
+       .param = "accuracy_param",
+       .kind = Kind::measure,
+       .bottoms = 2,
+       .most_bottoms = 2,
+       .takes_vectors = true,
+       .read = read_accuracy},
+      {.name = "Silence",
+       .old_name = "SILENCE",
+       .kind = Kind::measure,
+       .most_bottoms = kMany,
+       .takes_vectors = true,
+       .read = read_silence},
+  };
+}
+
+}  // namespace omni
