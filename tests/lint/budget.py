@@ -20,8 +20,8 @@ from source_tree import is_cpp, run
 # snapshots took 130. The command that trains was a class in six files; its parts with headers of their own took 99. What a
 # review of Caffe's reader found took 20. Slopes, powers, products, slices, hinge losses and oblong windows took 560,
 # average_loss 10.
-LINES = {"runtime": 8_857, "codelets": 8_112, "layers": 6_666, "scheduling": 10_585, "apps": 9_266, "perf": 3_150}
-IN_ALL = 46_634
+LINES = {"runtime": 8_857, "codelets": 8_112, "layers": 6_666, "scheduling": 10_585, "apps": 9_276, "perf": 3_150}
+IN_ALL = 46_635
 
 LITERAL = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'')
 COMMENT = re.compile(r"//[^\n]*|/\*(?:.|\n)*?\*/")

@@ -1,14 +1,12 @@
 // omni-run ensemble trains several nets in one process. Each is a training like any other, in a
 // folder of its own; their samples are prepared once.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <deque>
 #include <filesystem>
 #include <mutex>
 #include <numeric>
-#include <set>
 #include <thread>
 
 #include "apps/omni-run/commands.hpp"
@@ -84,7 +82,7 @@ class Ensemble {
     }
     shared_->progress.finish();
     if (ranks_) OMNI_CHECK(ranks_->finish());
-    say_damaged();
+    shared_->say_damaged();
     shared_->say_samples();
     say_peak_memory();
     OMNI_CHECK(write());
@@ -289,17 +287,6 @@ class Ensemble {
     if (ended || goes_on_later) return;
     log::warn("ends here: {}", ended.error().message());
     if (members_[i].arguments.net.strict) request_stop();
-  }
-
-  // Names each damaged image once: ranks that share samples have found the same ones.
-  void say_damaged() const {
-    std::set<std::string> lines;
-    for (const std::string& rank :
-         ranks::gather(fmt::format("{}", fmt::join(shared_->damaged(), "\n"))))
-      for (const std::string_view line : split(rank, '\n')) lines.emplace(line);
-    lines.erase("");
-    for (const std::string& each : lines)
-      if (ranks::first()) log::warn("{}", each);
   }
 
   // Notes how a member has ended.

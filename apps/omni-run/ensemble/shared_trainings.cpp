@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <tuple>
 
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/log.hpp"
+#include "scheduling/groups/group_layout.hpp"
 
 namespace omni {
 namespace {
@@ -63,14 +66,19 @@ void SharedTrainings::say_samples() const {
               static_cast<double>(stream.bytes()) / 0x1p20);
 }
 
-std::set<std::string> SharedTrainings::damaged() const {
-  std::set<std::string> lines;
+void SharedTrainings::say_damaged() const {
+  std::string own;
   for (const Opened& each : opened_)
     for (const Dataset* data : {each.data->train.get(), each.data->test.get()})
       if (const DamagedImages* found = data != nullptr ? data->damaged() : nullptr;
           found != nullptr && found->count() > 0)
-        lines.insert(fmt::format("{}: {}", each.data->name, found->summary()));
-  return lines;
+        own += fmt::format("{}: {}\n", each.data->name, found->summary());
+  std::set<std::string> lines;
+  for (const std::string& rank : ranks::gather(own))
+    for (const std::string_view line : split(rank, '\n')) lines.emplace(line);
+  lines.erase("");
+  for (const std::string& each : lines)
+    if (ranks::first()) log::warn("{}", each);
 }
 
 bool SharedTrainings::takes_check_of(const DatasetPair& data) {

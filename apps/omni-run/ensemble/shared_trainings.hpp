@@ -6,7 +6,6 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -37,8 +36,9 @@ class SharedTrainings {
   std::size_t window() const { return window_; }
   // Returns the text of all arguments by which a training set was opened, with whole paths.
   std::string source_of(const Dataset& data) const;
-  // Returns a line for each data set with damaged images.
-  std::set<std::string> damaged() const;
+  // Warns of each data set with damaged images. All ranks call this function. Ranks that share
+  // samples have found the same images, which are named once.
+  void say_damaged() const;
   // Returns true once for each test set: its images must be checked.
   bool takes_check_of(const DatasetPair& data);
 
