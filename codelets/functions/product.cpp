@@ -5,7 +5,7 @@
 namespace omni {
 namespace {
 
-void product_vector(const ProductArgs& args, const Buffers& buffers, DeviceContext&) {
+void product_vector(const MultiplyElementsArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
     const T* __restrict a = buffers.get<T>(0);
     const T* __restrict b = buffers.get<T>(1);
@@ -16,12 +16,12 @@ void product_vector(const ProductArgs& args, const Buffers& buffers, DeviceConte
 
 }  // namespace
 
-Codelet<ProductArgs> multiply_elements({
+Codelet<MultiplyElementsArgs> multiply_elements({
     .name = "multiply_elements",
     .color = 0x98DF8A,
     .implementations = OMNI_IMPLEMENTATIONS(multiply_elements, product_vector, 0, 1, 2),
     .cost = cost_per_value<1, 12>,
-    .footprint = footprint_by<&ProductArgs::count>,
+    .footprint = footprint_by<&MultiplyElementsArgs::count>,
 });
 
 }  // namespace omni

@@ -12,7 +12,7 @@ struct Times {
 
 }  // namespace
 
-void gpu::multiply_elements(const ProductArgs& args, const Buffers& buffers, DeviceContext&) {
+void gpu::multiply_elements(const MultiplyElementsArgs& args, const Buffers& buffers, DeviceContext&) {
   with_values(buffers, [&]<class T>(T) {
     map_elements(CudaWorker::current(), args.count, Times(), buffers.get<T>(2), buffers.get<T>(0),
                  buffers.get<T>(1));

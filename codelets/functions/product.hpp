@@ -8,19 +8,19 @@
 
 namespace omni {
 
-struct ProductArgs {
+struct MultiplyElementsArgs {
   std::int64_t count = 0;
 };
 
 namespace reference {
 
 template <class T>
-void multiply_elements(const ProductArgs& args, const T* a, const T* b, T* dst) {
+void multiply_elements(const MultiplyElementsArgs& args, const T* a, const T* b, T* dst) {
   for (std::int64_t i = 0; i < args.count; ++i) dst[i] = a[i] * b[i];
 }
 
 }  // namespace reference
 
-OMNI_CODELET(ProductArgs, multiply_elements);  // {a R, b R, dst W}
+OMNI_CODELET(MultiplyElementsArgs, multiply_elements);  // {a R, b R, dst W}
 
 }  // namespace omni

@@ -170,7 +170,7 @@ class ProductLayer final : public Layer {
   }
 
  private:
-  ProductArgs args(int slice) const { return {.count = values(slice)}; }
+  MultiplyElementsArgs args(int slice) const { return {.count = values(slice)}; }
   int from_ = 0;
 };
 

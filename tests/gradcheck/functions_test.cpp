@@ -175,12 +175,12 @@ TEST(Product, implementations_agree) {
       multiply_elements,
       {{"usual", {.count = 4096}}, {"one value", {.count = 1}}, {"odd", {.count = 1037}}},
       {.operands =
-           [](const ProductArgs& args) {
+           [](const MultiplyElementsArgs& args) {
              return std::vector<Operand>{input(size(args.count)), input(size(args.count)),
                                          output(size(args.count))};
            },
        .reference =
-           [](const ProductArgs& args, const Buffers& b) {
+           [](const MultiplyElementsArgs& args, const Buffers& b) {
              reference::multiply_elements(args, b.get<double>(0), b.get<double>(1),
                                           b.get<double>(2));
            }});
@@ -188,7 +188,7 @@ TEST(Product, implementations_agree) {
 
 // The gradient of a factor is the product of the gradient and the other factor.
 TEST(Product, gradient) {
-  const ProductArgs args{.count = 50};
+  const MultiplyElementsArgs args{.count = 50};
   std::vector<double> a = random_values(50, 1), b = random_values(50, 2), dst(50), diff(50);
   const std::vector<double> diff_dst = random_values(50, 3);
   const auto loss = [&] {
