@@ -8,8 +8,6 @@
 namespace omni {
 
 Status train_ensemble(const EnsembleArguments& arguments, std::vector<Member> members);
-// Returns whether a sweep goes on after a wave that ended so. A wave may diverge as a whole.
-bool is_followed(const Status& wave, bool strict);
 Status train_command(const TrainArguments& arguments);
 Status valid_command(const ValidArguments& arguments);
 Status predict_command(const PredictArguments& arguments);

@@ -9,6 +9,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/ensemble/outcome.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/cuda_error.hpp"

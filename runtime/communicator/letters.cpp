@@ -8,6 +8,8 @@
 namespace omni::ranks {
 namespace {
 
+constexpr std::uint64_t kLast = UINT64_MAX;  // bytes of an envelope after which none follows
+
 // An Envelope is the length and the bytes of a letter. An empty letter only shows that its sender
 // is alive, so that the patience of other ranks does not end.
 struct Envelope {
@@ -22,6 +24,7 @@ struct Letters::Inbox {
   std::condition_variable changed;
   std::deque<std::pair<int, std::string>> letters;
   bool stops = false;
+  int closed = 0;  // other ranks that send no more
 };
 
 Letters::Letters(std::function<void(int, const std::string&)> read)
@@ -37,13 +40,27 @@ Letters::Letters(std::function<void(int, const std::string&)> read)
   });
 }
 
-Letters::~Letters() {
+Letters::~Letters() { stop(); }
+
+void Letters::stop() {
   {
     const std::lock_guard lock(inbox_->mutex);
     inbox_->stops = true;
   }
   inbox_->changed.notify_one();
   ended_.wait();
+}
+
+void Letters::close() {
+  stop();
+  const Place own = place_in_job();
+  for (int peer = 0; peer < own.size; ++peer) {
+    if (peer == own.rank) continue;
+    const auto last = std::make_shared<Envelope>(kLast);
+    post({{&last->bytes, sizeof last->bytes, peer, kLetterTag, true}}, [last] {});
+  }
+  std::unique_lock lock(inbox_->mutex);
+  inbox_->changed.wait(lock, [&] { return inbox_->closed == own.size - 1; });
 }
 
 void Letters::await(const std::shared_ptr<Inbox>& inbox, int from) {
@@ -57,6 +74,11 @@ void Letters::await(const std::shared_ptr<Inbox>& inbox, int from) {
       inbox->changed.notify_one();
       await(inbox, from);
     };
+    if (next->bytes == kLast) {
+      const std::lock_guard lock(inbox->mutex);
+      ++inbox->closed;
+      return inbox->changed.notify_one();
+    }
     if (next->bytes == 0) return done();
     next->text.resize(next->bytes);
     post({{next->text.data(), next->bytes, from, kLetterTag, false}}, done);

@@ -289,7 +289,8 @@ void SweepJudge::heard(const std::string& text) {
     const std::size_t member = letter["member"];
     has_ended_[member] = true;
     stopped_[member] = false;  // it had ended before it heard
-    final_[member] = losses_of(letter["final"]);
+    if (Status noted = note_final(letter["member"], losses_of(letter["final"])); !noted)
+      report_task_error(std::move(noted.error()));
   } else if (Status judged =
                  judge(letter["member"], letter["iteration"], losses_of(letter["losses"]));
              !judged) {
@@ -308,8 +309,12 @@ Status SweepJudge::finish(int member, std::vector<float> losses) {
   has_ended_[member] = true;
   if (rank_ > 0)
     send_(0, json_text(nlohmann::json{{"member", member}, {"final", losses_json(losses)}}));
+  return note_final(member, std::move(losses));
+}
+
+Status SweepJudge::note_final(int member, std::vector<float> losses) {
   final_[member] = std::move(losses);
-  if (finals_file_.empty()) return {};
+  if (finals_file_.empty() || rank_ > 0) return {};
   nlohmann::json finals = nlohmann::json::array();
   for (const std::vector<float>& each : final_) finals.push_back(losses_json(each));
   return write_file_atomically(

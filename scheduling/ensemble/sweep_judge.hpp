@@ -51,7 +51,7 @@ class SweepJudge {
   // its state in `file`. `resumes` means that it reads that state first.
   Status stop_by(const RungOptions& options, std::filesystem::path file, bool resumes);
   // From now on the losses of members that have ended are kept in the file; `resumes`: it is read
-  // first. So members of later processes and waves are compared with them.
+  // first. So members of later processes and waves are compared with them. The first rank writes.
   Status keep_final(std::filesystem::path file, bool resumes);
   // From now on members meet in rounds. `resumes`: the decisions of an earlier process are read.
   // `kinds`: RoundMember::kind, by member.
@@ -87,6 +87,7 @@ class SweepJudge {
   void stop(int member, std::string reason);
   std::string reason(int member) const;  // why it has stopped
   Status finish(int member, std::vector<float> losses);
+  Status note_final(int member, std::vector<float> losses);
   Result<std::optional<nlohmann::json>> kept(const std::filesystem::path& file, bool resumes) const;
 
   std::vector<std::string> members_;

@@ -14,6 +14,7 @@
 #include "apps/omni-run/ensemble/ensemble_folder.hpp"
 #include "apps/omni-run/ensemble/ensemble_plan.hpp"
 #include "apps/omni-run/ensemble/ensemble_table.hpp"
+#include "apps/omni-run/ensemble/outcome.hpp"
 #include "apps/omni-run/ensemble/rank_ensemble.hpp"
 #include "apps/omni-run/ensemble/shared_trainings.hpp"
 #include "apps/omni-run/ensemble/sweep/stop_rule.hpp"
@@ -56,8 +57,7 @@ class Ensemble {
       std::vector<std::string> names;
       for (const EnsembleMember& each : all_) names.push_back(each.name);
       judge_.emplace(std::move(names));
-      for (std::size_t i = 0; i < all_.size() && !are_own_[i]; ++i)
-        if (arguments_.before) judge_->note_end(static_cast<int>(i));
+      for (std::size_t i = 0; i < members_before(); ++i) judge_->note_end(static_cast<int>(i));
     }
     OMNI_CHECK(settle());
     OMNI_TRY(session_, start_session(members_.front().arguments.machine));
@@ -90,9 +90,11 @@ class Ensemble {
     if (ranks::first())
       if (const Status drawn = write_curves(folder(), all_); !drawn)
         log::warn("no page of curves: {}", drawn.error().message());
-    const Status ended = outcome();
-    if (!arguments_.is_last_wave && is_followed(ended, members_.front().arguments.net.strict))
-      return ended;
+    const bool strict = members_.front().arguments.net.strict;
+    std::vector<Status> reported;
+    for (const std::size_t member : own_) reported.push_back(ended_[member]);
+    const Status ended = outcome(reported, all_, strict);
+    if (!arguments_.is_last_wave && is_followed(ended, strict)) return ended;
     std::vector<std::size_t> shown = own_;
     if (arguments_.before) {
       shown.resize(all_.size());
@@ -121,7 +123,9 @@ class Ensemble {
   }
 
   Status check_ranks() {
-    OMNI_CHECK(require_one_command());
+    std::string names;
+    for (const EnsembleMember& each : all_) names += " " + each.name;
+    OMNI_CHECK(require_one_command(names));
     if (!arguments_.part.empty())
       return Error{ErrorKind::usage, "--part", "the ranks of this job share the members",
                    "leave out --part, or start one process"};
@@ -152,11 +156,12 @@ class Ensemble {
     if (ranks::several())
       part = {static_cast<std::size_t>(ranks::rank()), static_cast<std::size_t>(ranks::size())};
     std::vector<Member> own;
-    for (std::size_t i = 0; i < members_.size(); ++i) {
-      are_own_.push_back(i % part.count == part.first);
+    for (Member& each : members_) {
+      const std::size_t number = are_own_.size();
+      are_own_.push_back(number % part.count == part.first);
       if (!are_own_.back()) continue;
-      own.push_back(std::move(members_[i]));
-      own_.push_back(are_own_.size() - 1);
+      own.push_back(std::move(each));
+      own_.push_back(number);
     }
     members_ = std::move(own);
     ended_.resize(all_.size());
@@ -252,8 +257,7 @@ class Ensemble {
       }
     }
     const TrainArguments& first = members_.front().arguments;
-    const bool is_later = arguments_.before && !arguments_.before->empty();
-    const bool resumes = first.resume == "auto" || is_later;
+    const bool resumes = first.resume == "auto" || members_before() > 0;
     if (arguments_.before) OMNI_CHECK(judge_->keep_final(folder() / "finals.json", resumes));
     if (arguments_.exploit)
       OMNI_CHECK(judge_->exploit_by(
@@ -329,37 +333,12 @@ class Ensemble {
     }
     OMNI_TRY(all_, read_ensemble(folder()));
     own_.clear();
-    for (std::size_t member = 0; member < all_.size(); ++member) own_.push_back(member);
+    for (std::size_t member = members_before(); member < all_.size(); ++member)
+      own_.push_back(member);
     return {};
   }
 
-  // Returns an error if a member failed, was stopped by a signal, or diverged under --strict, or if
-  // members diverged and none ended well.
-  Status outcome() const {
-    std::vector<Status> all;
-    for (const std::size_t member : own_) all.push_back(ended_[member]);
-    const auto with = [&](ErrorKind kind) {
-      return std::ranges::find_if(
-          all, [&](const Status& each) { return !each && each.error().kind == kind; });
-    };
-    const bool strict = members_.front().arguments.net.strict;
-    for (const Status& each : all)
-      if (!each && each.error().kind != ErrorKind::interrupted &&
-          (each.error().kind != ErrorKind::diverged || strict))
-        return each;
-    if (with(ErrorKind::interrupted) != all.end()) {
-      std::vector<std::string> words = words_without({"--resume"}, own_words());
-      words.insert(words.end(), {"--resume", "auto"});
-      return Error{ErrorKind::interrupted, "",
-                   "stopped; to go on:\n  " + launcher() + for_shell(words), ""};
-    }
-    const auto first = with(ErrorKind::diverged);
-    const bool some_end_well =
-        std::ranges::any_of(all, [](const Status& each) { return bool(each); }) ||
-        std::ranges::find(all_, MemberState::finished, &EnsembleMember::state) != all_.end();
-    return first == all.end() || some_end_well ? Status() : *first;
-  }
-
+  std::size_t members_before() const { return arguments_.before ? arguments_.before->size() : 0; }
   fs::path folder() const { return fs::path(members_.front().arguments.out).parent_path(); }
 
   const EnsembleArguments& arguments_;
@@ -381,10 +360,6 @@ class Ensemble {
 
 Status train_ensemble(const EnsembleArguments& arguments, std::vector<Member> members) {
   return Ensemble(arguments, std::move(members)).run();
-}
-
-bool is_followed(const Status& wave, bool strict) {
-  return wave || (wave.error().kind == ErrorKind::diverged && !strict);
 }
 
 }  // namespace omni

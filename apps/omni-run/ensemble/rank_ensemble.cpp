@@ -57,13 +57,14 @@ std::vector<Design> designs_of(const std::string& share) {
 
 }  // namespace
 
-Status require_one_command() {
+Status require_one_command(const std::string& members) {
   OMNI_TRY(const std::string program, read_file("/proc/self/exe", UINT64_MAX));
   std::vector<std::string> words = own_words();
   if (!words.empty()) words.erase(words.begin());
   for (const auto& [what, value] :
        {std::pair("the program", fmt::format("{} ({})", kVersion, checksum_of(program))),
-        std::pair("the command line", for_shell(words))}) {
+        std::pair("the command line", for_shell(words)),
+        std::pair("the list of members", members)}) {
     const std::vector<std::string> all = ranks::gather(value);
     for (std::size_t rank = 1; rank < all.size(); ++rank)
       if (all[rank] != all[0])
@@ -284,6 +285,7 @@ Status RankEnsemble::finish() {
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (streams_[i] != nullptr) streams_[i]->finish(most[i]);
   say_traffic();
+  letters_->close();
   return share_damaged();
 }
 

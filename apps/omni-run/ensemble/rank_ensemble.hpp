@@ -19,8 +19,9 @@
 
 namespace omni {
 
-// Refuses ranks with another program or command line.
-Status require_one_command();
+// Refuses ranks with another program, command line or list of members. The latter differs if ranks
+// see different run folders.
+Status require_one_command(const std::string& members);
 
 // Checks --share and --preparers against the number of ranks.
 Status check_share(const EnsembleArguments& arguments);

@@ -46,6 +46,24 @@ TEST(SweepJudges, TakeTheResultOfAMemberThatEndedBeforeItHeard) {
   EXPECT_EQ(judge.best().best, 1);
 }
 
+// The first rank keeps the losses of all ranks' members at once, as a job may be killed at any
+// time.
+TEST(SweepJudges, KeepWhatMembersOfOtherRanksEndWith) {
+  const test::TemporaryDirectory folder;
+  const auto send = [](int, const std::string&) {};
+  const auto ranks = [](int member) { return member; };
+  SweepJudge first({"a", "b"}), second({"a", "b"});
+  ASSERT_TRUE(first.keep_final(folder / "finals.json", false));
+  ASSERT_TRUE(second.keep_final(folder / "other.json", false));
+  first.over_ranks(0, ranks, send);
+  second.over_ranks(1, ranks, send);
+  for (SweepJudge* const each : {&first, &second}) each->heard(losses_letter(1, "final", 2));
+  EXPECT_FALSE(std::filesystem::exists(folder / "other.json"));
+  SweepJudge again({"a", "b", "c"});
+  ASSERT_TRUE(again.keep_final(folder / "finals.json", true));
+  EXPECT_EQ(again.best().best, 1);
+}
+
 // The last update of a member may have spoilt its weights, after a loss that was finite.
 TEST(SweepJudges, FindTheBestOfMembersWithFiniteLosses) {
   SweepJudge judge({"a", "b", "c", "d", "e"});

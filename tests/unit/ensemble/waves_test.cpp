@@ -155,6 +155,24 @@ TEST_F(Waves, FewSettingsAreAllDrawn) {
               testing::HasSubstr("there are no 3 different settings (draw fewer)"));
 }
 
+TEST_F(Waves, TheSmallestOneIsKnownBefore) {
+  for (const auto& [word, least] :
+       {std::pair("tpe:20", 2u), std::pair("tpe:24:5", 4u), std::pair("tpe:22:6", 6u),
+        std::pair("tpe:1", 1u), std::pair("tpe:5:5", 2u), std::pair("tpe:7:2", 1u)}) {
+    const SweepSpec sweep = spec({words_[0], word});
+    EXPECT_EQ(smallest_wave(sweep), least) << word;
+    const auto all = all_of(sweep, 1);
+    std::size_t smallest = SIZE_MAX;
+    for (std::size_t first = 0; first < all.size();) {
+      const auto wave = next_wave(sweep, "net", {all.begin(), all.begin() + first}, 1);
+      ASSERT_EQ(wave->first, first);
+      smallest = std::min(smallest, wave->members.size());
+      first += wave->members.size();
+    }
+    EXPECT_EQ(smallest, least) << word;
+  }
+}
+
 TEST_F(Waves, WrongCountsAreRefused) {
   for (const auto& [word, text] :
        {std::pair("tpe:0", "tpe:0' does not name 1 to 1000 members (tpe:20)"),
