@@ -73,7 +73,7 @@ groups.differences = """\
 
 
 def rivals(plan, store):
-    """--auto beside sync, async, Algorithm 1 and a grid"""
+    """Automatic search beside sync, async, Algorithm 1 and a grid"""
     updates, window, rows = plan["iterations"], plan["iterations"] // 10, []
     for net in plan["nets"]:
         for machine in plan["machines"]:
