@@ -7,6 +7,7 @@
 #include <limits>
 #include <numbers>
 #include <span>
+#include <utility>
 
 #include "runtime/rng.hpp"
 
@@ -101,8 +102,11 @@ std::vector<UnsuitedKey> unsuited_keys(const SolverOptions& solver, std::uint64_
   const auto add = [&](const char* key, std::span<const int> values, bool always) {
     const auto beyond = [&](int value) { return static_cast<std::uint64_t>(value) >= iterations; };
     const bool late = std::ranges::any_of(values, beyond);
-    // `early` is true if half of the training or more comes after the designed length.
-    const bool early = !always && designed != 0 && iterations / 2 >= designed;
+    // `early` is true if half of the training or more comes after the designed length, and after
+    // all values. Values beyond it were not meant for the designed length.
+    const auto in_first_half = [&](int value) { return std::cmp_less(value, iterations / 2); };
+    const bool early = !always && designed != 0 && iterations / 2 >= designed &&
+                       std::ranges::all_of(values, in_first_half);
     if (!late && !early) return;
     UnsuitedKey each{.key = key, .late = late};
     for (const int value : values) {

@@ -38,8 +38,10 @@ def bars(figures):
         least, most = (LEFT + row.get(end, row["ratio"]) * scale for end in ("least", "most"))
         parts += [line(least, y + 14, most, y + 14, INK)]
         parts += [text(most + 8, y + 18, f'{row["ratio"]:.2f} ({row["note"]})')]
-    for number, (group, colour) in enumerate(colours.items()):
-        parts.append(text(LEFT + 120 * number, foot + 38, "■ " + group, colour=colour))
+    at = LEFT
+    for group, colour in colours.items():
+        parts.append(text(at, foot + 38, "■ " + group, colour=colour))
+        at += 40 + 7 * len(group)
     return parts, foot + 50
 
 

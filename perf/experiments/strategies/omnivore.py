@@ -122,7 +122,7 @@ rivals.differences = """\
 * The loss is the mean of a tenth of the updates, as sync has it after the given share of them.
 * Published are the ratios of one figure: Omnivore against MXNet, another program, on a real cluster. Over all clusters and
   nets Omnivore was 1.9 to 12 times as fast as the fastest other system. Here all ways run on one engine.
-* With less than 1200 updates `--auto` makes no trials: it trains in one group, as sync does, and cools down at the end.
+* With less than 400 updates `--auto` makes no trials: it trains in one group, as sync does, and cools down at the end.
 * Simulated seconds include all trials of Algorithm 1 and of `--auto`; those of the grid do not include its other settings.
 * Settings of Algorithm 1: groups, momentum, rate of each epoch, seed 1. Its grid is the authors': rates 0.1 to 0.0001 in one
   group, then momenta 0, 0.3, 0.6, 0.9 at the last rate and a tenth of it. Its trials are 40 updates here, or 5 of each

@@ -145,6 +145,9 @@ TEST(RatePolicy, KeysOfAnotherLengthAreFound) {
   EXPECT_EQ(found[0].better, "20,40");
   EXPECT_FALSE(found[0].late);
   EXPECT_TRUE(unsuited_keys(solver, 60, 0).empty()) << "the net does not say for how long it was";
+  solver.steps = {40, 50};
+  EXPECT_TRUE(unsuited_keys(solver, 60, 30).empty()) << "they are meant for this length";
+  solver.steps = {10, 20};
   solver.burn_in = 60;
   EXPECT_EQ(unsuited_keys(solver, 60, 60).at(0).key, "burn_in");
 }
