@@ -4,7 +4,7 @@
 #include <set>
 
 #include "tests/cluster/ranks.hpp"
-#include "tests/support/net_text.hpp"
+#include "tests/e2e/ensemble/wave_sweep.hpp"
 
 namespace omni::test {
 namespace {
@@ -13,30 +13,8 @@ namespace fs = std::filesystem;
 
 class WavesOverRanks : public testing::Test {
  protected:
-  WavesOverRanks() {
-    put(folder_ / "small.cfg",
-        net(10, {8, 8, 1}, "learning_rate=0.05\n") + connected(3) + layer("softmax"));
-  }
   Words sweep(const char* out, const Words& more = {}) const {
-    Words words{"ensemble",
-                "--net",
-                folder_ / "small.cfg",
-                "--data",
-                "synthetic:300:3",
-                "--max-batches",
-                "80",
-                "--test-every",
-                "0",
-                "--workers",
-                "1",
-                "--out",
-                folder_ / out,
-                "--deterministic",
-                "--json",
-                "--sweep",
-                "learning_rate=log:1e-7..1",
-                "momentum=0,0.5",
-                "tpe:9:3"};
+    Words words = wave_sweep(folder_, out, "1", "tpe:9:3");
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }

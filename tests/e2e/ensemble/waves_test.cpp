@@ -6,8 +6,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/support/net_text.hpp"
-#include "tests/support/omni_run.hpp"
+#include "tests/e2e/ensemble/wave_sweep.hpp"
 
 namespace omni::test {
 namespace {
@@ -17,30 +16,8 @@ using WaveWords = std::vector<std::string>;
 
 class WaveRuns : public testing::Test {
  protected:
-  void SetUp() override {
-    put(folder_ / "small.cfg",
-        net(10, {8, 8, 1}, "learning_rate=0.05\n") + connected(3) + layer("softmax"));
-  }
   WaveWords sweep(const char* out, const WaveWords& more) const {
-    WaveWords words{"ensemble",
-                    "--net",
-                    folder_ / "small.cfg",
-                    "--data",
-                    "synthetic:300:3",
-                    "--max-batches",
-                    "80",
-                    "--test-every",
-                    "0",
-                    "--workers",
-                    "2",
-                    "--deterministic",
-                    "--out",
-                    folder_ / out,
-                    "--json",
-                    "--sweep",
-                    "learning_rate=log:1e-7..1",
-                    "momentum=0,0.5",
-                    "tpe:8:2"};
+    WaveWords words = wave_sweep(folder_, out, "2", "tpe:8:2");
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
