@@ -32,6 +32,9 @@ constexpr std::uint64_t kTrial = 4;  // stretches that must be left when the sha
 // With one group the product of the step and the curvature is usually at most this. Four nets at
 // their best rates of a grid, with momentum 0.9, had 1 to 2.
 constexpr double kUsualStep = 2;
+// If the losses cover this many stretches since the last snapshot or return, the share was lowered
+// at the end of the first.
+constexpr double kLowered = 1.5;
 // A larger share of the rate fails if losses exceed those of the smaller share by this many
 // standard errors.
 constexpr double kErrors = 2;
@@ -89,6 +92,11 @@ Status Guard::watch(Trainer& training, std::span<const double> saved) {
   OMNI_TRY(const std::optional<Finding> dead, dead_layer(training));
   dead_at_start_ = dead.has_value();
   OMNI_CHECK(keep(training));
+  if (!groups.on_several_ranks()) {
+    OMNI_TRY(const std::vector<double> losses, losses_now(training));
+    for (const double loss : losses) latest_->watch.note(loss);
+    latest_->watch.expect_falling();
+  }
   sure_ = latest_;
   if (next_ <= training.state().iteration) rest_later(training.state().iteration);
   return {};
@@ -195,14 +203,21 @@ Status Guard::rested(Trainer& training) {
   return {};
 }
 
-// Returns why the current parameters are worse than the last snapshot: the loss rises, or a layer
-// gives the same output for all samples. Returns nothing if neither is the case.
+// Returns why the current parameters are worse than the last snapshot: the loss rises, it stays
+// higher although the share was lowered, or a layer gives the same output for all samples. Returns
+// nothing if none is the case.
 Result<std::optional<Error>> Guard::why_bad(Trainer& training) const {
-  if (before_.count > 0 && watch_->surely_above(stretch_, before_))
+  const auto rises = [&](const LossMean& before, const LossMean& now) {
     return std::optional(Error{ErrorKind::diverged, "",
                                fmt::format("the loss rises, from {:.4g} to {:.4g} in iteration {}",
-                                           before_.mean, stretch_.mean, training.state().iteration),
+                                           before.mean, now.mean, training.state().iteration),
                                ""});
+  };
+  if (before_.count > 0 && watch_->surely_above(stretch_, before_)) return rises(before_, stretch_);
+  const LossMean good = latest_->watch.recent(), now = watch_->recent();
+  const auto began = training.state().iteration - static_cast<std::uint64_t>(stretch_.count);
+  const bool lowered = stretch_.count >= kLowered * static_cast<double>(stretch(began));
+  if (lowered && !watch_->good() && watch_->surely_above(now, good)) return rises(good, now);
   if (!watch_->near_chance() || dead_at_start_) return std::optional<Error>();
   OMNI_TRY(const std::optional<Finding> dead, dead_layer(training));
   if (!dead) return std::optional<Error>();
@@ -242,13 +257,13 @@ Result<bool> Guard::go_back(Trainer& training, const Error& why) {
   return true;
 }
 
-Result<LossMean> Guard::level_now(Trainer& training) const {
+Result<std::vector<double>> Guard::losses_now(Trainer& training) const {
   const std::uint64_t batch = training.groups().net().options().batch;
   const TrainingState& state = training.state();
-  OMNI_TRY(const Probe now,
+  OMNI_TRY(Probe now,
            probe(training.groups().net(), training.feed(), state.seed,
                  (state.samples / batch + 1) * batch, std::min<std::uint64_t>(window_, kProbes)));
-  return mean_of(now.losses);
+  return std::move(now.losses);
 }
 
 // The last losses were computed with older parameters, so the level is measured again. With groups
@@ -260,14 +275,16 @@ Status Guard::end(Trainer& training) {
   const TrainingSnapshot* best = latest_->snapshot.get();
   TrainingSnapshot last;
   if (!groups.on_several_ranks()) {
-    OMNI_TRY(LossMean lowest, level_now(training));
+    OMNI_TRY(const std::vector<double> last_losses, losses_now(training));
+    LossMean lowest = mean_of(last_losses);
     rises = rises || watch_->surely_above(lowest, watch_->recent());
     if (rises) last.take(groups, training.state(), false);
     best = &last;
     for (const GoodState* good : {&*latest_, &*sure_}) {
       if (!rises) break;
       good->snapshot->restore(groups);
-      OMNI_TRY(const LossMean level, level_now(training));
+      OMNI_TRY(const std::vector<double> losses, losses_now(training));
+      const LossMean level = mean_of(losses);
       if (!watch_->surely_above(lowest, level)) continue;
       best = good->snapshot.get();
       lowest = level;

@@ -43,9 +43,10 @@ class Guard : public Pilot {
   static double first_share(int groups);
 
  private:
-  // A GoodState has a snapshot of a training whose loss was low. Its level is the mean of the first
-  // window of losses after it, as earlier losses were computed with older parameters. A snapshot
-  // with a level surely above that of the snapshot before it is never restored.
+  // A GoodState has a snapshot of a training whose loss was low. `watch` has seen the losses up to
+  // the snapshot; for the first snapshot these are losses_now(). The level is the mean of the first
+  // window of losses after the snapshot, as earlier losses were computed with older parameters. A
+  // snapshot with a level surely above that of the snapshot before it is never restored.
   struct GoodState {
     std::shared_ptr<const TrainingSnapshot> snapshot;
     LossWatch watch;
@@ -70,7 +71,8 @@ class Guard : public Pilot {
     return latest_->level && sure_->level && watch_->surely_above(*latest_->level, *sure_->level);
   }
   Result<std::optional<Error>> why_bad(Trainer& training) const;
-  Result<LossMean> level_now(Trainer& training) const;
+  // Returns the losses of mini-batches to come, computed with the current parameters.
+  Result<std::vector<double>> losses_now(Trainer& training) const;
   std::uint64_t stretch(std::uint64_t iteration) const;  // iterations to the next decision
 
   static double rate_of(const Trainer& training);  // by the solver's policy

@@ -36,13 +36,20 @@ class Guarded : public test::DeterministicSession {
     std::vector<double> losses, shares;
     std::string warnings;
   };
-  // After the iterations that `scales` names, all weights are multiplied by its factors.
+  // After the iterations that `scales` names, all weights are multiplied by its factors. The guard
+  // begins after `before` iterations.
   static Trained train(std::uint64_t iterations, std::map<std::uint64_t, float> scales = {},
-                       int groups = 2) {
+                       int groups = 2, std::uint64_t before = 0) {
     test::GroupTraining run(kGuardedNet, groups);
     Trained result;
     Guard guard;
-    Trainer trainer(run.groups, *run.feed, nullptr, run.state,
+    Trainer unguarded(run.groups, *run.feed, nullptr, run.state,
+                      {.iterations = before, .strategy = async(Asynchrony::reproducible)}, {});
+    if (before > 0) {
+      EXPECT_TRUE(unguarded.run());
+    }
+    result.shares.resize(before);
+    Trainer trainer(run.groups, *run.feed, nullptr, unguarded.state(),
                     {.iterations = iterations, .strategy = async(Asynchrony::reproducible)},
                     {.on_iteration =
                          [&](const StepReport& at) {
@@ -119,6 +126,21 @@ TEST_F(Guarded, the_losses_before_a_return_are_not_counted_after_it) {
   const std::string said = train(820, {{bad, -30.f}, {worse, 0.3f}}).warnings;
   EXPECT_NE(said.find("in iteration 777: back to the parameters of iteration 607"), said.npos)
       << said;
+}
+
+// The losses stay above those at the first snapshot, but are not high enough to count as lost. The
+// share is lowered once without a return, as that may suffice.
+TEST_F(Guarded, parameters_that_a_lower_share_does_not_mend_are_left) {
+  constexpr std::uint64_t kBefore = 340, kBegins = kBefore + 5, kEnds = kBefore + 2 * kSnapshot;
+  std::map<std::uint64_t, float> scales;
+  for (std::uint64_t at = kBegins; at < kEnds; at += 10) scales[at] = 0.95f;
+  const Trained trained = train(kEnds + 20, std::move(scales), 2, kBefore);
+  const std::string text = "in iteration " + std::to_string(kEnds) +
+                           ": back to the parameters of " + "iteration " + std::to_string(kBefore);
+  EXPECT_NE(trained.warnings.find(text), std::string::npos) << trained.warnings;
+  const double first = trained.shares[kBefore];
+  EXPECT_EQ(trained.shares[kBefore + kSnapshot + 1], first / 2);
+  EXPECT_EQ(trained.shares[kEnds + 1], first / 4);
 }
 
 // The net's learning rate is so small that it learns nothing.
