@@ -88,11 +88,27 @@ TEST(LossWatch, the_first_window_is_a_level_to_compare_with) {
   EXPECT_EQ(level.count, 16);
   EXPECT_NEAR(level.mean, 1.0, 0.05);
   EXPECT_FALSE(watch.surely_above(level, level));
-  LossMean higher = level, little = level, uncertain{16, 1.3, 16 * 15 * 0.01};
-  higher.mean += 0.3, little.mean += 0.04;
+  LossMean higher = level, uncertain{16, 1.3, 16 * 15 * 0.01};
+  higher.mean += 0.3;
   EXPECT_TRUE(watch.surely_above(higher, level));
-  EXPECT_FALSE(watch.surely_above(little, level)) << "less than 0.02 of the loss at chance";
+  EXPECT_FALSE(watch.surely_above({16, 1.04, 0}, {16, 1, 0})) << "less than 0.05 of the loss";
+  EXPECT_FALSE(watch.surely_above({16, 0.24, 0}, {16, 0.2, 0})) << "0.02 of the loss at chance";
   EXPECT_FALSE(watch.surely_above(uncertain, level)) << "the error is 0.1";
+}
+
+// The net had learned a little. Then all losses are that of guessing, which is not much higher.
+TEST(LossWatch, a_net_that_only_guesses_after_it_had_learned_is_lost) {
+  LossWatch guesses(16, kChance), never_learned(16, kChance);
+  for (int i = 0; i < 16; ++i) {
+    guesses.note(0.96 * kChance);
+    never_learned.note(0.98 * kChance);
+  }
+  for (int i = 0; i < 40; ++i) {
+    guesses.note(kChance);
+    never_learned.note(kChance);
+  }
+  EXPECT_TRUE(guesses.lost());
+  EXPECT_FALSE(never_learned.lost());
 }
 
 TEST(LossWatch, goes_on_as_it_was) {

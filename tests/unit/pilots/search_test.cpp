@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -14,7 +15,6 @@ namespace omni {
 namespace {
 
 using testing::HasSubstr;
-using Verdict = Comparison::Verdict;
 
 constexpr double kLossAtChance = 2.3;
 
@@ -87,8 +87,11 @@ class BowlRunner : public TrialRunner {
   void decided(const std::string& reason) override { reasons.push_back(reason); }
   bool can_afford(std::uint64_t iterations) const override { return spent + iterations <= budget_; }
 
+  void swept(const StepSweep&, const StepRange& found) override { range = found; }
+
   std::vector<Setting> tried;
   std::vector<std::string> reasons;
+  StepRange range;  // of the last sweep
   std::uint64_t spent = 0;
 
  private:
@@ -166,6 +169,21 @@ TEST(Search, never_goes_above_a_step_that_lost_the_training) {
       search({1, 0, 0.01}, {.length = 20, .cold = true, .failed = {{1, 0.05}}}, runner);
   ASSERT_TRUE(found);
   for (const Setting& each : runner.tried) EXPECT_LT(step_of(each), 0.05) << describe(each);
+}
+
+// The failure of two groups says nothing of one group, whose gradients are not stale.
+TEST(Search, goes_above_a_step_that_lost_a_training_in_more_groups) {
+  BowlRunner runner({});
+  ASSERT_TRUE(search({1, 0, 0.01}, {.length = 20, .cold = true, .failed = {{2, 0.05}}}, runner));
+  EXPECT_TRUE(std::ranges::any_of(runner.tried, [](auto& each) { return step_of(each) > 0.05; }));
+}
+
+TEST(Search, suggests_half_of_the_best_step_of_the_sweep_and_tries_none_above_it) {
+  BowlRunner runner({});
+  ASSERT_TRUE(search({1, 0.9, 0.0001}, {.length = 20, .cold = true}, runner));
+  ASSERT_TRUE(runner.range.best);
+  EXPECT_NEAR(step_of(runner.tried[1]), *runner.range.best / 2, 1e-9);
+  for (const Setting& each : runner.tried) EXPECT_LE(step_of(each), *runner.range.best);
 }
 
 TEST(Search, tries_nothing_twice) {
@@ -352,43 +370,6 @@ TEST(Search, looks_for_smaller_steps_when_the_given_one_kills_the_net) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->end, TrialEnd::learns);
   EXPECT_LT(step_of(found->setting), 0.5);
-}
-
-TEST(Compare, a_difference_is_sure_beyond_errors_and_two_percent) {
-  const auto shown = [](double level, double noise) {
-    TrialResult result{TrialEnd::learns};
-    for (int i = 0; i < 16; ++i) result.losses.push_back(level + (i % 2 == 0 ? noise : -noise));
-    return result;
-  };
-  EXPECT_EQ(compare(shown(0.9, 0.1), shown(1, 0.1)).verdict, Verdict::better);
-  EXPECT_EQ(compare(shown(1.1, 0.1), shown(1, 0.1)).verdict, Verdict::worse);
-  EXPECT_EQ(compare(shown(0.995, 0.1), shown(1, 0.1)).verdict, Verdict::tie);
-  EXPECT_EQ(compare(shown(0.985, 0.1), shown(1, 0.1)).verdict, Verdict::unsure);
-  // The mean gain is again 0.1, but it differs from mini-batch to mini-batch.
-  EXPECT_EQ(compare(shown(0.9, 0.4), shown(1, 0.1)).verdict, Verdict::unsure);
-}
-
-TEST(Compare, losses_near_chance_decide_nothing) {
-  const TrialResult low{TrialEnd::learns, {2.2, 2.21}}, high{TrialEnd::at_chance, {2.3, 2.31}},
-      clear{TrialEnd::learns, {2.0, 2.01}};
-  EXPECT_EQ(compare(low, high, 2.3).verdict, Verdict::tie);
-  EXPECT_EQ(compare(high, low, 2.3).verdict, Verdict::tie);
-  EXPECT_EQ(compare(clear, high, 2.3).verdict, Verdict::better);
-  EXPECT_EQ(compare(clear, low, 2.3).verdict, Verdict::better);
-  EXPECT_EQ(compare(low, high).verdict, Verdict::better) << "the loss at chance is not known";
-}
-
-TEST(Compare, the_fate_comes_before_the_loss) {
-  const TrialResult learns{TrialEnd::learns, {2, 2}}, chance{TrialEnd::at_chance, {2.3, 2.3}},
-      above{TrialEnd::above_chance, {2.5, 2.5}}, dead{TrialEnd::dead, {2.3, 2.3}}, diverged{},
-      behind{TrialEnd::behind};
-  EXPECT_EQ(compare(chance, above).verdict, Verdict::better);
-  EXPECT_EQ(compare(above, dead).verdict, Verdict::better);
-  EXPECT_EQ(compare(learns, chance).verdict, Verdict::better);
-  EXPECT_EQ(compare(chance, dead).verdict, Verdict::better);
-  EXPECT_EQ(compare(dead, diverged).verdict, Verdict::better);
-  EXPECT_EQ(compare(behind, learns).verdict, Verdict::worse);
-  EXPECT_EQ(compare(chance, chance).verdict, Verdict::tie);
 }
 
 }  // namespace

@@ -42,6 +42,13 @@ TEST(TuningFailure, after_it_has_learned_the_loss_is_back_near_guessing) {
   EXPECT_FALSE(tuning.failure(level(2.24), 1, kAtChance)) << "97.4 % of it";
 }
 
+TEST(FailedSteps, keep_the_smallest_for_each_number_of_groups) {
+  Tuning tuning;
+  for (const double step : {0.5, 0.2, 1.0}) tuning.note_failed(1, step);
+  tuning.note_failed(2, 2.0);
+  EXPECT_EQ(tuning.failed, (std::map<int, double>{{1, 0.2}, {2, 2.0}}));
+}
+
 // After a tenth of the iterations, the step is multiplied by up to 10. It becomes at most a
 // hundredth of the failing step.
 TEST(RaisedStep, leads_to_a_hundredth_of_the_failing_one) {
