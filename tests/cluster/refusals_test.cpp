@@ -48,8 +48,8 @@ TEST(RanksRefuse, what_works_on_one_rank_only) {
                  "omni-run layers: only trainings, ensembles, devices and plan");
   expect_refused(on_ranks(3, {"--net", "mlp", "--batch", "2", "--no-test"}), 2,
                  "3 ranks cannot share 2 images");
-  expect_refused(on_ranks(3, refused_net("2", {"--deterministic", "--slice", "4"})), 2,
-                 "3 ranks cannot share slices of 4 of 16 images (take another number of ranks)");
+  expect_refused(on_ranks(3, refused_net("2", {"--deterministic", "--slice", "8"})), 2,
+                 "3 ranks cannot share slices of 8 of 16 images (--slice 5, say)");
   expect_refused(on_ranks(2, refused_net("2", {"--deterministic", "--slice", "16"})), 2,
                  "2 ranks cannot share slices of 16 of 16 images (--slice 8, say)");
   expect_refused(on_ranks(2, {"--net", "lenet", "--batch", "8", "--no-test", "--deterministic"}), 2,
