@@ -23,6 +23,14 @@ class UnequalGroups : public testing::Test {
   TemporaryDirectory folder_;
 };
 
+// The groups have made 15 and 16 updates when they meet last, so their weights are no powers of
+// two.
+TEST_F(UnequalGroups, of_elastic_have_the_bits_of_one_process) {
+  const Words words{"--strategy", "elastic", "--groups", "2", "--sync-every", "4",
+                    "--batch",    "32",      "--slice",  "1", "--no-test"};
+  EXPECT_EQ(weights(2, "31", words), weights(1, "31", words));
+}
+
 // The first group has two ranks, the second one three, with unlike numbers of slices.
 TEST_F(UnequalGroups, of_two_and_three_ranks_have_the_bits_of_one_process) {
   for (const Words& how : {Words{"async", "--fc", "replicated", "--learning-rate", "0.002"},
