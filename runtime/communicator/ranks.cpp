@@ -17,6 +17,7 @@
 #include <memory>
 #include <string_view>
 
+#include "runtime/communicator/lifelines.hpp"
 #include "runtime/communicator/service.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
@@ -176,13 +177,18 @@ Result<Launch> read_launch(const Environment& environment) {
   return launch;
 }
 
-Status start(int (*exit_code)(ErrorKind)) {
+Status start(int (*exit_code)(ErrorKind), double patience) {
   exit_code_of = exit_code;
   OMNI_TRY(const Launch launch, read_launch([](const char* name) { return std::getenv(name); }));
   if (!launch.by_mpi || launch.tasks == 1) return {};
   OMNI_TRY(const OpenTransport open, load_library());
   Service* const started =  // never deleted, because its thread uses it
-      std::make_unique<Service>(open, exit_code(ErrorKind::device), launch.by_hydra).release();
+      std::make_unique<Service>(open,
+                                Service::Options{.silent_code = exit_code(ErrorKind::device),
+                                                 .stopped_code = exit_code(ErrorKind::interrupted),
+                                                 .aborts = launch.by_hydra,
+                                                 .patience = patience})
+          .release();
   if (started->size() == 1) return {};
   service = started;
   std::vector<std::string> hosts = gather(own_host());
@@ -310,7 +316,6 @@ IdleWorkers::IdleWorkers() {
 }
 
 void disband() {
-  set_patience(INFINITY);
   if (!first()) leave(0);
   disbanded = true;
 }

@@ -4,7 +4,8 @@
 // uses little of a core. If only one process was started, there is no such thread.
 //
 // Every rank calls the collective functions in the same order. They do not fail: if a rank is
-// silent for longer than the patience, the job ends.
+// silent for longer than the patience, the job ends. A rank is silent if it does not send its beat.
+// It sends one several times in the patience, also while it computes, reads or waits.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +33,8 @@ using Environment = std::function<const char*(const char*)>;
 Result<Launch> read_launch(const Environment& environment);
 
 // Joins the other ranks, if a launcher started several. `exit_code` maps errors to exit codes.
-Status start(int (*exit_code)(ErrorKind));
+// `patience` is how long another rank may be silent, in seconds.
+Status start(int (*exit_code)(ErrorKind), double patience);
 int rank();  // of this process, from 0
 int size();  // number of ranks
 inline bool several() { return size() > 1; }
