@@ -26,7 +26,7 @@
 namespace omni::ranks {
 namespace {
 
-constexpr int kUp = 3, kDown = 4;                     // tags
+constexpr int kUp = 3, kMore = 4, kExchange = 7;      // tags
 constexpr std::size_t kPiece = std::size_t{1} << 18;  // values per message of bring() and fetch()
 
 Service* service = nullptr;  // null: there is one rank; else lives to the end of the process
@@ -66,27 +66,22 @@ void await(const std::vector<Message>& messages) {
           .bytes = each.bytes, .from = from, .to = recording::now(), .from_rank = each.peer});
 }
 
-// Gathers `bytes` bytes of every rank, in the order of the ranks.
+// Gathers `bytes` bytes of every rank, in the order of the ranks. Each round doubles the number of
+// ranks whose bytes a rank has (Bruck's algorithm), so no rank sends more than any other.
 std::vector<char> exchange(const void* own, std::size_t bytes) {
-  std::vector<char> all(bytes * size());
+  std::vector<char> all(bytes * size());  // at first those of this rank, the next one, and so on
   if (bytes == 0) return all;
   if (service == nullptr) {
     for (int rank = 0; rank < size(); ++rank) std::memcpy(all.data() + bytes * rank, own, bytes);
     return all;
   }
-  std::memcpy(all.data() + bytes * rank(), own, bytes);
-  if (rank() != 0) {
-    std::vector<char> mine(static_cast<const char*>(own), static_cast<const char*>(own) + bytes);
-    await({{mine.data(), bytes, 0, kUp, true}, {all.data(), all.size(), 0, kDown, false}});
-    return all;
+  std::memcpy(all.data(), own, bytes);
+  for (int have = 1; have < size(); have *= 2) {
+    const std::size_t more = bytes * std::min(have, size() - have);
+    await({{all.data(), more, (rank() + size() - have) % size(), kExchange, true},
+           {all.data() + bytes * have, more, (rank() + have) % size(), kExchange, false}});
   }
-  std::vector<Message> up, down;
-  for (int peer = 1; peer < size(); ++peer) {
-    up.push_back({all.data() + bytes * peer, bytes, peer, kUp, false});
-    down.push_back({all.data(), all.size(), peer, kDown, true});
-  }
-  await(up);
-  await(down);
+  std::ranges::rotate(all, all.end() - static_cast<std::ptrdiff_t>(bytes * rank()));
   return all;
 }
 

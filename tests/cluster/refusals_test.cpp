@@ -86,6 +86,28 @@ TEST(RanksRefuse, nets_that_differ) {
   expect_refused(on_two_unlike(rank("a", "0.1"), rank("b", "0.2")), 2, ": the net description is");
 }
 
+// Ranks exchange what they compare in rounds, whose number depends on that of the ranks.
+TEST(RanksRefuse, a_net_that_differs_on_one_of_several) {
+  const TemporaryDirectory folder;
+  for (const auto& [name, rate] : {std::pair("a", "0.1"), std::pair("b", "0.2")}) {
+    std::filesystem::create_directory(folder / name);
+    put(folder / name / "own.cfg", std::string("[net]\nbatch=8\ninputs=4\nlearning_rate=") + rate +
+                                       "\n[connected]\noutput=2\n[softmax]\n");
+  }
+  for (const auto& [ranks, other] : {std::pair(5, 3), std::pair(6, 1), std::pair(7, 6)}) {
+    Words command{OMNI_MPIEXEC, "-iface", "lo"};
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank > 0) command.emplace_back(":");
+      command.insert(command.end(), {"-n", "1", "-wdir", folder / (rank == other ? "b" : "a"),
+                                     kOmniRun, "--net", "own.cfg", "--max-batches", "2"});
+    }
+    const Finished run = run_program(std::move(command));
+    expect_refused(run, 2, ": the net description is");
+    EXPECT_NE(run.errors.find("error: rank " + std::to_string(other) + " on "), std::string::npos)
+        << run.errors;
+  }
+}
+
 TEST(RanksRefuse, weights_that_differ) {
   const TemporaryDirectory folder;
   const auto rank = [&](const char* name, Words more) {
