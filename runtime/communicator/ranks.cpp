@@ -259,17 +259,23 @@ double least(double value) {
   return several() ? std::ranges::min(exchange_values<double>({&value, 1})) : value;
 }
 
+// The first rank asks for each piece. Otherwise MPI might keep all pieces of all ranks in the first
+// rank's memory.
 void bring(std::span<float> values) {
+  char more = 0;
   for (std::size_t at = 0; at < values.size(); at += kPiece) {
     const auto piece = values.subspan(at, std::min(kPiece, values.size() - at));
+    await({{&more, 1, 0, kMore, false}});
     await({{piece.data(), piece.size_bytes(), 0, kUp, true}});
   }
 }
 
 void fetch(int from, std::size_t count, const std::function<void(std::span<const float>)>& use) {
+  char more = 0;
   for (std::vector<float> piece; count > 0; count -= piece.size()) {
     piece.resize(std::min(kPiece, count));
-    await({{piece.data(), piece.size() * sizeof(float), from, kUp, false}});
+    await({{&more, 1, from, kMore, true},
+           {piece.data(), piece.size() * sizeof(float), from, kUp, false}});
     use(piece);
   }
 }

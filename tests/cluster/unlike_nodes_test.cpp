@@ -54,5 +54,29 @@ TEST_F(UnlikeNodes, stop_with_the_code_of_a_stop_before_the_first_iteration) {
   }
 }
 
+// Over TCP, as between hosts, a rank sends without asking the receiver. The first rank must not get
+// all models at once: they have three times 24 MiB here, and as much for the optimizer's state.
+TEST_F(UnlikeNodes, save_without_a_copy_of_all_models) {
+  put(folder_ / "wide.cfg", test::net(8, {8, 8, 3}, "learning_rate=0.001\nmomentum=0.9\n") +
+                                connected(2048) + connected(2816) + connected(10) +
+                                layer("softmax"));
+  setenv("UCX_TLS", "tcp,self", 1);
+  setenv("UCX_RNDV_THRESH", "inf", 1);
+  const std::string net = folder_ / "wide.cfg";
+  Words words{"--net", net, "--data", "synthetic:160:10", "--workers", "1", "--no-test"};
+  for (const char* word : {"--strategy", "local", "--groups", "4", "--sync-every", "2",
+                           "--max-batches", "8", "--checkpoint-every", "4"})
+    words.emplace_back(word);
+  words.insert(words.end(), {"--models", folder_ / "models", "--out", folder_ / "run"});
+  const Finished run = on_ranks(4, std::move(words));
+  unsetenv("UCX_TLS");
+  unsetenv("UCX_RNDV_THRESH");
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const int planned = number_after(run.errors, "memory: "),
+            most = number_after(run.errors.substr(run.errors.find("MiB planned")), "memory: ");
+  EXPECT_GT(planned, 150) << run.errors;
+  EXPECT_LT(most, planned + 72) << "a model of each other rank: " << run.errors;
+}
+
 }  // namespace
 }  // namespace omni::test
