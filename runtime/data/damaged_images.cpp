@@ -38,6 +38,7 @@ class SkippingDataset final : public Dataset {
   Status stage(const std::filesystem::path& place, bool) override {
     return of_->stage(place, true);
   }
+  void unstage() override { of_->unstage(); }
   DamagedImages* damaged() const override { return &damaged_; }
 
   // A damaged image of a test set loses its label when a read of it fails.

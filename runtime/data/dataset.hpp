@@ -46,6 +46,8 @@ class Dataset {
   // it is.
   virtual Status stage(const std::filesystem::path&, bool /*skips*/ = false) { return {}; }
 
+  virtual void unstage() {}  // deletes the copies; read() reads the files again
+
   // Looks for some of the files that read() reads. Fails if a larger share of these is missing.
   virtual Status look_for_files(double /*damaged*/) const { return {}; }
 

@@ -43,6 +43,7 @@ class Subset final : public Dataset {
   Status stage(const std::filesystem::path& place, bool skips = false) override {
     return stages_ ? of_->stage(place, skips) : Status();
   }
+  void unstage() override { of_->unstage(); }
 
  private:
   std::shared_ptr<Dataset> of_;

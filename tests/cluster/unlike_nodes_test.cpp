@@ -40,6 +40,17 @@ class UnlikeNodes : public testing::Test {
   TemporaryDirectory folder_;
 };
 
+TEST_F(UnlikeNodes, leave_no_copies_if_one_has_no_room) {
+  std::filesystem::create_directory(folder_ / "room");
+  const Finished run =
+      on_two_unlike(rank("first", {"-env", "TMPDIR", folder_ / "room"}, {"--stage"}),
+                    rank("second", {"-env", "TMPDIR", folder_ / "nowhere"}, {"--stage"}));
+  EXPECT_EQ(run.exit_code, 2) << run.errors;
+  EXPECT_NE(run.errors.find("error: rank 1 on "), std::string::npos) << run.errors;
+  EXPECT_NE(run.errors.find("nowhere: cannot hold copies"), std::string::npos) << run.errors;
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "room"));
+}
+
 // A signal to one rank ends all, whether or not an iteration is already under way.
 TEST_F(UnlikeNodes, stop_with_the_code_of_a_stop_before_the_first_iteration) {
   for (const int who : {0, 3}) {

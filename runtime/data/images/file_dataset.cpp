@@ -99,6 +99,21 @@ Status FileDataset::stage(const std::filesystem::path& place, bool skips) {
                  "set SLURM_TMPDIR or TMPDIR, or leave out --stage"};
   staged_ = name;
   lock_.emplace(lock_folder(staged_));
+  const Status copied = copy_files(skips);
+  if (!copied) unstage();
+  return copied;
+}
+
+void FileDataset::unstage() {
+  std::error_code none;
+  if (!staged_.empty()) remove_all(staged_, none);
+  staged_.clear();
+  lock_.reset();
+}
+
+Status FileDataset::copy_files(bool skips) {
+  const std::string name = staged_.string();
+  std::error_code problem;
   std::size_t left = 0;
   for (std::size_t i = 0; i < size(); ++i) {
     if (i * 10 / size() != (i + 1) * 10 / size())
@@ -120,11 +135,6 @@ Status FileDataset::stage(const std::filesystem::path& place, bool skips) {
     log::warn("staging: {} of {} files cannot be copied; they are read where they are", left,
               size());
   return {};
-}
-
-FileDataset::~FileDataset() {
-  std::error_code none;
-  if (!staged_.empty()) remove_all(staged_, none);
 }
 
 DatasetPair make_file_datasets(ImageList train, ImageList test, int classes,
