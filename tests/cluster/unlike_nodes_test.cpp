@@ -40,6 +40,23 @@ class UnlikeNodes : public testing::Test {
   TemporaryDirectory folder_;
 };
 
+// One picture is a link to a file in each rank's own folder. It has the same size on both ranks.
+TEST_F(UnlikeNodes, are_refused_if_a_picture_differs) {
+  const std::filesystem::path link = folder_ / "photos" / "train" / "b" / "9.ppm";
+  std::filesystem::create_symlink("/proc/self/cwd/own.ppm", link);
+  const Words first = rank("first", {}), second = rank("second", {});
+  picture(folder_ / "first" / "own.ppm", 50);
+  picture(folder_ / "second" / "own.ppm", 51);
+  const Finished unlike = on_two_unlike(first, second);
+  EXPECT_EQ(unlike.exit_code, 2) << unlike.errors;
+  EXPECT_NE(unlike.errors.find("9.ppm' has other contents there than on a lower rank"),
+            std::string::npos)
+      << unlike.errors;
+  picture(folder_ / "second" / "own.ppm", 50);
+  const Finished alike = on_two_unlike(first, second);
+  EXPECT_EQ(alike.exit_code, 0) << alike.errors;
+}
+
 TEST_F(UnlikeNodes, leave_no_copies_if_one_has_no_room) {
   std::filesystem::create_directory(folder_ / "room");
   const Finished run =

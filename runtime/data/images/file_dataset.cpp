@@ -85,6 +85,19 @@ std::string FileDataset::place_of_label(std::size_t index) const {
   return list_.file.empty() || !class_names_.empty() ? "" : line_of(list_.file, index);
 }
 
+std::uint64_t FileDataset::bytes_of(std::size_t index) const {
+  std::error_code none;
+  const std::uintmax_t bytes = file_size(original(index), none);
+  return none ? 0 : bytes;
+}
+
+Result<std::uint64_t> FileDataset::content_checksum(std::size_t index) const {
+  OMNI_TRY(const std::string bytes, read_file(original(index), UINT64_MAX));
+  Checksum checksum;
+  checksum.update(std::as_bytes(std::span(bytes)));
+  return checksum.value();
+}
+
 std::filesystem::path FileDataset::copy(std::size_t index) const {
   return staged_ / std::to_string(index / 1000) / std::to_string(index % 1000);
 }

@@ -33,7 +33,10 @@ class FileDataset : public Dataset {
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string place_of_label(std::size_t index) const override;
   std::string name_of(std::size_t index) const override { return original(index).string(); }
-  // Copies the files into a new folder in `place`. The destructor deletes this folder.
+  std::uint64_t bytes_of(std::size_t index) const override;
+  Result<std::uint64_t> content_checksum(std::size_t index) const override;
+  // Copies the files into a new folder in `place`. The destructor deletes this folder. After an
+  // error no copy is left.
   Status stage(const std::filesystem::path& place, bool skips = false) override;
   void unstage() override;
   ~FileDataset() override { unstage(); }
