@@ -28,7 +28,7 @@ class UnequalGroups : public testing::Test {
 TEST_F(UnequalGroups, of_elastic_have_the_bits_of_one_process) {
   const Words words{"--strategy", "elastic", "--groups", "2", "--sync-every", "4",
                     "--batch",    "32",      "--slice",  "1", "--no-test"};
-  EXPECT_EQ(weights(2, "31", words), weights(1, "31", words));
+  EXPECT_TRUE(weights(2, "31", words) == weights(1, "31", words));
 }
 
 // The first group has two ranks, the second one three, with unlike numbers of slices.
@@ -39,7 +39,7 @@ TEST_F(UnequalGroups, of_two_and_three_ranks_have_the_bits_of_one_process) {
     Words one{"--groups", "2", "--batch", "16", "--slice", "2", "--strategy"},
         ranks{"--group-layout", "0-1:0;2-4:0", "--batch", "16", "--slice", "2", "--strategy"};
     for (Words* words : {&one, &ranks}) words->insert(words->end(), how.begin(), how.end());
-    EXPECT_EQ(weights(5, "16", ranks), weights(1, "16", one)) << how.front() << how[2];
+    EXPECT_TRUE(weights(5, "16", ranks) == weights(1, "16", one)) << how.front() << how[2];
   }
 }
 
