@@ -128,10 +128,14 @@ struct Link {
   // A rank's cores work `work_per_message` seconds to send one message and receive another, and
   // `work_per_byte` seconds more for each byte of one message.
   double work_per_message = 0, work_per_byte = 0;
+  // The largest of repeated measurements divided by the smallest, of `seconds` or of the rate,
+  // whichever is more. It is small if they agree; otherwise the fastest measurement counts.
+  double spread = 1;
 };
 
 // Returns for each rank the link from the rank before it; nothing if there is one rank. All ranks
-// send and receive at the same time, as in a training. Collective; takes some seconds.
+// send and receive at the same time, as in a training. It measures until three medians in a row
+// agree, or some seconds. Collective.
 std::vector<Link> measure_links();
 Link slowest(const std::vector<Link>& links);  // each member has the worst value of all links
 std::string describe(const Link& link);
