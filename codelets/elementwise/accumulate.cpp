@@ -56,12 +56,14 @@ Codelet<AccumulateArgs> accumulate_sum({
 });
 
 void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag) {
+  const std::size_t count = std::min<std::size_t>(sources.size(), kMostSources);
   std::vector<Access> accesses{accumulate(dst)};
-  for (const Tensor* source : sources) accesses.push_back(read_write(*source));
+  for (const Tensor* source : sources.first(count)) accesses.push_back(read_write(*source));
   accumulate_sum.submit({.count = static_cast<std::int64_t>(dst.count()),
-                         .sources = static_cast<int>(sources.size()),
+                         .sources = static_cast<int>(count),
                          .clear = true},
                         accesses, tag);
+  if (count < sources.size()) submit_collect(sources.subspan(count), dst, tag);
 }
 
 void submit_collect_in_pairs(std::span<Tensor* const> sums, Leaves of, int leaves, TaskTag tag) {
