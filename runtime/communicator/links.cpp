@@ -19,7 +19,7 @@ constexpr int kLinkTag = 5;
 constexpr std::size_t kLeastBytes = 1 << 16, kMostBytes = 1 << 24;
 constexpr double kLong = 0.1;         // seconds
 constexpr int kRound = 3;             // series
-constexpr double kMostSeconds = 0.5;  // at each size, but at least for enough medians
+constexpr double kMostSeconds = 0.2;  // at each size, but at least for enough medians
 
 class LinkTest {
  public:
