@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "codelets/elementwise/sum_tree.hpp"
 #include "layers/net_description.hpp"
 #include "runtime/extent.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -17,6 +18,22 @@
 #include "runtime/tasks/tensor_pool.hpp"
 
 namespace omni {
+
+// GradientSums say which slices of this rank add their gradients to which sum.
+struct GradientSums {
+  int count = 1;
+  // If `leaves` is not 0, the sums are the leaves `own` of a tree of sums, which all ranks of a
+  // group share. A leaf sums one slice or some consecutive slices of the mini-batch. If `leaves` is
+  // 0, slice i adds to sum i mod count.
+  int leaves = 0;
+  Leaves own{};
+  int first_slice = 0, slices = 0;  // the first slice of this rank, and the number of all slices
+
+  // Returns the number of the sum to which a slice of this rank adds its gradient.
+  int sum_of(int slice) const {
+    return leaves == 0 ? slice % count : leaf_of(first_slice + slice, slices, leaves) - own.first;
+  }
+};
 
 // A Param is a named parameter (or running statistic) of a layer, with its tensors and its initial
 // values.
@@ -53,7 +70,7 @@ struct Param {
   // partial_diffs are partial sums of the gradient, so that slices wait less for each other. The
   // update first adds them to `diff`. There are none where few workers compete for the sum.
   std::vector<Tensor*> partial_diffs{};
-  int slices_per_sum = 0;  // consecutive slices; 0: slices go to the sums in turn
+  GradientSums sums{};  // which slices add to `diff` and to each of partial_diffs
   // True: every rank computes the gradient of the whole mini-batch and makes the same step.
   bool whole_on_each_rank = false;
   Tensor* velocity = nullptr;     // training only; with Adam: the mean gradient
@@ -72,13 +89,9 @@ struct Param {
     return parts_per_rank == 0 ? parts
                                : std::clamp(parts - rank * parts_per_rank, 0, parts_per_rank);
   }
+  Tensor* partial_sum(int which) const { return which == 0 ? diff : partial_diffs[which - 1]; }
   // Returns the partial or whole sum to which the slice adds its gradient.
-  const Tensor& gradient(int slice) const {
-    const auto number = static_cast<std::size_t>(slice);
-    const std::size_t which = slices_per_sum > 0 ? number / static_cast<std::size_t>(slices_per_sum)
-                                                 : number % (partial_diffs.size() + 1);
-    return which == 0 ? *diff : *partial_diffs[which - 1];
-  }
+  const Tensor& gradient(int slice) const { return *partial_sum(sums.sum_of(slice)); }
 };
 
 struct ExchangeArgs;

@@ -186,10 +186,11 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
     if (master != nullptr && param.replica == nullptr && !parts_.own_gradients) {
       param.diff = master->diff;
       param.partial_diffs = master->partial_diffs;
+      param.sums.count = master->sums.count;
     } else {
       param.diff = &tensor(param.name + ".diff", count);
-      param.slices_per_sum = parts_.gradient_sums.slices_each;
-      for (int sum = 1; param.by_slice && sum < parts_.gradient_sums.count; ++sum)
+      if (param.by_slice) param.sums = parts_.gradient_sums;
+      for (int sum = 1; sum < param.sums.count; ++sum)
         param.partial_diffs.push_back(&tensor(fmt::format("{}.diff{}", param.name, sum), count));
     }
   }

@@ -32,11 +32,6 @@ struct ConnectedBlocks {
   int per_rank = 0;  // that each rank computes, for the images of all; 0: every rank computes all
 };
 
-struct GradientSums {
-  int count = 1;
-  int slices_each = 0;  // consecutive slices per sum; 0: slice i adds to sum i mod count
-};
-
 // NetParts are what the layers of one net share, while the net is built and afterwards.
 struct NetParts {
   bool training = false;

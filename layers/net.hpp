@@ -46,7 +46,7 @@ struct BuildOptions {
                   // not on the machine
   int rank = 0, ranks = 1;          // `ranks` share every mini-batch; this is one of them
   int most_ranks = 1;               // of a group; the nets of all groups get the same blocks
-  bool fixed_sums = false;          // gradients have the same bits on 1, 2 and 4 ranks
+  bool fixed_sums = false;          // gradients have the same bits on any number of ranks
   DataType values = DataType::f32;  // of activations and their gradients: f32 or bf16
   Sharing sharing{};
   // True: layers may update parameters in the tasks that compute the gradients. This works for one

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "codelets/elementwise/accumulate.hpp"
 
@@ -95,21 +94,31 @@ Result<Slices> share_slices(int batch, int slice, int rank, int ranks, bool alik
   if (batch < ranks)
     return Error{ErrorKind::usage, "", fmt::format("{} ranks cannot share {} images", ranks, batch),
                  "raise batch, or start fewer ranks"};
-  Slices slices = Slices::cut_share(batch, slice, rank, ranks);
-  slices.as_one_rank = alike;
-  if (alike && slices.all_sizes != Slices::cut(batch, slice).sizes)
+  if (!alike) return Slices::cut_share(batch, slice, rank, ranks);
+  const int all = (batch + slice - 1) / slice, leaves = std::min(all, kMostLeaves);
+  if (ranks > kMostLeaves)
+    return Error{
+        ErrorKind::usage, "--deterministic",
+        fmt::format("{} ranks would share each mini-batch, {} are the most", ranks, kMostLeaves),
+        "start fewer ranks, or take more groups"};
+  if (ranks > leaves)
     return Error{
         ErrorKind::usage, "--deterministic",
         fmt::format("{} ranks cannot share slices of {} of {} images", ranks, slice, batch),
-        batch % ranks == 0 ? fmt::format("--slice {}, say", batch / ranks)
-                           : "take another number of ranks"};
+        fmt::format("--slice {}, say", batch / ranks)};
+  Slices slices = Slices::cut_share(slice, rank, ranks, [&](int other) {
+    return std::min(batch,
+                    slice * first_of_leaf(leaves_of(other, ranks, leaves).first, all, leaves));
+  });
+  slices.as_one_rank = true;
   return slices;
 }
 
 GradientSums fixed_gradient_sums(const Slices& slices) {
-  const int most = std::gcd(static_cast<int>(slices.all_sizes.size()), 4);
-  const int count = std::gcd(slices.count(), std::max(1, most / slices.ranks));
-  return {count, slices.count() / count};
+  const auto all = static_cast<int>(slices.all_sizes.size());
+  const int leaves = std::min(all, kMostLeaves);
+  const Leaves own = leaves_of(slices.rank, slices.ranks, leaves);
+  return {own.end - own.first, leaves, own, slices.first, all};
 }
 
 GradientSums choose_gradient_sums(int slices, int cores, int gpus) {

@@ -12,16 +12,19 @@ namespace omni {
 int choose_slice(const NetParts& parts, int batch, int cores, bool shared);
 
 // Returns the slices of the rank's share of a mini-batch. `alike` means that they are cut as a
-// single rank would cut the whole mini-batch.
+// single rank would cut the whole mini-batch. Each rank then has whole leaves of the tree of sums
+// (fixed_gradient_sums()), so shares may differ by more than one image.
 Result<Slices> share_slices(int batch, int slice, int rank, int ranks, bool alike);
 
 // Chooses the number of partial sums per gradient. Tasks that add to one sum wait for each other.
 // Two workers seldom compete, and with few slices per GPU cores get no tasks. In both cases one sum
 // is enough.
 GradientSums choose_gradient_sums(int slices, int cores, int gpus);
-// Makes 1, 2 or 4 partial sums over the whole mini-batch. Each sums the same number of consecutive
-// slices, and the sums are divided among ranks. Added up in pairs, they give the same bits on 1, 2
-// and 4 ranks.
+// Makes partial sums that are leaves of one tree of sums (codelets/elementwise/sum_tree.hpp) over
+// the whole mini-batch. A leaf is a slice, or some consecutive slices if there are more than
+// kMostLeaves. The tree depends on the number of all slices only, so gradients have the same bits
+// on any number of ranks.
+inline constexpr int kMostLeaves = 64;
 GradientSums fixed_gradient_sums(const Slices& slices);
 
 // ConnectedShares tells which devices compute a connected layer. `ranks` ranks, with `cores` and

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 #include <deque>
 #include <memory>
@@ -31,7 +32,7 @@ std::array<struct sigaction, NSIG> handlers_before{};
 
 std::atomic<const char*> farewell_text{nullptr};  // never freed: a signal may come at any time
 int farewell_code = 0;
-std::atomic<bool> in_order{false}, requested{false};
+std::atomic<bool> in_order{false}, others_end{false}, requested{false};
 // One more than the second of the monotonic clock at which the first request to stop came; 0: there
 // was none yet.
 std::atomic<time_t> requested_at{0};
@@ -56,7 +57,7 @@ void call_handler_before(int number, siginfo_t* info, void* context) {
 
 extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
   call_handler_before(number, info, context);
-  if (!in_order) {
+  if (!in_order && !others_end) {
     say(farewell_text.load());
     _exit(farewell_code);
   }
@@ -66,7 +67,7 @@ extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
   requested = true;
   if (first == 0) {
     if (number != SIGALRM) requested_at = now.tv_sec + 1;
-    say(kStopping);
+    say(in_order ? kStopping : std::string_view(farewell_text.load()));
   } else if (now.tv_sec + 1 - first >= kPatienceSeconds && number != SIGXCPU &&
              number != SIGALRM) {  // SIGXCPU is sent every second
     say(kQuitting);
@@ -77,16 +78,28 @@ extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
 
 int early_failure = 0;
 
+// Ends this process, and lets hydra end the other ranks with the same code. Without this word hydra
+// kills them while MPI starts, and may return their code, 9. Calls only what signal handlers may.
+[[noreturn]] void end_early(int code) {
+  char word[] = "cmd=abort exitcode=00\n";
+  constexpr std::size_t kCode = std::string_view("cmd=abort exitcode=").size();
+  word[kCode] = static_cast<char>('0' + code / 10 % 10);
+  word[kCode + 1] = static_cast<char>('0' + code % 10);
+  const char* const line = std::getenv("PMI_FD");
+  if (line != nullptr) (void)!::write(std::atoi(line), word, sizeof word - 1);
+  _exit(code);
+}
+
 // MPI's handler of SIGUSR1 later calls this one, as the handler before its own, with the number
 // alone. So `info` must not be used for that signal.
 extern "C" void on_early_request(int number, siginfo_t* info, void*) {
   if (farewell_text != nullptr) return;
   if (number == SIGINT && info->si_pid == getpid()) {  // OpenBLAS raised it
     say("error: a library cannot start its threads (raise ulimit -u or ulimit -v)\n");
-    _exit(early_failure);
+    end_early(early_failure);
   }
   say("stopped\n");
-  _exit(farewell_code);
+  end_early(farewell_code);
 }
 
 bool is_ignored(int number) {  // as by nohup, or by a shell's &
@@ -123,6 +136,8 @@ void install_stop_signals(const std::string& farewell, int code) {
 }
 
 void stop_in_order() { in_order = true; }
+void let_others_end() { others_end = true; }
+bool end_requested() { return others_end && requested && !in_order; }
 void stop_without_words() { silent = true; }
 bool stop_requested() { return requested; }
 void request_stop() { requested = true; }

@@ -24,6 +24,10 @@ void listen_early(int code, int failed);
 // again, with another farewell.
 void install_stop_signals(const std::string& farewell, int code);
 void stop_in_order();
+// After this call a signal before stop_in_order() does not end the process: end_requested() is then
+// true, and another thread ends the process, together with others.
+void let_others_end();
+bool end_requested();
 void stop_without_words();  // signals print nothing, as another process prints the messages
 bool stop_requested();
 void request_stop();        // as a signal does, without its message

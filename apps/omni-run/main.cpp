@@ -273,6 +273,22 @@ int run_or_tell(int argc, char** argv) {
   }
 }
 
+// Returns the value of --patience before the command line is read: ranks watch each other from
+// their start on. A value that cannot be read is refused later.
+double early_patience(int argc, char** argv) {
+  constexpr std::string_view kOption = "--patience";
+  double patience = TrainArguments().patience;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (!word.starts_with(kOption)) continue;
+    const bool in_word = word.substr(kOption.size()).starts_with('=');
+    const char* value = in_word ? argv[i] + kOption.size() + 1 : i + 1 < argc ? argv[i + 1] : "";
+    if (in_word || word == kOption)
+      if (const double given = std::strtod(value, nullptr); given >= 1) patience = given;
+  }
+  return patience;
+}
+
 [[gnu::used, gnu::section(".preinit_array")]] void (*const before_all_libraries)() = [] {
   listen_early(exit_code(ErrorKind::interrupted), exit_code(ErrorKind::failed));
 };
@@ -285,9 +301,12 @@ int main(int argc, char** argv) {
   omni::end_in_order_without_memory();
   omni::make_writes_fail();
   // MPI installs a handler for SIGUSR1 first. Our handler calls it.
-  if (const omni::Status joined = omni::ranks::start(omni::exit_code); !joined)
+  if (const omni::Status joined =
+          omni::ranks::start(omni::exit_code, omni::early_patience(argc, argv));
+      !joined)
     return omni::finish(joined);
   omni::install_stop_signals("stopped\n", omni::exit_code(omni::ErrorKind::interrupted));
+  if (omni::ranks::several()) omni::let_others_end();
   if (!omni::ranks::first()) omni::stop_without_words();
   const int code = omni::exit_code_of(omni::run_or_tell, argc, argv);
   omni::ranks::leave(code);

@@ -56,20 +56,22 @@ Codelet<AccumulateArgs> accumulate_sum({
 });
 
 void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag) {
+  const std::size_t count = std::min<std::size_t>(sources.size(), kMostSources);
   std::vector<Access> accesses{accumulate(dst)};
-  for (const Tensor* source : sources) accesses.push_back(read_write(*source));
+  for (const Tensor* source : sources.first(count)) accesses.push_back(read_write(*source));
   accumulate_sum.submit({.count = static_cast<std::int64_t>(dst.count()),
-                         .sources = static_cast<int>(sources.size()),
+                         .sources = static_cast<int>(count),
                          .clear = true},
                         accesses, tag);
+  if (count < sources.size()) submit_collect(sources.subspan(count), dst, tag);
 }
 
-void submit_collect_in_pairs(std::span<Tensor* const> sources, Tensor& dst, TaskTag tag) {
-  std::vector<Tensor*> all{&dst};
-  all.insert(all.end(), sources.begin(), sources.end());
-  for (std::size_t apart = 1; apart < all.size(); apart *= 2)
-    for (std::size_t i = 0; i + apart < all.size(); i += 2 * apart)
-      submit_collect({&all[i + apart], 1}, *all[i], tag);
+void submit_collect_in_pairs(std::span<Tensor* const> sums, Leaves of, int leaves, TaskTag tag) {
+  std::vector<Leaves> single;
+  for (int leaf = of.first; leaf < of.end; ++leaf) single.push_back({leaf, leaf + 1});
+  add_pairs(single, leaves, [&](std::size_t left, std::size_t right) {
+    submit_collect({&sums[right], 1}, *sums[left], tag);
+  });
 }
 
 }  // namespace omni

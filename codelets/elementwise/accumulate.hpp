@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "codelets/elementwise/sum_tree.hpp"
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
 #include "runtime/tasks/submission.hpp"
@@ -37,9 +38,8 @@ extern Codelet<AccumulateArgs> accumulate_sum;  // {dst accumulate, sources R, o
 
 inline constexpr int kMostSources = 15;  // of one task
 void submit_collect(std::span<Tensor* const> sources, const Tensor& dst, TaskTag tag);
-// Adds dst and the sources in pairs, then these sums in pairs, and so on. Afterwards dst has the
-// total, and all sources are 0. If dst and the sources are 2^n tensors, another rank may add up one
-// half of them, and the total has the same bits.
-void submit_collect_in_pairs(std::span<Tensor* const> sources, Tensor& dst, TaskTag tag);
+// Adds up pairs of `sums`, which are the leaves `of` a tree with `leaves` leaves. Afterwards
+// sums_of(of, leaves) are in their first leaves, and all other leaves are 0.
+void submit_collect_in_pairs(std::span<Tensor* const> sums, Leaves of, int leaves, TaskTag tag);
 
 }  // namespace omni

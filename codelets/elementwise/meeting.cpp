@@ -1,17 +1,27 @@
 #include "codelets/elementwise/meeting.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {
 namespace {
 
+// A contribution is stored before it is added. One instruction that multiplied and added would not
+// round it. The sum would then differ from that of ranks, which send their contributions.
 void contribute_cpu(const ContributeArgs& args, const Buffers& buffers, DeviceContext&) {
+  constexpr std::int64_t kPiece = 2048;  // values, which stay in the cache
   float* __restrict change = buffers.get(0);
   const float* __restrict model = buffers.get(1);
   const float* __restrict centre = buffers.get(2);
-  for (std::int64_t i = 0; i < args.count; ++i) change[i] += args.weight * (model[i] - centre[i]);
+  std::array<float, kPiece> contributions;
+  for (std::int64_t first = 0; first < args.count; first += kPiece) {
+    const std::int64_t count = std::min(kPiece, args.count - first);
+    for (std::int64_t i = 0; i < count; ++i)
+      contributions[i] = args.weight * (model[first + i] - centre[first + i]);
+    for (std::int64_t i = 0; i < count; ++i) change[first + i] += contributions[i];
+  }
 }
 
 void move_centre_cpu(const MoveCentreArgs& args, const Buffers& buffers, DeviceContext&) {

@@ -10,7 +10,7 @@ namespace {
 struct Contribute {
   float weight;
   __device__ float operator()(float sum, float own, float middle) const {
-    return sum + weight * (own - middle);
+    return sum + __fmul_rn(weight, own - middle);  // rounded, as on a CPU
   }
 };
 

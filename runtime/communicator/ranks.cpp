@@ -8,15 +8,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <future>
 #include <memory>
 #include <string_view>
 
+#include "runtime/communicator/lifelines.hpp"
 #include "runtime/communicator/service.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
@@ -25,7 +24,7 @@
 namespace omni::ranks {
 namespace {
 
-constexpr int kUp = 3, kDown = 4;                     // tags
+constexpr int kUp = 3, kMore = 4, kExchange = 7;      // tags
 constexpr std::size_t kPiece = std::size_t{1} << 18;  // values per message of bring() and fetch()
 
 Service* service = nullptr;  // null: there is one rank; else lives to the end of the process
@@ -65,27 +64,22 @@ void await(const std::vector<Message>& messages) {
           .bytes = each.bytes, .from = from, .to = recording::now(), .from_rank = each.peer});
 }
 
-// Gathers `bytes` bytes of every rank, in the order of the ranks.
+// Gathers `bytes` bytes of every rank, in the order of the ranks. Each round doubles the number of
+// ranks whose bytes a rank has (Bruck's algorithm), so no rank sends more than any other.
 std::vector<char> exchange(const void* own, std::size_t bytes) {
-  std::vector<char> all(bytes * size());
+  std::vector<char> all(bytes * size());  // at first those of this rank, the next one, and so on
   if (bytes == 0) return all;
   if (service == nullptr) {
     for (int rank = 0; rank < size(); ++rank) std::memcpy(all.data() + bytes * rank, own, bytes);
     return all;
   }
-  std::memcpy(all.data() + bytes * rank(), own, bytes);
-  if (rank() != 0) {
-    std::vector<char> mine(static_cast<const char*>(own), static_cast<const char*>(own) + bytes);
-    await({{mine.data(), bytes, 0, kUp, true}, {all.data(), all.size(), 0, kDown, false}});
-    return all;
+  std::memcpy(all.data(), own, bytes);
+  for (int have = 1; have < size(); have *= 2) {
+    const std::size_t more = bytes * std::min(have, size() - have);
+    await({{all.data(), more, (rank() + size() - have) % size(), kExchange, true},
+           {all.data() + bytes * have, more, (rank() + have) % size(), kExchange, false}});
   }
-  std::vector<Message> up, down;
-  for (int peer = 1; peer < size(); ++peer) {
-    up.push_back({all.data() + bytes * peer, bytes, peer, kUp, false});
-    down.push_back({all.data(), all.size(), peer, kDown, true});
-  }
-  await(up);
-  await(down);
+  std::ranges::rotate(all, all.end() - static_cast<std::ptrdiff_t>(bytes * rank()));
   return all;
 }
 
@@ -105,47 +99,6 @@ std::vector<int> usable_cores() {
       if (CPU_ISSET(core, &set)) cores.push_back(core);
   return cores;
 }
-
-constexpr int kLinkTag = 5;
-// To measure the rate, messages grow until one takes kLong seconds or has kMostBytes. Smaller ones
-// may fit a switch's buffers.
-constexpr std::size_t kLeastBytes = 1 << 16, kMostBytes = 1 << 24;
-constexpr double kLong = 0.1;  // seconds
-
-class LinkTest {
- public:
-  struct Cost {
-    double seconds = INFINITY, work = INFINITY;  // s and CPU s of this process, per message
-  };
-  // Returns the cost of a message: the least of several series, since other programs slow some of
-  // them down.
-  Cost cost(std::size_t bytes, int messages, int series) {
-    Cost least;
-    for (int i = 0; i < series; ++i) {
-      const auto begun = std::chrono::steady_clock::now();
-      const double worked = work();
-      for (int message = 0; message < messages; ++message) pass_on(bytes);
-      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
-      least = {std::min(least.seconds, taken.count() / messages),
-               std::min(least.work, (work() - worked) / messages)};
-    }
-    return least;
-  }
-
- private:
-  // Returns the CPU time of all threads of this process, in seconds.
-  static double work() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
-
-  void pass_on(std::size_t bytes) {
-    const auto done = std::make_shared<std::promise<void>>();
-    post({{out_.data(), bytes, (rank() + 1) % size(), kLinkTag, true},
-          {in_.data(), bytes, (rank() + size() - 1) % size(), kLinkTag, false}},
-         [done] { done->set_value(); });
-    done->get_future().wait();
-  }
-
-  std::vector<char> out_ = std::vector<char>(kMostBytes), in_ = out_;
-};
 
 }  // namespace
 
@@ -176,13 +129,18 @@ Result<Launch> read_launch(const Environment& environment) {
   return launch;
 }
 
-Status start(int (*exit_code)(ErrorKind)) {
+Status start(int (*exit_code)(ErrorKind), double patience) {
   exit_code_of = exit_code;
   OMNI_TRY(const Launch launch, read_launch([](const char* name) { return std::getenv(name); }));
   if (!launch.by_mpi || launch.tasks == 1) return {};
   OMNI_TRY(const OpenTransport open, load_library());
   Service* const started =  // never deleted, because its thread uses it
-      std::make_unique<Service>(open, exit_code(ErrorKind::device), launch.by_hydra).release();
+      std::make_unique<Service>(open,
+                                Service::Options{.silent_code = exit_code(ErrorKind::device),
+                                                 .stopped_code = exit_code(ErrorKind::interrupted),
+                                                 .aborts = launch.by_hydra,
+                                                 .patience = patience})
+          .release();
   if (started->size() == 1) return {};
   service = started;
   std::vector<std::string> hosts = gather(own_host());
@@ -258,17 +216,23 @@ double least(double value) {
   return several() ? std::ranges::min(exchange_values<double>({&value, 1})) : value;
 }
 
+// The first rank asks for each piece. Otherwise MPI might keep all pieces of all ranks in the first
+// rank's memory.
 void bring(std::span<float> values) {
+  char more = 0;
   for (std::size_t at = 0; at < values.size(); at += kPiece) {
     const auto piece = values.subspan(at, std::min(kPiece, values.size() - at));
+    await({{&more, 1, 0, kMore, false}});
     await({{piece.data(), piece.size_bytes(), 0, kUp, true}});
   }
 }
 
 void fetch(int from, std::size_t count, const std::function<void(std::span<const float>)>& use) {
+  char more = 0;
   for (std::vector<float> piece; count > 0; count -= piece.size()) {
     piece.resize(std::min(kPiece, count));
-    await({{piece.data(), piece.size() * sizeof(float), from, kUp, false}});
+    await({{&more, 1, from, kMore, true},
+           {piece.data(), piece.size() * sizeof(float), from, kUp, false}});
     use(piece);
   }
 }
@@ -310,7 +274,6 @@ IdleWorkers::IdleWorkers() {
 }
 
 void disband() {
-  set_patience(INFINITY);
   if (!first()) leave(0);
   disbanded = true;
 }
@@ -327,39 +290,6 @@ void leave_for(const Error& error) {
 void end_job(const Error& error) {
   log::error("{}", error.message());
   leave(exit_code_of(error.kind));
-}
-
-std::vector<Link> measure_links() {
-  if (!several()) return {};
-  LinkTest test;
-  test.cost(1, 5, 1);  // opens the connection
-  const LinkTest::Cost small = test.cost(1, 20, 3);
-  std::size_t bytes = kLeastBytes;
-  while (-least(-test.cost(bytes, 1, 3).seconds) < kLong && bytes < kMostBytes) bytes *= 4;
-  const LinkTest::Cost large = test.cost(bytes, 2, 2);
-  const auto count = static_cast<double>(bytes);
-  std::vector<double> all(4 * size());
-  const auto own = all.begin() + 4 * rank();
-  own[0] = small.seconds;
-  own[1] = count / std::max(large.seconds - small.seconds, 1e-9);
-  own[2] = small.work;
-  own[3] = std::max(large.work - small.work, 0.0) / count;
-  sum(all);
-  std::vector<Link> links;
-  for (auto each = all.begin(); each != all.end(); each += 4)
-    links.push_back({each[0], each[1], each[2], each[3]});
-  return links;
-}
-
-Link slowest(const std::vector<Link>& links) {
-  const auto most = [&](double Link::*what) { return std::ranges::max(links, {}, what).*what; };
-  return {most(&Link::seconds),
-          std::ranges::min(links, {}, &Link::bytes_per_second).bytes_per_second,
-          most(&Link::work_per_message), most(&Link::work_per_byte)};
-}
-
-std::string describe(const Link& link) {
-  return fmt::format("{:.0f} us, {:.1f} Mbit/s", 1e6 * link.seconds, 8e-6 * link.bytes_per_second);
 }
 
 }  // namespace omni::ranks

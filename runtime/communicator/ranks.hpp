@@ -4,7 +4,8 @@
 // uses little of a core. If only one process was started, there is no such thread.
 //
 // Every rank calls the collective functions in the same order. They do not fail: if a rank is
-// silent for longer than the patience, the job ends.
+// silent for longer than the patience, the job ends. A rank is silent if it does not send its beat.
+// It sends one several times in the patience, also while it computes, reads or waits.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +33,8 @@ using Environment = std::function<const char*(const char*)>;
 Result<Launch> read_launch(const Environment& environment);
 
 // Joins the other ranks, if a launcher started several. `exit_code` maps errors to exit codes.
-Status start(int (*exit_code)(ErrorKind));
+// `patience` is how long another rank may be silent, in seconds.
+Status start(int (*exit_code)(ErrorKind), double patience);
 int rank();  // of this process, from 0
 int size();  // number of ranks
 inline bool several() { return size() > 1; }
@@ -126,10 +128,14 @@ struct Link {
   // A rank's cores work `work_per_message` seconds to send one message and receive another, and
   // `work_per_byte` seconds more for each byte of one message.
   double work_per_message = 0, work_per_byte = 0;
+  // The largest of repeated measurements divided by the smallest, of `seconds` or of the rate,
+  // whichever is more. It is small if they agree; otherwise the fastest measurement counts.
+  double spread = 1;
 };
 
 // Returns for each rank the link from the rank before it; nothing if there is one rank. All ranks
-// send and receive at the same time, as in a training. Collective; takes some seconds.
+// send and receive at the same time, as in a training. It measures until three medians in a row
+// agree, or some seconds. Collective.
 std::vector<Link> measure_links();
 Link slowest(const std::vector<Link>& links);  // each member has the worst value of all links
 std::string describe(const Link& link);

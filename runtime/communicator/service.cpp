@@ -1,30 +1,25 @@
 #include "runtime/communicator/service.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netdb.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <future>
 #include <memory>
-#include <random>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "runtime/farewell.hpp"
 #include "runtime/log.hpp"
-#include "runtime/own_command.hpp"
+#include "runtime/signals.hpp"
 #include "runtime/threads.hpp"
 
 namespace omni::ranks {
@@ -40,6 +35,12 @@ constexpr Service::Seconds kGrace = 3s, kLongGrace = 8s;
 // done, kLongNap when none got done for kLively, and kIdle when none is under way.
 constexpr std::chrono::microseconds kNap = 50us, kLongNap = 1ms, kIdle = 100ms;
 constexpr Service::Seconds kLively = 20ms;
+constexpr double kBeats = 8;             // in the patience, at least
+constexpr Service::Seconds kPause = 1s;  // between two beats, at most
+// If messages do not arrive for so many times the patience, the job ends although all ranks live.
+constexpr double kStuck = 10;
+// Of several ranks that give up, the lowest one does so first. The others follow after this time.
+constexpr Service::Seconds kNextGivesUp = 2s, kLastGivesUp = 10s;
 
 // Hydra treats a rank that exits without PMI's `finalize` as failed, and kills the others.
 // MPI_Finalize, which sends it, may hang (mpi_transport.cpp).
@@ -47,76 +48,19 @@ void say_finalize() {
   const char* line = std::getenv("PMI_FD");
   constexpr std::string_view kWord = "cmd=finalize\n";
   char answer[256];
-  if (line != nullptr && ::write(std::atoi(line), kWord.data(), kWord.size()) > 0)
-    (void)!::read(std::atoi(line), answer, sizeof answer);
-}
-
-// Both ends of a lifeline (see hold_lifelines()) first send a Greeting. Other programs that connect
-// do not know the secret.
-struct Greeting {
-  std::uint64_t secret = 0;
-  int rank = 0;
-};
-
-void limit_waiting(int line, long seconds) {  // 0: no limit
-  const timeval limit{seconds, 0};
-  setsockopt(line, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  setsockopt(line, SOL_SOCKET, SO_SNDTIMEO, &limit,
-             sizeof limit);  // it is the timeout of connect(), too
-}
-
-bool says(int line, const Greeting& own) {
-  return send(line, &own, sizeof own, MSG_NOSIGNAL) == sizeof own;
-}
-Greeting heard(int line) {
-  Greeting all;
-  return recv(line, &all, sizeof all, MSG_WAITALL) == sizeof all ? all : Greeting();
-}
-
-// On the first rank: accepts the connections of other ranks, and calls gone() when one is closed.
-void hold_first(int door, std::uint64_t secret, const std::function<void(int)>& gone) {
-  std::vector<pollfd> lines{{door, POLLIN, 0}};
-  std::vector<int> ranks{0};
-  while (poll(lines.data(), lines.size(), -1) > 0 || errno == EINTR) {
-    for (std::size_t i = 1; i < lines.size(); ++i)
-      if (lines[i].revents != 0) {
-        lines[i].fd = -1;  // poll() skips negative descriptors
-        gone(ranks[i]);
-      }
-    if (lines[0].revents == 0) continue;
-    const int line = accept4(door, nullptr, nullptr, SOCK_CLOEXEC);
-    limit_waiting(line, 1);
-    const Greeting other = heard(line);
-    if (other.secret != secret || other.rank <= 0 || other.rank >= place_in_job().size ||
-        !says(line, other)) {
-      close(line);
-      continue;
-    }
-    lines.push_back({line, POLLIN, 0});
-    ranks.push_back(other.rank);
-  }
-}
-
-// On another rank: connects to the first rank, and calls gone() when the connection is closed.
-void hold_other(const std::string& host, const std::string& port, std::uint64_t secret,
-                const std::function<void(int)>& gone) {
-  addrinfo wanted{}, *found = nullptr;
-  wanted.ai_family = AF_INET;
-  wanted.ai_socktype = SOCK_STREAM;
-  if (getaddrinfo(host.c_str(), port.c_str(), &wanted, &found) != 0) return;
-  const int line = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  limit_waiting(line, 10);
-  char nothing = 0;
-  const bool held = connect(line, found->ai_addr, found->ai_addrlen) == 0 &&
-                    says(line, {secret, place_in_job().rank}) && heard(line).secret == secret;
-  limit_waiting(line, 0);
-  if (held && recv(line, &nothing, 1, 0) <= 0) gone(0);
+  if (line == nullptr || ::write(std::atoi(line), kWord.data(), kWord.size()) < 0) return;
+  pollfd answers{std::atoi(line), POLLIN, 0};
+  if (poll(&answers, 1, 1000) > 0) (void)!::read(answers.fd, answer, sizeof answer);
 }
 
 }  // namespace
 
-Service::Service(OpenTransport open, int silent_code, bool aborts)
-    : silent_code_(silent_code), aborts_(aborts), looked_at_(std::chrono::steady_clock::now()) {
+Service::Service(OpenTransport open, const Options& options)
+    : patience(options.patience),
+      silent_code_(options.silent_code),
+      stopped_code_(options.stopped_code),
+      aborts_(options.aborts),
+      looked_at_(std::chrono::steady_clock::now()) {
   const auto begun = std::make_shared<std::promise<void>>();
   // With several ranks this thread lives to the end of the process.
   start_thread([this, open, begun] {
@@ -133,15 +77,15 @@ Service::Service(OpenTransport open, int silent_code, bool aborts)
   }
 }
 
-void Service::post(std::vector<Message> messages, std::function<void()> done) {
-  Operation operation{.messages = {}, .done = std::move(done)};
-  for (const Message& message : messages)
-    for (std::size_t at = 0; at == 0 || at < message.bytes; at += Transport::kMostBytes)
-      operation.messages.push_back({static_cast<char*>(message.data) + at,
-                                    std::min(Transport::kMostBytes, message.bytes - at),
-                                    message.peer, message.tag, message.sends});
+void Service::set_hosts(std::vector<std::string> hosts) {
   const std::lock_guard lock(mutex_);
-  begin(operations_.emplace_back(std::move(operation)));
+  hosts_ = std::move(hosts);
+}
+
+void Service::post(std::vector<Message> messages, std::function<void()> done) {
+  const std::lock_guard lock(mutex_);
+  begin(messages, std::move(done), false);
+  fresh_ = true;
   changed_.notify_one();
 }
 
@@ -163,12 +107,19 @@ void Service::leave(int code) {
 void Service::await_notices() {
   const auto ranks = static_cast<std::size_t>(size_);
   awaited_.resize(ranks);
-  goodbyes_.resize(ranks);
   notices_.resize(ranks);
-  if (rank_ > 0) awaited_[0] = transport_->receive(&go_, 1, 0, kGo);
-  for (int peer = 1; rank_ == 0 && peer < size_; ++peer) {
-    const auto at = static_cast<std::size_t>(peer);
-    awaited_[at] = transport_->receive(&notices_[at], sizeof(Notice), peer, kNotice);
+  peers_.resize(ranks);
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    hear(peer);
+    char& awaited = awaited_[static_cast<std::size_t>(peer)];
+    const auto come = [&awaited] { awaited = 0; };
+    awaited = rank_ == 0 || peer == 0 ? 1 : 0;
+    if (rank_ == 0)
+      begin_own(&notices_[static_cast<std::size_t>(peer)], sizeof(Notice), peer, kNotice, false,
+                come);
+    else if (peer == 0)
+      begin_own(&go_, 1, 0, kGo, false, come);
   }
 }
 
@@ -180,28 +131,27 @@ void Service::run() {
   sched_setscheduler(0, SCHED_BATCH, &priority);
   Seconds lively_until{0};
   while (true) {
-    std::list<Operation> complete;
+    Operations complete;
     bool progress, awaits, leaves;
     {
       std::unique_lock lock(mutex_);
-      if (operations_.empty() && !leaving_) changed_.wait_for(lock, kIdle);
+      if (operations_.empty() && empty_.empty() && !leaving_) changed_.wait_for(lock, kIdle);
       take_time();
-      progress = std::exchange(fresh_, false);
-      for (auto next = operations_.begin(); next != operations_.end();) {
-        const auto each = next++;
-        const std::size_t before = each->tickets.size();
-        if (advance(*each))
-          complete.splice(complete.end(), operations_, each);
-        else if (now_ - each->begun > Seconds(patience))
-          give_up_silent(each->messages.front().peer);
-        progress = progress || each->tickets.size() != before;
-      }
-      look_for_notices();
-      look_for_gone();
+      take_done(complete);
+      progress = std::exchange(fresh_, false) || !complete.empty();
       awaits = !operations_.empty();
       leaves = leaving_.has_value();
     }
     for (const Operation& each : complete) each.done();  // it may post messages
+    {
+      const std::lock_guard lock(mutex_);
+      send_beats();
+      look_for_silent();
+      look_for_stuck();
+      look_for_notices();
+      look_for_gone();
+      if (!std::exchange(is_losing_, false)) loss_.reset();
+    }
     if (progress) lively_until = now_ + kLively;
     {
       const std::lock_guard lock(watch_mutex_);
@@ -214,45 +164,130 @@ void Service::run() {
 
 void Service::take_time() {
   const auto before = std::exchange(looked_at_, std::chrono::steady_clock::now());
-  now_ += std::min<Seconds>(looked_at_ - before, 1s);
+  now_ += std::min<Seconds>(looked_at_ - before, beat_interval());
 }
 
-void Service::begin(Operation& operation) {
-  operation.begun = now_;
-  fresh_ = true;
-  for (const Message& each : operation.messages)
-    operation.tickets.push_back(
-        each.sends ? transport_->send(each.data, each.bytes, each.peer, each.tag)
-                   : transport_->receive(each.data, each.bytes, each.peer, each.tag));
+void Service::begin(const std::vector<Message>& messages, std::function<void()> done, bool is_own) {
+  Operations& into = is_own ? own_operations_ : messages.empty() ? empty_ : operations_;
+  into.push_back({.done = std::move(done),
+                  .is_own = is_own,
+                  .peer = messages.empty() ? rank_ : messages.front().peer,
+                  .number = begun_++,
+                  .begun = now_});
+  const auto operation = std::prev(into.end());
+  for (const Message& message : messages)
+    for (std::size_t at = 0; at == 0 || at < message.bytes; at += Transport::kMostBytes) {
+      char* const data = static_cast<char*>(message.data) + at;
+      const std::size_t bytes = std::min(Transport::kMostBytes, message.bytes - at);
+      const Transport::Ticket ticket =
+          message.sends ? transport_->send(data, bytes, message.peer, message.tag)
+                        : transport_->receive(data, bytes, message.peer, message.tag);
+      if (ticket >= of_ticket_.size()) of_ticket_.resize(ticket + 1);
+      of_ticket_[ticket] = operation;
+      ++operation->left;
+    }
 }
 
-// Tests which messages are done. Those that remain keep their order, and so do their tickets.
-bool Service::advance(Operation& operation) {
-  std::size_t left = 0;
-  for (std::size_t i = 0; i < operation.tickets.size(); ++i) {
-    if (transport_->done(operation.tickets[i])) continue;
-    operation.tickets[left] = operation.tickets[i];
-    operation.messages[left++] = operation.messages[i];
+void Service::begin_own(void* data, std::size_t bytes, int peer, int tag, bool sends,
+                        std::function<void()> done) {
+  begin({{data, bytes, peer, tag, sends}}, std::move(done), true);
+}
+
+void Service::take_done(Operations& complete) {
+  Operations own;
+  for (const Transport::Ticket ticket : transport_->take_done()) {
+    const auto operation = of_ticket_[ticket];
+    if (--operation->left > 0) continue;
+    operation->is_own ? own.splice(own.end(), own_operations_, operation)
+                      : complete.splice(complete.end(), operations_, operation);
   }
-  operation.tickets.resize(left);
-  operation.messages.resize(left);
-  return left == 0;
+  complete.splice(complete.end(), empty_);
+  complete.sort(
+      [](const Operation& one, const Operation& other) { return one.number < other.number; });
+  for (const Operation& each : own) each.done();
+}
+
+void Service::hear(int peer) {
+  Peer& from = peers_[static_cast<std::size_t>(peer)];
+  begin_own(&from.in, sizeof(Beat), peer, kBeatTag, false, [this, peer, &from] {
+    from.heard = now_;
+    from.waits_for = from.in.waits_for;
+    from.leaves = from.in.leaves;
+    hear(peer);
+  });
+}
+
+Service::Seconds Service::beat_interval() const {
+  return std::min<Seconds>(kPause, Seconds(patience / kBeats));
+}
+
+void Service::send_beats() {
+  if (now_ - beaten_ < beat_interval()) return;
+  beaten_ = now_;
+  const bool waits = !operations_.empty() && now_ - operations_.front().begun > Seconds(patience);
+  for (int peer = 0; peer < size_; ++peer) {
+    Peer& to = peers_[static_cast<std::size_t>(peer)];
+    if (peer == rank_ || to.is_sending || to.out.leaves) continue;
+    to.is_sending = true;
+    // A rank that leaves soon ends. Until then only the first rank and it watch each other.
+    to.out = {waits ? operations_.front().peer : -1, left_at_ && rank_ > 0 && peer > 0};
+    begin_own(&to.out, sizeof(Beat), peer, kBeatTag, true, [&to] { to.is_sending = false; });
+  }
+}
+
+// The beats of several ranks that are cut off together end within a few intervals. If those of all
+// other ranks end, it is this rank that is cut off.
+void Service::look_for_silent() {
+  const auto silent_for = [this](Seconds time) {
+    std::vector<int> silent;
+    for (int peer = 0; peer < size_; ++peer) {
+      const Peer& each = peers_[static_cast<std::size_t>(peer)];
+      const bool beats = peer != rank_ && !each.leaves && !(left_at_ && rank_ > 0 && peer > 0);
+      if (beats && now_ - each.heard > time) silent.push_back(peer);
+    }
+    return silent;
+  };
+  const Seconds most(patience);
+  if (silent_for(most).empty()) return;
+  const std::vector<int> silent = silent_for(most - 3 * beat_interval());
+  std::string who = name(silent.front());
+  for (std::size_t i = 1; i < silent.size(); ++i) who += ", " + name(silent[i]);
+  if (std::ssize(silent) == size_ - 1 && size_ > 2)
+    who = fmt::format("{} is cut off from all other ranks:", name(rank_));
+  lose(fmt::format("{} silent for {:.0f} s", silent.size() == 1 ? who + " has been" : who,
+                   most.count()));
+}
+
+// Names the rank at the end of the chain of ranks that wait for each other.
+void Service::look_for_stuck() {
+  const Seconds most(kStuck * patience);
+  if (operations_.empty() || now_ - operations_.front().begun <= most) return;
+  int rank = operations_.front().peer;
+  for (int steps = 0; steps < size_; ++steps) {
+    const int next = peers_[static_cast<std::size_t>(rank)].waits_for;
+    if (next < 0 || next == rank_) break;
+    rank = next;
+  }
+  lose(fmt::format("{} lives, but has not answered for {:.0f} s", name(rank), most.count()));
 }
 
 // Before a rank ends in order, it has sent the first rank a notice, or the first rank has allowed
 // all others to go. If a rank ended without that, this rank gives up.
 void Service::look_for_gone() {
-  const bool failed = left_at_ && own_.code != 0;
-  if (gone < 0 || failed || awaited_[rank_ == 0 ? static_cast<std::size_t>(gone) : 0] == nullptr)
-    return;
+  if (gone < 0 || awaited_[rank_ == 0 ? static_cast<std::size_t>(gone) : 0] == 0) return;
   if (!gone_at_) gone_at_ = now_;
-  if (now_ - *gone_at_ > 1s) give_up(gone, "has ended");
+  if (now_ - *gone_at_ > 1s) lose(name(gone) + " has ended");
 }
 
-// The lowest remaining rank gives up first: it prints the error, and ends the other ranks.
-void Service::give_up(int rank, const std::string& what) {
-  std::this_thread::sleep_for(rank_ * 2s);
-  why_ = fmt::format("{} {}", name(rank), what);
+// The lowest remaining rank gives up first: it prints the error, and ends the other ranks. While
+// this rank waits for lower ones, it still sends beats.
+void Service::lose(const std::string& why) {
+  const bool fails = left_at_ && own_.code != 0;
+  if (fails || allowed_at_) return;
+  is_losing_ = true;
+  if (!loss_) loss_ = {why, now_ + std::min(rank_ * kNextGivesUp, kLastGivesUp)};
+  if (now_ < loss_->at) return;
+  why_ = loss_->why;
   log::urgent(
       fmt::format("error: {}; the last iteration here was {} (--patience sets how long "
                   "one may be silent; --resume auto goes on from the last checkpoint)",
@@ -260,13 +295,8 @@ void Service::give_up(int rank, const std::string& what) {
   end(silent_code_);
 }
 
-void Service::give_up_silent(std::ptrdiff_t rank) {
-  give_up(static_cast<int>(rank), fmt::format("has been silent for {:.0f} s", patience.load()));
-}
-
 void Service::look_for_notices() {
-  for (Transport::Ticket& each : awaited_)
-    if (each != nullptr) transport_->done(each);
+  if (!leaving_ && end_requested()) leaving_ = stopped_code_;
   if (leaving_ && !left_at_) {
     left_at_ = now_;
     own_.code = *leaving_;
@@ -279,11 +309,11 @@ void Service::leave_as_other() {
   if (!left_at_) return;
   if (!std::exchange(told_errors_, true)) {
     std::fflush(nullptr);
-    goodbyes_[0] = transport_->send(&own_, sizeof own_, 0, kNotice);
+    beaten_ = -beat_interval();
+    send_beats();
+    begin_own(&own_, sizeof own_, 0, kNotice, true, [] {});
   }
-  transport_->done(goodbyes_[0]);
-  if (awaited_[0] == nullptr) end_in_order(own_.code);
-  if (own_.code == 0 && now_ - *left_at_ > Seconds(patience)) give_up_silent(0);
+  if (awaited_[0] == 0) end_in_order(own_.code);
   if (own_.code != 0 && now_ - *left_at_ > kLongGrace) {
     log::urgent("error: " + log::last_error());
     end(own_.code);
@@ -291,10 +321,14 @@ void Service::leave_as_other() {
 }
 
 void Service::leave_as_first() {
+  if (allowed_at_) {
+    if (goodbyes_ == 0 || now_ - *allowed_at_ > kGrace) end_in_order(allowed_code_);
+    return;
+  }
   bool all = true;
   int code = left_at_ ? own_.code : 0;
   for (std::size_t peer = 1; peer < awaited_.size(); ++peer) {
-    if (awaited_[peer] != nullptr)
+    if (awaited_[peer] != 0)
       all = false;
     else if (code == 0)
       code = notices_[peer].code;
@@ -303,25 +337,30 @@ void Service::leave_as_first() {
   if (left_at_ && all) {
     tell_errors();
     if (code != 0 && aborts_) end(code);
-    for (int peer = 1; peer < size_; ++peer)
-      goodbyes_[static_cast<std::size_t>(peer)] = transport_->send(&go_, 1, peer, kGo);
-    while (!std::ranges::all_of(goodbyes_, [&](auto& each) { return transport_->done(each); }))
-      std::this_thread::sleep_for(kNap);
-    end_in_order(code);
+    allowed_at_ = now_;
+    allowed_code_ = code;
+    for (int peer = 1; peer < size_; ++peer) {
+      ++goodbyes_;
+      begin_own(&go_, 1, peer, kGo, true, [this] { --goodbyes_; });
+    }
+    return;
   }
   if (failed_at_ && now_ - *failed_at_ > kGrace) {
     tell_errors();
     end(code);
   }
-  if (left_at_ && now_ - *left_at_ > Seconds(patience))
-    give_up_silent(std::ranges::find_if(awaited_, std::identity()) - awaited_.begin());
+  if (left_at_ && now_ - *left_at_ > Seconds(patience)) {
+    const auto late = std::ranges::find(awaited_, 1) - awaited_.begin();
+    lose(fmt::format("{} has not ended for {:.0f} s", name(static_cast<int>(late)),
+                     patience.load()));
+  }
 }
 
 void Service::tell_errors() {
   std::vector<std::string> said{left_at_ ? own_.text.data() : ""};
   for (std::size_t peer = 1; peer < notices_.size(); ++peer) {
     const std::string text = notices_[peer].text.data();
-    if (awaited_[peer] != nullptr || notices_[peer].code == 0 ||
+    if (awaited_[peer] != 0 || notices_[peer].code == 0 ||
         std::ranges::find(said, text) != said.end())
       continue;
     said.push_back(text);
@@ -356,23 +395,6 @@ void Service::end(int code) {
     std::this_thread::sleep_for(10ms);
   transport_->abort(code);
   _exit(code);
-}
-
-void hold_lifelines(const std::function<void(int)>& gone) {
-  std::random_device random;
-  std::uint64_t secret = (std::uint64_t{random()} << 32 | random()) | 1;
-  sockaddr_in place{};
-  place.sin_family = AF_INET;
-  socklen_t length = sizeof place;
-  auto* const address = reinterpret_cast<sockaddr*>(&place);
-  const int door = first() ? socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
-  const bool open = door >= 0 && bind(door, address, length) == 0 && listen(door, SOMAXCONN) == 0 &&
-                    getsockname(door, address, &length) == 0;
-  const std::string host = gather(own_host()).front(),
-                    port = gather(std::to_string(ntohs(place.sin_port))).front();
-  secret = std::stoull(gather(std::to_string(secret)).front());
-  if (open) start_thread([=] { hold_first(door, secret, gone); });
-  if (!first()) start_thread([=] { hold_other(host, port, secret, gone); });
 }
 
 }  // namespace omni::ranks

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 namespace omni {
 
@@ -13,14 +14,16 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // A Ticket stands for a message under way; done() sets it to null when the message is done. Until
-  // then nobody may change the memory of a message to send, or use that of a message to receive.
-  // Between two ranks, messages of one tag arrive in the order in which they were sent.
-  using Ticket = void*;
+  // A Ticket is the number of a message under way, until take_done() returns it. Until then nobody
+  // may change the memory of a message to send, or use that of a message to receive. The numbers
+  // are small, and used again. Between two ranks, messages of one tag arrive in the order in which
+  // they were sent.
+  using Ticket = std::size_t;
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   virtual Ticket send(const void* data, std::size_t bytes, int peer, int tag) = 0;
   virtual Ticket receive(void* data, std::size_t bytes, int peer, int tag) = 0;
-  virtual bool done(Ticket& ticket) = 0;
+  // Tests all messages under way at once, and returns those that are done.
+  virtual std::span<const Ticket> take_done() = 0;
 
   virtual void abort(int code) = 0;  // ends all ranks
 };

@@ -38,6 +38,11 @@ class SkippingDataset final : public Dataset {
   Status stage(const std::filesystem::path& place, bool) override {
     return of_->stage(place, true);
   }
+  void unstage() override { of_->unstage(); }
+  std::uint64_t bytes_of(std::size_t index) const override { return of_->bytes_of(index); }
+  Result<std::uint64_t> content_checksum(std::size_t index) const override {
+    return of_->content_checksum(index);
+  }
   DamagedImages* damaged() const override { return &damaged_; }
 
   // A damaged image of a test set loses its label when a read of it fails.

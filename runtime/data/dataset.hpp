@@ -38,6 +38,14 @@ class Dataset {
   // Returns a name of the sample for messages: its file, or its number.
   virtual std::string name_of(std::size_t index) const { return fmt::format("sample {}", index); }
 
+  // Returns the size of what content_checksum() reads; 0: it cannot be read.
+  virtual std::uint64_t bytes_of(std::size_t) const {
+    constexpr std::uint64_t kUsual = 256 * 256 * 3;  // of an image of any size
+    return has_all_sizes() ? kUsual : extent().count();
+  }
+  // Returns a checksum of the sample's file, or of its values.
+  virtual Result<std::uint64_t> content_checksum(std::size_t index) const;
+
   // Returns true if read() fills Image::values, and extent() is {1, 1, features}.
   virtual bool holds_vectors() const { return false; }
 
@@ -45,6 +53,8 @@ class Dataset {
   // Data in memory are not copied. `skips` means that a file which cannot be copied is read where
   // it is.
   virtual Status stage(const std::filesystem::path&, bool /*skips*/ = false) { return {}; }
+
+  virtual void unstage() {}  // deletes the copies; read() reads the files again
 
   // Looks for some of the files that read() reads. Fails if a larger share of these is missing.
   virtual Status look_for_files(double /*damaged*/) const { return {}; }

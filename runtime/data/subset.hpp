@@ -43,6 +43,13 @@ class Subset final : public Dataset {
   Status stage(const std::filesystem::path& place, bool skips = false) override {
     return stages_ ? of_->stage(place, skips) : Status();
   }
+  void unstage() override { of_->unstage(); }
+  std::uint64_t bytes_of(std::size_t index) const override {
+    return of_->bytes_of(indices_[index]);
+  }
+  Result<std::uint64_t> content_checksum(std::size_t index) const override {
+    return of_->content_checksum(indices_[index]);
+  }
 
  private:
   std::shared_ptr<Dataset> of_;

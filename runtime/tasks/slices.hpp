@@ -37,11 +37,18 @@ struct Slices {
   }
   // Cuts the share of a rank. Shares differ by at most one image.
   static Slices cut_share(int batch, int slice_size, int rank, int ranks) {
+    return cut_share(slice_size, rank, ranks, [&](int other) {
+      return static_cast<int>(std::int64_t{batch} * other / ranks);
+    });
+  }
+  // Cuts the share of a rank. The share of a rank `other` begins with the image begin(other), and
+  // ends where the next share begins.
+  template <class Begin>
+  static Slices cut_share(int slice_size, int rank, int ranks, Begin begin) {
     Slices share;
     std::vector<int> all;
     for (int other = 0; other < ranks; ++other) {
-      const auto from = static_cast<int>(std::int64_t{batch} * other / ranks);
-      const auto to = static_cast<int>(std::int64_t{batch} * (other + 1) / ranks);
+      const int from = begin(other), to = begin(other + 1);
       const int slices_before = static_cast<int>(all.size());
       Slices own = cut(to - from, slice_size);
       all.insert(all.end(), own.sizes.begin(), own.sizes.end());

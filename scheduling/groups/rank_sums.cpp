@@ -29,12 +29,10 @@ std::vector<int> listed(RankRange of) {
   return ranks;
 }
 
-void add(TensorPart to, TensorPart from, TaskTag tag) {
-  accumulate_sum.submit({.count = static_cast<std::int64_t>(to.count())},
-                        {accumulate(to), read(from)}, tag);
+void add(TensorPart to, TensorPart from, bool clear, TaskTag tag) {
+  accumulate_sum.submit({.count = static_cast<std::int64_t>(to.count()), .clear = clear},
+                        {accumulate(to), clear ? read_write(from) : read(from)}, tag);
 }
-
-constexpr int kCrossingPriority = 1 << 19;  // other ranks wait for these tasks
 
 // Submits a step for a part of a parameter. If a parameter is updated in pieces, only its first
 // piece counts as an update.
@@ -44,27 +42,46 @@ void step_part(Exchange step, const TensorPart& part, ExchangeOrder order, TaskT
   submit_exchanges({&step, 1}, order, tag);
 }
 
-// Adds up the values of senders [first, end) in pairs, and returns where the sum is. A null sender
-// is the owner itself, whose values are `own`; then `own` holds the sum.
-TensorPart add_up(std::span<Tensor* const> incoming, TensorPart own, std::size_t first,
-                  std::size_t end, TaskTag tag) {
-  if (end - first == 1) return incoming[first] != nullptr ? TensorPart(*incoming[first]) : own;
-  const std::size_t middle = first + (end - first + 1) / 2;
-  TensorPart sum = add_up(incoming, own, first, middle, tag);
-  TensorPart other = add_up(incoming, own, middle, end, tag);
-  if (other.tensor == own.tensor) std::swap(sum, other);
-  add(sum, other, tag);
-  return sum;
+// Adds up the pairs of a tree of sums. The total is in the first of `own`, if these are among the
+// sums, and the others are 0.
+void add_in_tree(std::vector<TensorPart> sums, const std::vector<Leaves>& of, int leaves,
+                 const std::vector<TensorPart>& own, TaskTag tag) {
+  add_pairs(of, leaves, [&](std::size_t left, std::size_t right) {
+    if (sums[right].tensor == own.front().tensor) std::swap(sums[left], sums[right]);
+    const bool clear = std::ranges::count(own, sums[right].tensor, &TensorPart::tensor) > 0;
+    add(sums[left], sums[right], clear, tag);
+  });
 }
 
-// Adds up the values one after another, as groups of one process do. Null in `incoming` stands for
-// `own`.
-void add_in_turn(std::span<Tensor* const> incoming, TensorPart own, TaskTag tag) {
-  const auto place = std::ranges::find(incoming, nullptr);
-  for (auto each = incoming.begin(); each != place; ++each)
-    if (each != incoming.begin()) add(*incoming.front(), **each, tag);
-  if (place != incoming.begin()) add(own, *incoming.front(), tag);
-  for (auto each = place + 1; each < incoming.end(); ++each) add(own, **each, tag);
+// Adds up the values one after another, as groups of one process do. The total is in `own`, which
+// is among them.
+void add_in_turn(const std::vector<TensorPart>& values, TensorPart own, TaskTag tag) {
+  const auto place = std::ranges::find(values, own.tensor, &TensorPart::tensor);
+  for (auto each = values.begin(); each != place; ++each)
+    if (each != values.begin()) add(values.front(), *each, false, tag);
+  if (place != values.begin()) add(own, values.front(), false, tag);
+  for (auto each = place + 1; each < values.end(); ++each) add(own, *each, false, tag);
+}
+
+// Returns the sums of its slices' gradients that a rank has after its backward pass.
+std::vector<const Tensor*> gradient_sums(const Param& own) {
+  if (own.sums.leaves == 0) return {own.diff};
+  std::vector<const Tensor*> sums;
+  for (const Leaves& of : sums_of(own.sums.own, own.sums.leaves))
+    sums.push_back(own.partial_sum(of.first - own.sums.own.first));
+  return sums;
+}
+
+// Returns by group the number of leaves in the tree of its slices' gradients; nothing if the order
+// of the sums may depend on the ranks.
+std::vector<int> leaves_by_group(const ComputeGroups& groups) {
+  std::vector<int> leaves;
+  for (int group = 0; groups.net().slices().as_one_rank && group < groups.count(); ++group) {
+    const auto own = groups.is_here(group) ? groups.net(group).slices().all_sizes.size() : 1;
+    const double slices = -ranks::least(-static_cast<double>(own));
+    leaves.push_back(std::min(static_cast<int>(slices), kMostLeaves));
+  }
+  return leaves;
 }
 
 }  // namespace
@@ -78,6 +95,7 @@ RankSums::RankSums(ComputeGroups& groups)
       sets_(by_group_ ? groups.count()
             : meets_  ? 2
                       : 1),
+      leaves_(leaves_by_group(groups)),
       owned_(ranks::size()),
       stepped_(owned_) {
   struct Place {
@@ -115,8 +133,8 @@ RankSums::RankSums(ComputeGroups& groups)
         return &incoming_.declare(
             fmt::format("{}.{}.{}{}.{}", param.name, place.piece, what, set, rank), place.count);
       };
-      for (const int rank : from.ranks)
-        from.incoming.push_back(rank == from.owner ? nullptr : declare("of", rank));
+      for (Addend& each : from.addends)
+        if (each.rank != from.owner) each.incoming = declare("of", each.rank);
       if (!from.has(from.owner)) from.fresh = declare("for", from.ranks.front());
     }
   }
@@ -170,30 +188,9 @@ void RankSums::deal(Piece& piece, const Param& param, bool watched) {
   piece.owner = meeting.owner = deal_to(meeting.ranks, owned_);
   piece.first_is_guest = !meeting.has(0);
   if (piece.first_is_guest) meeting.ranks.insert(meeting.ranks.begin(), 0);
+  for (const int rank : meeting.ranks) meeting.addends.push_back({rank});
   piece.sets.push_back(std::move(meeting));
   if (steps) piece.sets.push_back(*std::move(steps));
-}
-
-void RankSums::cross(int group, const BatchSlot& slot, bool guest, bool back) {
-  const Net& net = guest ? *groups_.guest(group) : groups_.net(group);
-  const Slices& slices = net.slices();
-  const Blob& blob = net.replicated_output();
-  const auto of_all = static_cast<int>(slices.all_sizes.size());
-  for (int slice = 0; slice < slices.count(); ++slice) {
-    const auto transfer = [&](const Tensor& tensor, int kind) {
-      return Transfer{guest == back ? Transfer::Kind::send : Transfer::Kind::receive,
-                      tensor,
-                      {guest ? groups_.ranks_of(group).first + slices.owners[slice] : 0},
-                      crossing_tag_ + (group * of_all + slices.first + slice) * 3 + kind};
-    };
-    const TaskTag tag{.priority = kCrossingPriority, .slice = slice};
-    // Labels are sent together with the values. All mini-batches have their values in one tensor,
-    // so the transfers stay in order.
-    if (!back)
-      submit_transfers({transfer(*blob.value[slice], 0), transfer(*slot.labels[slice], 1)}, tag);
-    else if (groups_.watched())  // otherwise no layer before the merged phase is trained
-      submit_transfers({transfer(*blob.diff[slice], 2)}, tag);
-  }
 }
 
 RankRange RankSums::members(int group) const {
@@ -202,8 +199,18 @@ RankRange RankSums::members(int group) const {
 
 RankSums::Senders RankSums::senders(const Param& param, int owner, int group) const {
   const RankRange all = members(group);
-  if (!groups_.on_several_ranks() || !param.whole_on_each_rank) return {owner, listed(all)};
-  return {owner, {all.has(owner) ? owner : all.first}};
+  if (groups_.on_several_ranks() && param.whole_on_each_rank) {
+    const int rank = all.has(owner) ? owner : all.first;
+    return {owner, {rank}, {{rank, {0, 1}}}, 1};
+  }
+  Senders from{owner, listed(all)};
+  const bool of_slices = param.by_slice && !leaves_.empty();
+  from.leaves = of_slices ? leaves_[group] : all.count;
+  for (const int rank : from.ranks)
+    for (const Leaves& of :
+         sums_of(leaves_of(rank - all.first, all.count, from.leaves), from.leaves))
+      from.addends.push_back({rank, of});
+  return from;
 }
 
 int RankSums::tag_of(const Piece& piece, std::size_t set, bool values) const {
@@ -232,8 +239,8 @@ int RankSums::counted(std::size_t number, int group, const Param& own) const {
              : own.parts_of(ranks::rank());
 }
 
-bool RankSums::take(std::size_t number, int group, const Exchange& step, ExchangeOrder order,
-                    TaskTag tag) {
+bool RankSums::take(std::size_t number, int group, const Param& own, const Exchange& step,
+                    ExchangeOrder order, TaskTag tag) {
   using Kind = Transfer::Kind;
   const Param& param = *params_[number];
   const Shared& shared = params_of_ranks_[number];
@@ -247,18 +254,23 @@ bool RankSums::take(std::size_t number, int group, const Exchange& step, Exchang
   const std::size_t set = by_group_ ? group : meets_ ? 1 : 0;
   const Tensor& model =
       step.tensors.replica != nullptr ? *step.tensors.replica : step.tensors.master;
+  const std::vector<const Tensor*> sums = gradient_sums(own);
   for (const Pieces part : shared.parts()) {
     std::vector<Transfer> leaving;
     for (const Piece& piece : part)
       if (const Senders& from = piece.sets[set]; !is_here(from.owner))
-        leaving.push_back({step.args.clears ? Kind::send_and_clear : Kind::send,
-                           piece.values.of(step.tensors.diff),
-                           from.has(ranks::rank()) ? std::vector{from.owner} : std::vector<int>(),
-                           tag_of(piece, set, false)});
+        for (const Tensor* sum : sums)
+          leaving.push_back(
+              {step.args.clears || sum != own.diff ? Kind::send_and_clear : Kind::send,
+               piece.values.of(*sum),
+               from.has(ranks::rank()) ? std::vector{from.owner} : std::vector<int>(),
+               tag_of(piece, set, false)});
     submit_transfers(std::move(leaving), tag);
     for (const Piece& piece : part) {
       if (!is_here(piece.sets[set].owner)) continue;
-      collect(piece, set, 0, piece.values.of(step.tensors.diff), tag);
+      std::vector<TensorPart> here;
+      for (const Tensor* sum : sums) here.push_back(piece.values.of(*sum));
+      collect(piece, set, 0, here, tag);
       step_part(step, piece.values, by_group_ ? order : ExchangeOrder::submission, tag);
     }
     spread(part, set, model, members(group), tag, step.args.report);
@@ -274,8 +286,8 @@ void RankSums::serve(std::size_t number, int group, ExchangeArgs args, ExchangeO
   for (const Piece& piece : params_of_ranks_[number].pieces) {
     const Senders& from = piece.sets[group];
     if (from.owner != ranks::rank()) continue;
-    const Tensor &gradient = *from.incoming.front(), &fresh = *from.fresh;
-    collect(piece, group, 0, gradient, tag);
+    const Tensor &gradient = *from.addends.front().incoming, &fresh = *from.fresh;
+    collect(piece, group, 0, {gradient}, tag);
     step_part({args, {*param.master, gradient, *param.velocity, &fresh, param.mean_square}},
               piece.values, order, tag);
     submit_transfers({{Transfer::Kind::send, fresh, others(groups_.ranks_of(group)),
@@ -311,7 +323,7 @@ void RankSums::meet(std::size_t number, const std::function<void(TensorPart part
     submit_transfers(std::move(leaving), tag);
     for (const Piece& piece : part) {
       if (piece.owner != ranks::rank()) continue;
-      collect(piece, 0, skips_first(piece) ? 1 : 0, piece.values.of(*param.change), tag);
+      collect(piece, 0, skips_first(piece) ? 1 : 0, {piece.values.of(*param.change)}, tag);
       move(piece.values);
     }
     spread(part, 0, *param.master, all_ranks(), tag);
@@ -319,19 +331,26 @@ void RankSums::meet(std::size_t number, const std::function<void(TensorPart part
   shared.first_has_all = false;
 }
 
-void RankSums::collect(const Piece& piece, std::size_t set, std::size_t first, TensorPart own,
-                       TaskTag tag) const {
+// The sums of one rank have one tag, so both ranks post them together and in the same order.
+void RankSums::collect(const Piece& piece, std::size_t set, std::size_t first,
+                       const std::vector<TensorPart>& own, TaskTag tag) const {
   const Senders& from = piece.sets[set];
-  const std::span<Tensor* const> incoming = std::span(from.incoming).subspan(first);
-  for (std::size_t i = 0; i < incoming.size(); ++i)
-    if (incoming[i] != nullptr)
-      submit_transfers({{Transfer::Kind::receive,
-                         *incoming[i],
-                         {from.ranks[first + i]},
-                         tag_of(piece, set, false)}},
-                       tag);
-  set == 0 && meets_ ? add_in_turn(incoming, own, tag)
-                     : (void)add_up(incoming, own, 0, incoming.size(), tag);
+  std::vector<TensorPart> sums;
+  std::vector<Leaves> of;
+  std::vector<Transfer> arriving;
+  auto here = own.begin();
+  for (std::size_t i = first; i < from.addends.size(); ++i) {
+    const Addend& each = from.addends[i];
+    sums.push_back(each.incoming != nullptr ? TensorPart(*each.incoming) : *here++);
+    of.push_back(each.of);
+    if (each.incoming != nullptr)
+      arriving.push_back(
+          {Transfer::Kind::receive, *each.incoming, {each.rank}, tag_of(piece, set, false)});
+    if (i + 1 < from.addends.size() && from.addends[i + 1].rank == each.rank) continue;
+    submit_transfers(std::exchange(arriving, {}), tag);
+  }
+  set == 0 && meets_ ? add_in_turn(sums, own.front(), tag)
+                     : add_in_tree(std::move(sums), of, from.leaves, own, tag);
 }
 
 void RankSums::spread(Pieces part, std::size_t set, const Tensor& values, RankRange among,

@@ -26,9 +26,10 @@ class RankSums {
   std::size_t bytes() const { return incoming_.bytes(); }
   Status allocate();
   // Submits the step of a complete gradient, after its backward tasks. `number` is the parameter's
-  // number in the net. Returns false if this rank needs no values of other ranks; the caller then
-  // submits the step.
-  bool take(std::size_t number, int group, const Exchange& step, ExchangeOrder order, TaskTag tag);
+  // number in the net, and `own` the parameter of the group's net. Returns false if this rank needs
+  // no values of other ranks; the caller then submits the step.
+  bool take(std::size_t number, int group, const Param& own, const Exchange& step,
+            ExchangeOrder order, TaskTag tag);
   // Returns how many times a parameter counts down the UpdateReport of a group's update on this
   // rank.
   int counted(std::size_t number, int group, const Param& own) const;
@@ -59,11 +60,17 @@ class RankSums {
   Status gather_memory();
 
  private:
+  // An Addend is one of the sums that a rank sends.
+  struct Addend {
+    int rank = 0;
+    Leaves of{};                 // of the tree in which the owner adds up gradients
+    Tensor* incoming = nullptr;  // on the owner: for the values of another rank; else null
+  };
   struct Senders {
     int owner = 0;  // the rank to which they send
     std::vector<int> ranks{};
-    // On the owner, `incoming` has a tensor for the values of each sender; null: the owner itself.
-    std::vector<Tensor*> incoming{};
+    std::vector<Addend> addends{};  // in the order of the ranks
+    int leaves = 0;
     Tensor* fresh = nullptr;  // on an owner outside the group: its new values; else null
     bool has(int rank) const { return std::ranges::find(ranks, rank) != ranks.end(); }
   };
@@ -97,9 +104,11 @@ class RankSums {
   Senders senders(const Param& param, int owner, int group) const;
   void deal(Piece& piece, const Param& param, bool watched);
   int tag_of(const Piece& piece, std::size_t set, bool values) const;
-  // Receives the values of the set's senders, from index `first` on, and adds them to `own`.
-  void collect(const Piece& piece, std::size_t set, std::size_t first, TensorPart own,
-               TaskTag tag) const;
+  // Receives the addends of other ranks, from index `first` on, and adds them up with those of this
+  // rank, `own`. Then the total is in the first of `own`, and the others are 0. If this rank has
+  // none, the total is in the first addend.
+  void collect(const Piece& piece, std::size_t set, std::size_t first,
+               const std::vector<TensorPart>& own, TaskTag tag) const;
   // Sends the pieces of a part that this rank owns, and receives its other pieces. `report` counts
   // the received ones.
   void spread(Pieces part, std::size_t set, const Tensor& values, RankRange among, TaskTag tag,
@@ -113,6 +122,7 @@ class RankSums {
   bool meets_;     // groups have models of their own
   bool by_group_;  // several groups share one model: each group has a set of senders
   std::size_t sets_;
+  std::vector<int> leaves_;                        // by group: of the tree of its slices' gradients
   std::vector<std::size_t> owned_, stepped_;       // by rank: values that it owns, that it steps
   std::vector<Shared> params_of_ranks_;            // by parameter
   int crossing_tag_ = 0;                           // the first message tag of cross()

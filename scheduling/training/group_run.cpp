@@ -207,10 +207,11 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
   };
   const TaskTag tag{.priority = kUpdatePriority};
   const auto collect = [&](const Param& param) {
-    if (param.slices_per_sum > 0)
-      submit_collect_in_pairs(param.partial_diffs, *param.diff, tag);
-    else if (!param.partial_diffs.empty())
-      submit_collect(param.partial_diffs, *param.diff, tag);
+    if (param.partial_diffs.empty()) return;
+    if (param.sums.leaves == 0) return submit_collect(param.partial_diffs, *param.diff, tag);
+    std::vector<Tensor*> sums{param.diff};
+    sums.insert(sums.end(), param.partial_diffs.begin(), param.partial_diffs.end());
+    submit_collect_in_pairs(sums, param.sums.own, param.sums.leaves, tag);
   };
   // The norm is of all gradients, so the first step waits for the last gradient.
   const float clip = strategy_.solver().clip_gradients;
@@ -227,7 +228,7 @@ void GroupRun::submit_updates(const GroupUpdate& update, Net::Phase phase) {
         continue;
       if (!(clip > 0)) collect(*param);
       const Exchange step{strategy_.step(update, i), strategy_.stepped(update, i)};
-      const bool taken = sums_ != nullptr && sums_->take(i, group_, step, order, tag);
+      const bool taken = sums_ != nullptr && sums_->take(i, group_, *param, step, order, tag);
       if (!taken) exchanges.push_back(step);
       if (!taken || param->change != nullptr) stepped.push_back(i);
     }

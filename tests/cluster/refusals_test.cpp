@@ -48,8 +48,8 @@ TEST(RanksRefuse, what_works_on_one_rank_only) {
                  "omni-run layers: only trainings, ensembles, devices and plan");
   expect_refused(on_ranks(3, {"--net", "mlp", "--batch", "2", "--no-test"}), 2,
                  "3 ranks cannot share 2 images");
-  expect_refused(on_ranks(3, refused_net("2", {"--deterministic", "--slice", "4"})), 2,
-                 "3 ranks cannot share slices of 4 of 16 images (take another number of ranks)");
+  expect_refused(on_ranks(3, refused_net("2", {"--deterministic", "--slice", "8"})), 2,
+                 "3 ranks cannot share slices of 8 of 16 images (--slice 5, say)");
   expect_refused(on_ranks(2, refused_net("2", {"--deterministic", "--slice", "16"})), 2,
                  "2 ranks cannot share slices of 16 of 16 images (--slice 8, say)");
   expect_refused(on_ranks(2, {"--net", "lenet", "--batch", "8", "--no-test", "--deterministic"}), 2,
@@ -84,6 +84,28 @@ TEST(RanksRefuse, nets_that_differ) {
     return Words{"-wdir", folder / name, kOmniRun, "--net", "own.cfg", "--max-batches", "2"};
   };
   expect_refused(on_two_unlike(rank("a", "0.1"), rank("b", "0.2")), 2, ": the net description is");
+}
+
+// Ranks exchange what they compare in rounds, whose number depends on that of the ranks.
+TEST(RanksRefuse, a_net_that_differs_on_one_of_several) {
+  const TemporaryDirectory folder;
+  for (const auto& [name, rate] : {std::pair("a", "0.1"), std::pair("b", "0.2")}) {
+    std::filesystem::create_directory(folder / name);
+    put(folder / name / "own.cfg", std::string("[net]\nbatch=8\ninputs=4\nlearning_rate=") + rate +
+                                       "\n[connected]\noutput=2\n[softmax]\n");
+  }
+  for (const auto& [ranks, other] : {std::pair(5, 3), std::pair(6, 1), std::pair(7, 6)}) {
+    Words command{OMNI_MPIEXEC, "-iface", "lo"};
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank > 0) command.emplace_back(":");
+      command.insert(command.end(), {"-n", "1", "-wdir", folder / (rank == other ? "b" : "a"),
+                                     kOmniRun, "--net", "own.cfg", "--max-batches", "2"});
+    }
+    const Finished run = run_program(std::move(command));
+    expect_refused(run, 2, ": the net description is");
+    EXPECT_NE(run.errors.find("error: rank " + std::to_string(other) + " on "), std::string::npos)
+        << run.errors;
+  }
 }
 
 TEST(RanksRefuse, weights_that_differ) {

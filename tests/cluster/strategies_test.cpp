@@ -176,7 +176,6 @@ TEST_F(GroupsOnRanks, own_models_of_several_ranks_have_the_bits_of_one_process) 
       Words one{"--groups", std::to_string(each.groups), "--strategy"},
           ranks{"--group-layout", each.layout, "--strategy"};
       for (Words* words : {&one, &ranks}) words->insert(words->end(), how.begin(), how.end());
-      if (how.front() != "sma" && each.groups == 3) continue;  // thirds are rounded
       expect_same(result(each.ranks, 18, ranks), result(1, 18, one));
     }
   const Words one{"--strategy", "local", "--groups", "1", "--sync-every", "2"};

@@ -53,6 +53,28 @@ TEST_F(Ranks, give_the_same_bits_for_lenet) {
   EXPECT_EQ(bits(4, "lenet", slices), one);
 }
 
+// Six slices are divided among 2, 3, 4 (unevenly) and 6 ranks, nine among 3, 5 and 7.
+TEST_F(Ranks, give_the_same_bits_for_lenet_whatever_their_number) {
+  for (const auto& [batch, numbers] :
+       {std::pair("96", std::vector{2, 3, 4, 6}), std::pair("144", std::vector{3, 5, 7})}) {
+    const Words slices{"--batch", batch, "--slice", "16"};
+    const std::string one = bits(1, "lenet", slices);
+    for (const int ranks : numbers) EXPECT_EQ(bits(ranks, "lenet", slices), one) << ranks;
+  }
+}
+
+// The last slice has fewer images. With Adam in several passes, slices add to their gradients
+// again.
+TEST_F(Ranks, give_the_same_bits_for_a_normalised_net_whatever_their_number) {
+  const std::string net = folder_ / "normalised.cfg";
+  for (const Words& how :
+       {Words{"--batch", "23", "--slice", "4"},
+        Words{"--batch", "30", "--slice", "3", "--set", "adam=1", "--subdivisions", "2"}}) {
+    const std::string one = bits(1, net, how);
+    for (const int ranks : {3, 5}) EXPECT_EQ(bits(ranks, net, how), one) << ranks;
+  }
+}
+
 TEST_F(Ranks, give_the_same_bits_for_a_normalised_net) {
   const Words slices{"--slice", "6"};
   const std::string net = folder_ / "normalised.cfg", one = bits(1, net, slices);

@@ -87,3 +87,7 @@ inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
 inline float __logf(float x) { return std::log(x); }
 inline float __fdividef(float x, float y) { return x / y; }
+inline float __fmul_rn(float x, float y) {
+  const volatile float rounded = x * y;  // not part of an instruction that also adds
+  return rounded;
+}

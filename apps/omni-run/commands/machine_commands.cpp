@@ -87,6 +87,7 @@ nlohmann::ordered_json as_json(const DevicesArguments& arguments, const Session&
     result["links"].push_back({{"to", ranks::name(static_cast<int>(rank))},
                                {"latency_seconds", link.seconds},
                                {"bytes_per_second", link.bytes_per_second},
+                               {"measurements_differ", link.spread},
                                {"core_seconds_per_message", link.work_per_message},
                                {"core_seconds_per_byte", link.work_per_byte}});
   }

@@ -34,6 +34,7 @@ std::string updates_of(const GroupPlan::Row& row) {
 struct NodeLink {
   Machine::Link link{};
   std::string origin{};
+  double spread = 1;  // of ranks::Link
 };
 
 Result<NodeLink> link_of(const PlanArguments& arguments) {
@@ -48,7 +49,8 @@ Result<NodeLink> link_of(const PlanArguments& arguments) {
   const ranks::Link slowest = ranks::slowest(arguments.links);
   return NodeLink{
       {slowest.seconds, slowest.bytes_per_second, slowest.work_per_message, slowest.work_per_byte},
-      fmt::format("measured between {} ranks", arguments.links.size())};
+      fmt::format("measured between {} ranks", arguments.links.size()),
+      slowest.spread};
 }
 
 std::string told(const NodeCount& nodes) {
@@ -57,7 +59,10 @@ std::string told(const NodeCount& nodes) {
 
 void print_forecast(const std::vector<NodeForecast>& rows, const NodeLink& link) {
   if (rows.empty()) return;
-  log::result("\nlink: {} ({})", ranks::describe({link.link.seconds, link.link.bytes_per_second}),
+  log::result("\nlink: {} ({})",
+              ranks::describe({.seconds = link.link.seconds,
+                               .bytes_per_second = link.link.bytes_per_second,
+                               .spread = link.spread}),
               link.origin);
   log::result("\n{:>7} {:>6} {:>18} {:>10} {:>10} {:>14} {:>13} {:>9} {:>9} {:>8}  {}\n", "nodes",
               "groups", "strategy", "compute ms", "network ms", "activations ms", "statistics ms",

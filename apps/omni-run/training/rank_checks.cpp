@@ -63,12 +63,20 @@ Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grow
 
 Status on_first_rank(const std::function<Status()>& work) {
   if (!ranks::several()) return work();
-  const Status done = ranks::first() ? work() : Status();
+  return as_on_all_ranks(ranks::first() ? work() : Status());
+}
+
+Status as_on_all_ranks(Status own) {
+  if (!ranks::several()) return own;
   const std::vector<std::string> failures = ranks::gather(
-      done ? "" : fmt::format("{}{}", static_cast<int>(done.error().kind), done.error().message()));
-  if (!done || failures.front().empty()) return done;
-  return Error{static_cast<ErrorKind>(failures.front()[0] - '0'), "", failures.front().substr(1),
-               ""};
+      own ? "" : fmt::format("{}{}", static_cast<int>(own.error().kind), own.error().message()));
+  const auto failure =
+      std::ranges::find_if(failures, [](const std::string& each) { return !each.empty(); });
+  if (failure == failures.end()) return {};
+  const auto rank = static_cast<int>(failure - failures.begin());
+  if (rank == 0 && !own) return own;
+  return Error{static_cast<ErrorKind>(failure->front() - '0'), rank == 0 ? "" : ranks::name(rank),
+               failure->substr(1), ""};
 }
 
 }  // namespace omni

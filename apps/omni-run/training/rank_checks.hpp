@@ -1,5 +1,5 @@
-// check_ranks() refuses what a training on several ranks may not ask for. on_first_rank() does work
-// on the first rank for all.
+// check_ranks() refuses what a training on several ranks may not ask for. The other functions make
+// all ranks return alike.
 #pragma once
 
 #include <functional>
@@ -14,5 +14,9 @@ Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grow
 
 // Only the first rank does the work; if it fails, all ranks return an error.
 Status on_first_rank(const std::function<Status()>& work);
+
+// Collective. If all ranks give success, returns it. Otherwise all ranks return the error of the
+// lowest rank that has one.
+Status as_on_all_ranks(Status own);
 
 }  // namespace omni

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "apps/omni-run/class_names.hpp"
 #include "apps/omni-run/ensemble/shared_trainings.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/parameter_output.hpp"
+#include "apps/omni-run/training/rank_checks.hpp"
 #include "apps/omni-run/training/run_folder.hpp"
 #include "apps/omni-run/training/training_length.hpp"
 #include "layers/formats/parameters.hpp"
@@ -171,9 +173,15 @@ Status TrainInputs::stage() {
   std::string place = "/tmp";
   for (const char* name : {"TMPDIR", "SLURM_TMPDIR"})
     if (const std::string named = slurm::variable(name); !named.empty()) place = named;
-  for (Dataset* set : {data->train.get(), data->test.get()})
-    if (set != nullptr) OMNI_CHECK(set->stage(place));
-  return {};
+  const std::array sets{data->train.get(), data->test.get()};
+  Status staged;
+  for (Dataset* set : sets)
+    if (set != nullptr && staged) staged = set->stage(place);
+  // If one rank has no room, all ranks delete their copies.
+  staged = as_on_all_ranks(std::move(staged));
+  for (Dataset* set : sets)
+    if (set != nullptr && !staged) set->unstage();
+  return staged;
 }
 
 PilotOptions TrainInputs::pilot_options(const Workers& workers) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
+#include <vector>
 
 #include "runtime/communicator/transport.hpp"
 
@@ -40,28 +41,33 @@ class MpiTransport final : public Transport {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    // A message to or from a rank that has ended is never done. The default would abort at once.
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   Ticket send(const void* data, std::size_t bytes, int peer, int tag) override {
-    auto* request = new MPI_Request;  // a ticket, which done() deletes
-    MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, MPI_COMM_WORLD, request);
-    return request;
+    const Ticket ticket = free_ticket();
+    return started(ticket, MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag,
+                                     MPI_COMM_WORLD, &requests_[ticket]));
   }
   Ticket receive(void* data, std::size_t bytes, int peer, int tag) override {
-    auto* request = new MPI_Request;
-    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, MPI_COMM_WORLD, request);
-    return request;
+    const Ticket ticket = free_ticket();
+    return started(ticket, MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag,
+                                     MPI_COMM_WORLD, &requests_[ticket]));
   }
-  bool done(Ticket& ticket) override {
-    if (ticket == nullptr) return true;
-    auto* request = static_cast<MPI_Request*>(ticket);
-    int flag = 0;
-    MPI_Test(request, &flag, MPI_STATUS_IGNORE);
-    if (flag == 0) return false;
-    delete request;
-    ticket = nullptr;
-    return true;
+  std::span<const Ticket> take_done() override {
+    const auto count = static_cast<int>(requests_.size());
+    int done = 0;
+    places_.resize(requests_.size());
+    states_.resize(requests_.size());
+    const int result = MPI_Testsome(count, requests_.data(), &done, places_.data(), states_.data());
+    done_.clear();
+    for (int i = 0; done != MPI_UNDEFINED && i < done; ++i)  // undefined: none is under way
+      if (result != MPI_ERR_IN_STATUS || states_[i].MPI_ERROR == MPI_SUCCESS)
+        done_.push_back(static_cast<Ticket>(places_[i]));
+    free_.insert(free_.end(), done_.begin(), done_.end());
+    return done_;
   }
   void abort(int code) override {
     // The program has printed the error already, and MPICH would only repeat the code.
@@ -69,7 +75,25 @@ class MpiTransport final : public Transport {
   }
 
  private:
+  Ticket started(Ticket ticket, int result) {
+    if (result != MPI_SUCCESS) requests_[ticket] = MPI_REQUEST_NULL;
+    return ticket;
+  }
+  Ticket free_ticket() {
+    if (free_.empty()) {
+      requests_.push_back(MPI_REQUEST_NULL);
+      return requests_.size() - 1;
+    }
+    const Ticket ticket = free_.back();
+    free_.pop_back();
+    return ticket;
+  }
+
   int rank_ = 0, size_ = 1;
+  std::vector<MPI_Request> requests_;  // by ticket; null: the ticket is free
+  std::vector<int> places_;
+  std::vector<MPI_Status> states_;
+  std::vector<Ticket> free_, done_;
 };
 
 }  // namespace

@@ -85,6 +85,19 @@ std::string FileDataset::place_of_label(std::size_t index) const {
   return list_.file.empty() || !class_names_.empty() ? "" : line_of(list_.file, index);
 }
 
+std::uint64_t FileDataset::bytes_of(std::size_t index) const {
+  std::error_code none;
+  const std::uintmax_t bytes = file_size(original(index), none);
+  return none ? 0 : bytes;
+}
+
+Result<std::uint64_t> FileDataset::content_checksum(std::size_t index) const {
+  OMNI_TRY(const std::string bytes, read_file(original(index), UINT64_MAX));
+  Checksum checksum;
+  checksum.update(std::as_bytes(std::span(bytes)));
+  return checksum.value();
+}
+
 std::filesystem::path FileDataset::copy(std::size_t index) const {
   return staged_ / std::to_string(index / 1000) / std::to_string(index % 1000);
 }
@@ -99,6 +112,21 @@ Status FileDataset::stage(const std::filesystem::path& place, bool skips) {
                  "set SLURM_TMPDIR or TMPDIR, or leave out --stage"};
   staged_ = name;
   lock_.emplace(lock_folder(staged_));
+  const Status copied = copy_files(skips);
+  if (!copied) unstage();
+  return copied;
+}
+
+void FileDataset::unstage() {
+  std::error_code none;
+  if (!staged_.empty()) remove_all(staged_, none);
+  staged_.clear();
+  lock_.reset();
+}
+
+Status FileDataset::copy_files(bool skips) {
+  const std::string name = staged_.string();
+  std::error_code problem;
   std::size_t left = 0;
   for (std::size_t i = 0; i < size(); ++i) {
     if (i * 10 / size() != (i + 1) * 10 / size())
@@ -120,11 +148,6 @@ Status FileDataset::stage(const std::filesystem::path& place, bool skips) {
     log::warn("staging: {} of {} files cannot be copied; they are read where they are", left,
               size());
   return {};
-}
-
-FileDataset::~FileDataset() {
-  std::error_code none;
-  if (!staged_.empty()) remove_all(staged_, none);
 }
 
 DatasetPair make_file_datasets(ImageList train, ImageList test, int classes,

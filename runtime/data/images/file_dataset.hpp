@@ -20,6 +20,8 @@ class FileDataset : public Dataset {
   // Labels are below `classes`. `origin` is what the user named, for description().
   FileDataset(ImageList list, int classes, std::vector<std::string> class_names,
               std::filesystem::path origin);
+  FileDataset(const FileDataset&) = delete;
+  FileDataset& operator=(const FileDataset&) = delete;
 
   std::size_t size() const override { return list_.paths.size(); }
   Extent extent() const override { return {0, 0, 3}; }
@@ -31,15 +33,20 @@ class FileDataset : public Dataset {
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string place_of_label(std::size_t index) const override;
   std::string name_of(std::size_t index) const override { return original(index).string(); }
-  // Copies the files into a new folder in `place`. The destructor deletes this folder.
+  std::uint64_t bytes_of(std::size_t index) const override;
+  Result<std::uint64_t> content_checksum(std::size_t index) const override;
+  // Copies the files into a new folder in `place`. The destructor deletes this folder. After an
+  // error no copy is left.
   Status stage(const std::filesystem::path& place, bool skips = false) override;
-  ~FileDataset() override;
+  void unstage() override;
+  ~FileDataset() override { unstage(); }
 
  private:
   std::filesystem::path original(std::size_t index) const {
     return list_.folder / list_.paths[index];
   }
   Error in_list(std::size_t index, Error error) const;  // adds the line in the list
+  Status copy_files(bool skips);
   std::filesystem::path copy(std::size_t index) const;
 
   ImageList list_;

@@ -114,7 +114,7 @@ TEST_F(ImageLists, ACopyThatIsGoneIsNoLoss) {
   EXPECT_NEAR(red_of(*pair->train, 0), 10, 3);
 }
 
-TEST_F(ImageLists, WhatCannotBeCopiedIsNamed) {
+TEST_F(ImageLists, WhatCannotBeCopiedIsNamedAndLeavesNoCopies) {
   image("a.jpg");
   image("b.jpg");
   file("train.txt", "a.jpg 0\nb.jpg 1");
@@ -126,6 +126,8 @@ TEST_F(ImageLists, WhatCannotBeCopiedIsNamed) {
   ASSERT_FALSE(staged);
   EXPECT_EQ(staged.error().kind, ErrorKind::data);
   expect_said(staged.error().message(), "train.txt:2: b.jpg: cannot be copied to omnivore-");
+  for (const auto& each : fs::directory_iterator(folder_.path()))
+    EXPECT_EQ(each.path().filename().string().find("omnivore-"), std::string::npos) << "no copies";
   const Status nowhere = pair->train->stage(at("nowhere"));
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().kind, ErrorKind::usage);
