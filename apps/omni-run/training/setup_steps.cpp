@@ -91,7 +91,9 @@ Status TrainCommand::prepare() {
   OMNI_TRY(start_, starting_point());
   // Trainings that share test samples read them when all are prepared.
   if (shared_ == nullptr) OMNI_CHECK(check_images());
-  OMNI_TRY(recorder_, start_trace(arguments_.trace, *session_, net()));
+  OMNI_TRY(recorder_,
+           start_trace(arguments_.trace, *session_, net(),
+                       shared_ != nullptr ? Recorder::Of::scopes : Recorder::Of::all_threads));
   return open_metrics();
 }
 
