@@ -118,6 +118,7 @@ Status TrainCommand::ended(Status status) {
 }
 
 Status TrainCommand::train() {
+  const Recorder::Scope own_trace(recorder_.get());
   if (!is_finished()) {
     damage_->record_from(start_.iteration);
     for (const GroupPlan::Row& row : group_plan_.rows)

@@ -4,6 +4,8 @@
 #include <signal.h>
 
 #include <chrono>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "tests/support/images/image_folder.hpp"
@@ -224,7 +226,8 @@ TEST_F(EnsembleRuns, RefusesWhatAMemberCannotHave) {
       {net + " --seed x", {}, ":1: --seed"},
       {net + " --name a/b", {}, "a/b"},
       {"", {}, "has no members"},
-      {net, {"--trace", "t"}, "--trace: is not for the members of an ensemble"},
+      {net + " --trace t", {}, ":1: --trace is no option of one member (give it to omni-run ens"},
+      {net, {"--log", "caffe"}, "--log: is not for the members of an ensemble"},
       {net, {"--resume", "some-checkpoint"}, "each member has checkpoints of its own"},
       {net, {"--net", file("small.cfg") + ":0"}, "is no number of members"},
       {net, {"--share", "some"}, "--share"},
@@ -244,6 +247,37 @@ TEST_F(EnsembleRuns, RefusesWhatAMemberCannotHave) {
   const Finished late = omni_run({"--deterministic", "ensemble"});
   EXPECT_EQ(late.exit_code, 2);
   EXPECT_NE(late.errors.find("stands before 'ensemble'"), std::string::npos) << late.errors;
+}
+
+// Each member has a trace like that of a training alone.
+TEST_F(EnsembleRuns, TraceEachMember) {
+  put(folder_ / "members", "--net " + file("small.cfg") + " --name one\n--net " + file("wide.cfg") +
+                               " --max-batches 31 --name other\n");
+  const Words words = Words{"ensemble", "--members", file("members"), "--out", file("out")} +
+                      all() + Words{"--trace", file("traces")};
+  const Finished run = omni_run(words);
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  for (const char* name : {"one", "other"}) {
+    std::istringstream trace(get(folder_ / "traces" / name / "rank-0.jsonl"));
+    std::set<int> iterations;
+    std::size_t tasks = 0, ended = 0;
+    std::string net;
+    for (std::string line; std::getline(trace, line);) {
+      const auto record = nlohmann::json::parse(line);
+      if (record.contains("net")) net = record["net"];
+      tasks += line.starts_with("{\"task\":");
+      if (line.starts_with("{\"iteration\":")) iterations.insert(record["iteration"].get<int>());
+      if (record.contains("end")) ended = record["tasks"];
+    }
+    const bool first = name == std::string("one");
+    EXPECT_EQ(net, first ? "small" : "wide");
+    EXPECT_EQ(iterations.size(), first ? 60u : 31u) << name;
+    EXPECT_GT(tasks, iterations.size());
+    EXPECT_EQ(tasks, ended);
+  }
+  const auto record = nlohmann::json::parse(get(folder_ / "out/ensemble.json"));
+  for (const auto& each : record["members"])
+    EXPECT_EQ(each["options"].dump().find("--trace"), std::string::npos) << each;
 }
 
 }  // namespace
