@@ -53,7 +53,9 @@ class Ensemble {
       log::info("no member is in this part");
       return {};
     }
-    if (!arguments_.stop.empty() || !arguments_.sweep.empty() || arguments_.exploit) {
+    const bool compares =
+        !arguments_.stop.empty() || !arguments_.sweep.empty() || arguments_.exploit;
+    if (compares && !arguments_.prepare_only) {
       std::vector<std::string> names;
       for (const EnsembleMember& each : all_) names.push_back(each.name);
       judge_.emplace(std::move(names));
@@ -66,6 +68,7 @@ class Ensemble {
     if (ranks::several()) ranks_.emplace([this](const std::string& text) { judge_->heard(text); });
     OMNI_CHECK(prepare());
     if (members_.front().arguments.dry_run) return {};
+    if (arguments_.prepare_only) return prepare_samples();
     if (judge_) OMNI_CHECK(start_judge());
     OMNI_CHECK(check_test_images(trainings_, ranks_ ? &*ranks_ : nullptr));
     if (ranks_) OMNI_CHECK(ranks_->join(*shared_, trainings_, arguments_));
@@ -193,7 +196,7 @@ class Ensemble {
     for (Member& each : members_) {
       std::error_code failure;
       const fs::path folder = each.arguments.out;
-      if (!each.arguments.dry_run) fs::create_directories(folder, failure);
+      if (!each.arguments.dry_run && !folder.empty()) fs::create_directories(folder, failure);
       if (failure)
         return Error{ErrorKind::usage, folder.string(),
                      "cannot make the run folder: " + failure.message(),
@@ -212,6 +215,12 @@ class Ensemble {
       }
     }
     return {};
+  }
+
+  Status prepare_samples() {
+    std::vector<std::string> names;
+    for (const EnsembleMember& each : all_) names.push_back(each.name);
+    return prepare_only(arguments_, names, own_, trainings_, *shared_, ranks_ ? &*ranks_ : nullptr);
   }
 
   Status begin() {

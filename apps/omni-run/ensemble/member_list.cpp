@@ -206,6 +206,9 @@ std::optional<int> read_members(EnsembleArguments& ensemble, std::vector<Member>
   if (common.resume != "none" && common.resume != "auto")
     return refuse_members({ErrorKind::usage, "--resume " + common.resume,
                            "each member has checkpoints of its own", "--resume auto"});
+  if (ensemble.prepare_only && common.resume != "none")
+    return refuse_members({ErrorKind::usage, "--resume", "--prepare-only begins with sample 0",
+                           "leave one of them out"});
   auto wanted = members_of_nets(ensemble.nets, common.data.seed);
   if (!wanted) return refuse_members(wanted.error());
   if (!ensemble.members.empty())
@@ -248,8 +251,9 @@ std::optional<int> read_members(EnsembleArguments& ensemble, std::vector<Member>
     member.name = each.name;
     member.words = words;
     const fs::path place = folder / each.name;
-    words.insert(words.end(), {"--out", place.string(), "--metrics", place / "metrics.jsonl",
-                               "--save-weights", place / "net.weights"});
+    if (!ensemble.prepare_only)
+      words.insert(words.end(), {"--out", place.string(), "--metrics", place / "metrics.jsonl",
+                                 "--save-weights", place / "net.weights"});
     if (!common.trace.empty())
       words.insert(words.end(), {"--trace", fs::path(common.trace) / each.name});
     const log::Name name(each.where);

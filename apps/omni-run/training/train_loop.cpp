@@ -155,6 +155,25 @@ Status TrainCommand::train() {
   return {};
 }
 
+void TrainCommand::shorten(std::uint64_t half) {
+  const std::uint64_t batch = net().options().batch;
+  inputs_.iterations = 2 * ((half + batch - 1) / batch);
+}
+
+Result<double> TrainCommand::prepare_samples() {
+  const Recorder::Scope own_trace(recorder_.get());
+  const std::uint64_t half = last_sample() / 2;
+  Stopwatch watch;
+  std::uint64_t warm = 0, last = 0;
+  OMNI_CHECK(training_->prepare_samples(2 * half, [&](std::uint64_t ready) {
+    last = ready;
+    if (warm > 0 || ready < half) return;
+    warm = ready;
+    watch = Stopwatch();
+  }));
+  return static_cast<double>(last - warm) / watch.seconds();
+}
+
 Status TrainCommand::save(const TrainingState& state) {
   if (RankSums* sums = training_->sums()) OMNI_CHECK(sums->gather_memory());
   constexpr std::size_t kMostNoted = 500'000;  // as the size of a checkpoint's header is bounded
