@@ -27,6 +27,21 @@ TEST_F(EnsemblesOverRanks, TraceEachMember) {
   }
 }
 
+// The rank of a long training gets no other member. Only members of the first rank print lines.
+TEST_F(EnsemblesOverRanks, AreSharedOutByTheirWork) {
+  const std::string small = "--net " + file("small.cfg");
+  put(file("members"), small + " --name short\n" + small + " --max-batches 400 --name long\n" +
+                           small + " --name third\n" + small + " --name fourth\n");
+  Words words{"ensemble", "--members", file("members"), "--out", file("run")};
+  const Finished run = on_ranks(2, words + all());
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  for (const char* name : {"short", "long", "third", "fourth"})
+    EXPECT_EQ(run.errors.find(std::string("\n") + name + ": ") != std::string::npos,
+              name == std::string("long"))
+        << name << " of\n"
+        << run.errors;
+}
+
 // Samples are prepared as for a training, on the ranks that prepare, and nothing is trained.
 TEST_F(EnsemblesOverRanks, OnlyPrepareTheirSamples) {
   Words words = ensemble("prepared") + Words{"--prepare-only", "300", "--share", "all", "--json"};

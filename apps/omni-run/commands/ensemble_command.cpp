@@ -27,6 +27,7 @@
 #include "runtime/signals.hpp"
 #include "runtime/tasks/own_tasks.hpp"
 #include "scheduling/ensemble/sweep_judge.hpp"
+#include "scheduling/forecast/fleet/fleet.hpp"
 
 namespace omni {
 namespace {
@@ -156,12 +157,18 @@ class Ensemble {
       if (arguments_.exploit && each.arguments.groups.automatic)
         return Error{ErrorKind::usage, "--exploit", "--auto chooses the learning rate by itself",
                      "leave out --auto or --exploit"};
-    if (ranks::several())
+    std::vector<double> work;
+    if (ranks::several()) {
       part = {static_cast<std::size_t>(ranks::rank()), static_cast<std::size_t>(ranks::size())};
+      OMNI_TRY(work, work_of(members_));
+    }
+    work.resize(members_.size(), 1);
+    rank_of_.assign(members_before(), 0);
+    std::ranges::copy(share_out(work, static_cast<int>(part.count)), std::back_inserter(rank_of_));
     std::vector<Member> own;
     for (Member& each : members_) {
       const std::size_t number = are_own_.size();
-      are_own_.push_back(number % part.count == part.first);
+      are_own_.push_back(std::cmp_equal(rank_of_[number], part.first));
       if (!are_own_.back()) continue;
       own.push_back(std::move(each));
       own_.push_back(number);
@@ -278,8 +285,7 @@ class Ensemble {
     }
     if (ranks_)
       judge_->over_ranks(
-          ranks::place_in_job().rank,
-          [](int member) { return member % ranks::place_in_job().size; },
+          ranks::place_in_job().rank, [this](int member) { return rank_of_[member]; },
           [this](int rank, const std::string& text) { ranks_->send_to_judge(rank, text); });
     return {};
   }
@@ -355,6 +361,7 @@ class Ensemble {
   std::vector<EnsembleMember> all_;  // also the members of other processes
   std::vector<Status> ended_;        // indexed as all_: what a training returned
   std::vector<bool> are_own_;        // indexed as all_
+  std::vector<int> rank_of_;         // indexed as all_, or the process that trains the member
   std::vector<std::size_t> own_;     // indices in all_ of this process's members, at last of all
   std::optional<Session> session_;   // none: it has not begun
   std::optional<SharedTrainings> shared_;
