@@ -69,7 +69,7 @@ std::vector<std::string> one_by_one(const std::vector<std::string>& words) {
 int run_ensemble(const std::vector<std::string>& words, EnsembleArguments& ensemble) {
   std::vector<std::string> own;  // options with a value
   for (const char* option : {"--net", "--members", "--sweep", "--stop", "--exploit", "--part",
-                             "--share", "--preparers", "--window", "--out"})
+                             "--share", "--preparers", "--window", "--prepare-only", "--out"})
     own.emplace_back(option);
   // The machine of a plan is not that of a member's virtual clock.
   if (ensemble.plan) own.insert(own.end(), {"--machine", "--arrivals"});
@@ -81,7 +81,8 @@ int run_ensemble(const std::vector<std::string>& words, EnsembleArguments& ensem
   for (;;) {
     std::vector<Member> members;
     if (const auto code = read_members(ensemble, members)) return *code;
-    const bool is_last = ensemble.is_last_wave || members.front().arguments.dry_run;
+    const bool is_last =
+        ensemble.is_last_wave || members.front().arguments.dry_run || ensemble.prepare_only;
     const bool strict = members.front().arguments.net.strict;
     const Status trained = train_ensemble(ensemble, std::move(members));
     if (is_last || !is_followed(trained, strict)) return finish(trained);

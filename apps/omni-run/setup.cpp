@@ -68,9 +68,10 @@ double clock_behind() {
 }
 
 // Starts the recorder of a trace. The first rank chooses the folder.
-Result<std::unique_ptr<Recorder>> start_recorder(std::string folder, const trace::Header& header) {
+Result<std::unique_ptr<Recorder>> start_recorder(std::string folder, const trace::Header& header,
+                                                 Recorder::Of of) {
   if (!ranks::first()) folder = ranks::gather("").front();
-  OMNI_TRY(auto recorder, Recorder::start(folder, header));
+  OMNI_TRY(auto recorder, Recorder::start(folder, header, of));
   if (ranks::first()) ranks::gather(recorder->folder());
   return recorder;
 }
@@ -192,7 +193,7 @@ Status try_trace(const std::string& folder) {
 }
 
 Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const Session& session,
-                                              const Net& net) {
+                                              const Net& net, Recorder::Of of) {
   if (folder.empty()) return std::unique_ptr<Recorder>();
   trace::Header header;
   header.host = own_host();
@@ -201,17 +202,18 @@ Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const S
   header.batch = net.options().batch;
   header.rank = ranks::rank();
   if (ranks::several()) header.started = clock_behind();
-  OMNI_TRY(auto recorder, start_recorder(folder, header));
+  OMNI_TRY(auto recorder, start_recorder(folder, header, of));
   if (recorder->folder() == std::filesystem::path(folder))
     log::info("tracing to {}", folder);
   else if (ranks::first())
     log::warn("{} holds a trace already; this one goes to {}", folder, recorder->folder().string());
 
+  const Recorder::Scope own(recorder.get());
   for (const auto& layer : net.layers())
     recording::write(trace::Layer{layer->index(), layer->type(), layer->detail()});
   const int cpus = cpu_workers(session);
   if (cpus == 0) return recorder;
-  const CpuPeaks peaks = measure_cpu_peaks(session, cpus);
+  static const CpuPeaks peaks = measure_cpu_peaks(session, cpus);  // once for all trainings
   recording::write(trace::Peak{"gemm", "CPU", peaks.gemm_alone, peaks.gemm_together});
   recording::write(trace::Peak{"copy", "CPU", peaks.copy_alone, peaks.copy_together});
   return recorder;

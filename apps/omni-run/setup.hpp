@@ -100,6 +100,7 @@ Status try_trace(const std::string& folder);
 // Begins a trace and returns its recorder; null: the folder is "". It also measures and records the
 // peak rates of the CPUs, for the roofline. The recorder must be destroyed before the session.
 Result<std::unique_ptr<Recorder>> start_trace(const std::string& folder, const Session& session,
-                                              const Net& net);
+                                              const Net& net,
+                                              Recorder::Of of = Recorder::Of::all_threads);
 
 }  // namespace omni

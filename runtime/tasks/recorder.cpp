@@ -30,16 +30,23 @@ using trace::Nanoseconds;
 constexpr std::size_t kBufferBytes = 1 << 16;
 constexpr Nanoseconds kLongestUnwritten = 500'000'000, kSamplingPeriod = 100'000'000;  // 0.5, 0.1 s
 
-// A LineBuffer has the lines of a thread that are not yet in the file.
-struct LineBuffer {
-  std::mutex mutex;  // another thread locks it only to write out old lines (flush_old)
-  trace::Buffer lines;
-  Nanoseconds oldest = 0;
-};
+}  // namespace
 
-// State is the state of the Recorder while one exists.
-struct State {
+struct Recorder::State {
   explicit State(trace::File&& opened) : file(std::move(opened)) {}
+
+  // A LineBuffer has the lines of a thread that are not yet in the file.
+  struct LineBuffer {
+    std::mutex mutex;  // another thread locks it only to write out old lines (flush_old)
+    trace::Buffer lines;
+    Nanoseconds oldest = 0;
+  };
+
+  // Tells the buffers of this Recorder from those of others in the same thread.
+  const std::uint64_t number = [] {
+    static std::atomic<std::uint64_t> made{0};
+    return ++made;
+  }();
 
   std::mutex file_mutex;
   trace::File file;
@@ -48,7 +55,7 @@ struct State {
   std::mutex buffers_mutex;
   std::vector<std::unique_ptr<LineBuffer>> buffers;
 
-  // Only the submitting thread uses the following members.
+  // One thread at a time submits, and uses the following members.
   std::uint64_t tasks_submitted = 0;
   std::unordered_map<const CodeletBase*, std::uint32_t> codelets;
   std::vector<bool> data_defined;
@@ -56,10 +63,17 @@ struct State {
   Nanoseconds sampled = recording::now();
 };
 
-std::atomic<State*> state{nullptr};
-std::mutex ending;  // keeps the state alive while threads write for which ~Recorder does not wait
-// The number of Recorders so far. It tells whether a thread's buffer belongs to this Recorder.
-std::atomic<std::uint64_t> generation{0};
+namespace {
+
+using State = Recorder::State;
+using LineBuffer = State::LineBuffer;
+
+std::atomic<State*> of_all{nullptr};    // of the Recorder of all threads
+thread_local State* of_scope{nullptr};  // of the Scope of this thread
+std::atomic<int> recorders{0};
+std::mutex ending;  // keeps of_all alive while threads write for which ~Recorder does not wait
+
+State* current() { return of_scope != nullptr ? of_scope : of_all.load(); }
 
 void write_out(State& to, LineBuffer& buffer) {
   const std::lock_guard lock(to.file_mutex);
@@ -69,12 +83,11 @@ void write_out(State& to, LineBuffer& buffer) {
 }
 
 LineBuffer& own_buffer(State& of) {
-  thread_local LineBuffer* buffer = nullptr;
-  thread_local std::uint64_t belongs_to = 0;
-  if (belongs_to != generation.load(std::memory_order_relaxed)) {
+  thread_local std::unordered_map<std::uint64_t, LineBuffer*> buffers;  // by State::number
+  LineBuffer*& buffer = buffers[of.number];
+  if (buffer == nullptr) {
     const std::lock_guard lock(of.buffers_mutex);
     buffer = of.buffers.emplace_back(std::make_unique<LineBuffer>()).get();
-    belongs_to = generation.load(std::memory_order_relaxed);
   }
   return *buffer;
 }
@@ -141,13 +154,13 @@ trace::TaskTimes times_of(const starpu_profiling_task_info& info) {
           .released = nanoseconds(info.release_data_end_time)};
 }
 
-void write_finished(trace::Task& task, int worker) {
-  State* to = state;
-  if (to == nullptr) return;
+void write_finished(recording::PendingTask& pending, int worker) {
+  State& to = *static_cast<State*>(pending.recorder);
+  trace::Task& task = pending.task;
   task.worker = worker;
   keep_order(task.times);
-  append_line(*to, task, task.times.released);
-  to->tasks_written.fetch_add(1, std::memory_order_relaxed);
+  append_line(to, task, task.times.released);
+  to.tasks_written.fetch_add(1, std::memory_order_relaxed);
 }
 
 // Samples memory per node, and traffic per link since the last sample. StarPU has no public way to
@@ -218,7 +231,7 @@ Result<trace::File> create_file(std::filesystem::path& folder, int rank) {
 }  // namespace
 
 Result<std::unique_ptr<Recorder>> Recorder::start(const std::filesystem::path& wanted,
-                                                  trace::Header header) {
+                                                  trace::Header header, Of of) {
   // A trailing slash would make "-2" a name inside the folder.
   std::filesystem::path folder = wanted.has_filename() ? wanted : wanted.parent_path();
   OMNI_TRY(trace::File file, create_file(folder, header.rank));
@@ -240,34 +253,43 @@ Result<std::unique_ptr<Recorder>> Recorder::start(const std::filesystem::path& w
                                  starpu_worker_get_type_as_string(starpu_worker_get_type(worker)),
                                  static_cast<std::int32_t>(starpu_worker_get_memory_node(id))});
   }
-  ++generation;
-  state = fresh.release();
-  starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
-  return std::unique_ptr<Recorder>(new Recorder(std::move(folder)));
+  return std::unique_ptr<Recorder>(new Recorder(std::move(folder), std::move(fresh), of));
 }
+
+Recorder::Recorder(std::filesystem::path folder, std::unique_ptr<State> state, Of of)
+    : folder_(std::move(folder)), state_(std::move(state)), of_(of) {
+  if (of == Of::all_threads) of_all = state_.get();
+  if (recorders++ == 0) starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
+}
+
+Recorder::Scope::Scope(const Recorder* recorder) : outer_(of_scope) {
+  if (recorder != nullptr) of_scope = recorder->state_.get();
+}
+
+Recorder::Scope::~Scope() { of_scope = static_cast<State*>(outer_); }
 
 Recorder::~Recorder() {
   starpu_task_wait_for_all();
   TaskChain::record_finished();
-  starpu_profiling_status_set(STARPU_PROFILING_DISABLE);
+  if (--recorders == 0) starpu_profiling_status_set(STARPU_PROFILING_DISABLE);
   const std::lock_guard lock(ending);
-  const std::unique_ptr<State> ended(state.exchange(nullptr));
+  if (of_ == Of::all_threads) of_all = nullptr;
   const Nanoseconds end = recording::now();
-  sample(*ended, end);
-  flush_old(*ended, end);
-  define(*ended, trace::End{end, ended->tasks_written});
-  if (Status finished = ended->file.finish(); !finished)
+  sample(*state_, end);
+  flush_old(*state_, end);
+  define(*state_, trace::End{end, state_->tasks_written});
+  if (Status finished = state_->file.finish(); !finished)
     log::warn("{}", finished.error().message());
 }
 
 namespace recording {
 
-bool on() { return state.load(std::memory_order_relaxed) != nullptr; }
+bool on() { return current() != nullptr; }
 
 Nanoseconds now() { return std::llround(1e3 * starpu_timing_now()); }
 
 void begin_iteration(std::int64_t iteration) {
-  State* to = state;
+  State* to = current();
   if (to == nullptr) return;
   const Nanoseconds at = now();
   append_line(*to, trace::IterationStart{iteration, at}, at);
@@ -277,7 +299,7 @@ void begin_iteration(std::int64_t iteration) {
 template <class Record>
 void write(const Record& record) {
   const std::lock_guard lock(ending);
-  State* to = state;
+  State* to = current();
   if (to == nullptr) return;
   if constexpr (requires { record.at; })
     append_line(*to, record, record.at);
@@ -297,7 +319,7 @@ WaitScope::WaitScope(bool for_all) : for_all_(for_all), from_(on() ? now() : 0) 
 
 WaitScope::~WaitScope() {
   constexpr Nanoseconds kNotWorthALine = 2'000;
-  State* to = state;
+  State* to = current();
   if (to == nullptr || from_ == 0) return;
   const Nanoseconds at = now();
   if (at - from_ >= kNotWorthALine) append_line(*to, trace::Wait{for_all_, from_, at}, at);
@@ -306,7 +328,7 @@ WaitScope::~WaitScope() {
 
 PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> accesses, TaskTag tag,
                        double flops, double bytes, const std::vector<bool>& eligible) {
-  State* to = state;
+  State* to = current();
   if (to == nullptr) return nullptr;
   const auto [known, added] =
       to->codelets.try_emplace(&codelet, static_cast<std::uint32_t>(to->codelets.size()));
@@ -316,7 +338,7 @@ PendingTask* submitted(const CodeletBase& codelet, std::span<const Access> acces
       definition.implementations.push_back(entry.name);
     define(*to, definition);
   }
-  auto* pending = new PendingTask;
+  auto* pending = new PendingTask{.recorder = to, .task = {}, .accesses = {}};
   for (const Access& access : accesses) {
     const std::uint32_t data = access.data.tensor->id(access.data.part);
     if (data >= to->data_defined.size()) to->data_defined.resize(data + 1);
@@ -347,7 +369,7 @@ void finished(PendingTask* pending, const starpu_task& task) {
   if (task.profiling_info == nullptr) return;
   owned->task.times = times_of(*task.profiling_info);
   if (task.predicted > 0) owned->task.predicted = 1e3 * task.predicted;
-  write_finished(owned->task, task.profiling_info->workerid);
+  write_finished(*owned, task.profiling_info->workerid);
 }
 
 void finished_among_others(PendingTask* pending, const starpu_profiling_task_info& chain,
@@ -364,7 +386,7 @@ void finished_among_others(PendingTask* pending, const starpu_profiling_task_inf
   if (!computed.first)                              // this call waited only for the calls before it
     times.ready = times.pop_start = times.popped = times.fetch_start = times.fetch_end =
         before_end(computed.turn);
-  write_finished(owned->task, chain.workerid);
+  write_finished(*owned, chain.workerid);
 }
 
 }  // namespace recording

@@ -22,15 +22,32 @@ namespace omni {
 
 class CodeletBase;
 
-// There is one Recorder at a time. It is made after the Session and destroyed before it.
+// A Recorder is made after the Session and destroyed before it. Either there is one at a time,
+// which records all threads. Or each of several trainings in the process has one, which records the
+// threads in its Scope.
 class Recorder {
  public:
+  enum class Of { all_threads, scopes };
+  struct State;  // in recorder.cpp
+  // The thread's submissions, iterations and waits in this scope belong to the Recorder. Its tasks
+  // must end before the Recorder is destroyed.
+  class Scope {
+   public:
+    explicit Scope(const Recorder* recorder);  // null: they belong to what they did before
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    void* outer_;
+  };
+
   // Makes the folder, and records into it. If it has a trace of this rank already, takes the first
   // unused of "<folder>-2", "<folder>-3" and so on: a requeued job runs the same command again.
   // `header.started` is the number of seconds by which this host's clock is behind the first
   // rank's.
   static Result<std::unique_ptr<Recorder>> start(const std::filesystem::path& folder,
-                                                 trace::Header header);
+                                                 trace::Header header, Of of = Of::all_threads);
   ~Recorder();  // waits for all tasks; if it cannot write, it warns
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -38,11 +55,13 @@ class Recorder {
   const std::filesystem::path& folder() const { return folder_; }
 
  private:
-  explicit Recorder(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  Recorder(std::filesystem::path folder, std::unique_ptr<State> state, Of of);
   std::filesystem::path folder_;
+  std::unique_ptr<State> state_;
+  Of of_;
 };
 
-// The following functions do nothing while no Recorder exists.
+// The following functions do nothing if no Recorder records the calling thread.
 namespace recording {
 
 bool on();
@@ -73,6 +92,7 @@ class WaitScope {
 
 // A PendingTask has what is known of a task before the task has run.
 struct PendingTask {
+  void* recorder;  // its state
   trace::Task task;
   std::vector<trace::Access> accesses;
 };

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
 
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/signals.hpp"
+#include "runtime/tasks/task_errors.hpp"
+#include "runtime/tasks/when_ready.hpp"
 #include "scheduling/training/feed_options.hpp"
 
 namespace omni {
@@ -143,6 +147,28 @@ Status Training::run(TrainingState from) {
   Status done = trainer_->run();
   for (const auto& feed : feeds_) feed->leave_stream();
   return done;
+}
+
+Status Training::prepare_samples(std::uint64_t end,
+                                 const std::function<void(std::uint64_t)>& on_ready) {
+  DataFeed& feed = *feeds_.front();
+  const std::uint64_t batch = feed.batch(), ahead = batch * feed.slots();
+  Status status;
+  for (std::uint64_t first = 0, next = 0; status && first < end; first += batch) {
+    for (; next < std::min(end, first + ahead); next += batch) feed.submit(next);
+    // The promise is shared, as a worker may still hold it when the wait is over.
+    const auto ready = std::make_shared<std::promise<void>>();
+    when_ready(feed.slot(first).images, [ready] { ready->set_value(); });
+    ready->get_future().wait();
+    feed.release(first);
+    status = task_status();
+    if (status && stop_requested())
+      status = Error{ErrorKind::interrupted, "", "stopped while preparing samples", ""};
+    if (status) on_ready(first + batch);
+  }
+  feed.leave_stream();
+  const Status done = wait_for_tasks();
+  return status ? done : status;
 }
 
 Status Training::join_stream(std::uint64_t first_sample) {

@@ -3,6 +3,7 @@
 // performance models, the stop request and the trace.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -40,6 +41,9 @@ class Training {
   Status run(TrainingState from);
   Status run() { return run({.seed = plan_.seed}); }
   Status evaluate() { return trainer_->evaluate_now(); }
+  // Prepares mini-batches as for run(), from the first sample to `end`, but no net reads them.
+  // Calls `on_ready` with the number of samples that are ready so far. Call it in place of run().
+  Status prepare_samples(std::uint64_t end, const std::function<void(std::uint64_t)>& on_ready);
 
   ComputeGroups& groups() { return groups_; }
   const ComputeGroups& groups() const { return groups_; }

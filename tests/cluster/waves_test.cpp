@@ -87,6 +87,20 @@ TEST_F(WavesOfTwoRanks, GoOnAfterAKillOnAnotherNumberOfRanks) {
   expect_equal(summary["members"], "one", "killed");
 }
 
+// The equal members of a wave train on the ranks in turn. Those of the first rank print lines.
+TEST_F(WavesOfTwoRanks, TakeTheMembersInTurn) {
+  const Finished run = on_ranks(2, sweep("run"));
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const auto members = nlohmann::json::parse(run.output)["members"];
+  ASSERT_EQ(members.size(), 9u);
+  for (std::size_t i = 0; i < members.size(); ++i)
+    EXPECT_EQ(
+        run.errors.find("\n" + members[i]["name"].get<std::string>() + ": ") != std::string::npos,
+        (i < 5 ? i : i - 5) % 2 == 0)
+        << members[i] << " of\n"
+        << run.errors;
+}
+
 // Members of the second wave are compared at rungs with those of the first, on both ranks.
 TEST_F(WavesOfTwoRanks, LosersOfAllWavesAreEnded) {
   Words words = sweep("run", {"--stop", "asha:50:2"});

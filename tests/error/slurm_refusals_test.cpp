@@ -136,16 +136,19 @@ TEST(JobIsRefused, ThatIsStoppedAtOnce) {
 }
 
 TEST(JobIsRefused, WhereTrainingsWouldWriteTheSame) {
-  for (const char* option : {"--out", "--metrics", "--save-weights", "--trace"}) {
-    const bool named = option != std::string("--trace");
+  for (const char* option : {"--out", "--metrics", "--save-weights"}) {
     expect_refused({"--net", "lenet", "--array", "0-3", option, "there"},
                    std::string(option) +
                        ": all tasks of the array would write the same (leave it "
-                       "out" +
-                       (named ? ": the template names one for each)" : ")"));
+                       "out: the template names one for each)");
     expect_refused({"--net", "lenet", "--template", "ensemble", option, "there"},
                    std::string(option) + ": all trainings of the job would write the same");
   }
+  const TemporaryDirectory folder;
+  put(folder / "own.sbatch", "#!/bin/bash\nset -euo pipefail\nomni-run \"$@\"\n");
+  expect_refused(
+      {"--net", "lenet", "--template", folder / "own.sbatch", "--array", "0-3", "--trace", "there"},
+      "--trace: all tasks of the array would write the same (leave it out)");
   for (const char* form : {"array", "ensemble"})
     expect_refused({"--net", "lenet", "--template", form, "--seed", "7"},
                    std::string("--seed: the template ") + form + " gives it itself (leave it out,");

@@ -191,6 +191,30 @@ TEST(JobScripts, KeepMetricsAndWeights) {
   EXPECT_TRUE(is_there("b") && is_there("d"));
 }
 
+// Each training of a job or array has a trace of its own.
+TEST(JobScripts, TraceEachTraining) {
+  const auto traces_of = [](Words words, const Words& variables) {
+    words.insert(words.end(), {"--net", "lenet", "--trace", "my traces"});
+    const std::string output = Job(job_script(words), variables).done.output;
+    std::set<std::string> traces;
+    const std::string option = "--trace$\n";
+    for (std::size_t at = 0; (at = output.find(option, at)) != output.npos;) {
+      at += option.size();
+      traces.insert(output.substr(at, output.find("$\n", at) - at));
+    }
+    return traces;
+  };
+  for (const char* form : {"cpu", "gpu", "requeue", "nodes", "array"})
+    EXPECT_THAT(traces_of({"--template", form, "--array", "0-1"}, task(1)),
+                testing::ElementsAre("my traces/1"))
+        << form;
+  EXPECT_THAT(traces_of({}, {}), testing::ElementsAre("my traces")) << "there is one training";
+  EXPECT_THAT(traces_of({"--template", "ensemble", "--nodes", "2"}, {}),
+              testing::ElementsAre("my traces/1", "my traces/2"));
+  EXPECT_THAT(traces_of({"--template", "ensemble", "--nodes", "2", "--array", "0-1"}, task(1)),
+              testing::ElementsAre("my traces/3", "my traces/4"));
+}
+
 TEST(JobScripts, RequeueWhatWasStoppedAndUpToTenLosses) {
   const std::string script = job_script({"--nodes", "2", "--net", "lenet"});
   EXPECT_THAT(Job(script, {"CODE=75"}).done.output, HasSubstr("scontrol requeue 17"));

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
+#include <tuple>
 
 #include "runtime/log.hpp"
 #include "runtime/tasks/access.hpp"
@@ -198,6 +200,46 @@ TEST_F(RecorderTest, without_one_nothing_is_recorded) {
   ASSERT_TRUE(wait_for_tasks());
   EXPECT_TRUE(lines("task").empty());
   EXPECT_TRUE(lines("iteration").empty());
+}
+
+// Two trainings of a process have a trace each, whatever worker runs their tasks.
+TEST_F(RecorderTest, of_scopes_record_their_threads_alone) {
+  constexpr auto kOf = Recorder::Of::scopes;
+  auto one = Recorder::start(folder_ / "one", {.net = "one"}, kOf);
+  auto other = Recorder::start(folder_ / "other", {.net = "other"}, kOf);
+  ASSERT_TRUE(one && other);
+  EXPECT_FALSE(recording::on());
+  sleep_codelet.submit({1}, {write(a_)});
+  const auto train = [&](const Recorder& recorder, Tensor& tensor, int layer, int tasks) {
+    const Recorder::Scope scope(&recorder);
+    {
+      const Recorder::Scope none(nullptr);
+      EXPECT_TRUE(recording::on());
+    }
+    recording::begin_iteration(layer);
+    for (int i = 0; i < tasks; ++i)
+      sleep_codelet.submit({1}, {read_write(tensor)}, {.layer = layer});
+    ASSERT_TRUE(wait_for_tasks());
+  };
+  {
+    const std::jthread first(train, std::cref(**one), std::ref(a_), 4, 20);
+    const std::jthread second(train, std::cref(**other), std::ref(b_), 5, 30);
+  }
+  EXPECT_FALSE(recording::on());
+  one->reset();
+  // The end of the first leaves StarPU's profiling to the second.
+  std::jthread(train, std::cref(**other), std::ref(b_), 5, 1).join();
+  other->reset();
+  for (const auto& [folder, layer, tasks] :
+       {std::tuple("one", 4, 20u), std::tuple("other", 5, 31u)}) {
+    EXPECT_EQ(lines("omnivore_trace", folder).at(0)["net"], folder);
+    EXPECT_EQ(lines("worker", folder).size(), 2u);
+    EXPECT_EQ(lines("task", folder).size(), tasks);
+    EXPECT_EQ(lines("end", folder).at(0)["tasks"], tasks);
+    EXPECT_EQ(lines("data", folder).size(), 1u);
+    for (const json& each : lines("task", folder)) EXPECT_EQ(each["layer"], layer);
+    for (const json& each : lines("iteration", folder)) EXPECT_EQ(each["iteration"], layer);
+  }
 }
 
 TEST_F(RecorderTest, a_folder_that_cannot_be_made_is_refused) {

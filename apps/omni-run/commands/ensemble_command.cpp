@@ -27,6 +27,7 @@
 #include "runtime/signals.hpp"
 #include "runtime/tasks/own_tasks.hpp"
 #include "scheduling/ensemble/sweep_judge.hpp"
+#include "scheduling/forecast/fleet/fleet.hpp"
 
 namespace omni {
 namespace {
@@ -53,7 +54,9 @@ class Ensemble {
       log::info("no member is in this part");
       return {};
     }
-    if (!arguments_.stop.empty() || !arguments_.sweep.empty() || arguments_.exploit) {
+    const bool compares =
+        !arguments_.stop.empty() || !arguments_.sweep.empty() || arguments_.exploit;
+    if (compares && !arguments_.prepare_only) {
       std::vector<std::string> names;
       for (const EnsembleMember& each : all_) names.push_back(each.name);
       judge_.emplace(std::move(names));
@@ -66,6 +69,7 @@ class Ensemble {
     if (ranks::several()) ranks_.emplace([this](const std::string& text) { judge_->heard(text); });
     OMNI_CHECK(prepare());
     if (members_.front().arguments.dry_run) return {};
+    if (arguments_.prepare_only) return prepare_samples();
     if (judge_) OMNI_CHECK(start_judge());
     OMNI_CHECK(check_test_images(trainings_, ranks_ ? &*ranks_ : nullptr));
     if (ranks_) OMNI_CHECK(ranks_->join(*shared_, trainings_, arguments_));
@@ -153,12 +157,18 @@ class Ensemble {
       if (arguments_.exploit && each.arguments.groups.automatic)
         return Error{ErrorKind::usage, "--exploit", "--auto chooses the learning rate by itself",
                      "leave out --auto or --exploit"};
-    if (ranks::several())
+    std::vector<double> work;
+    if (ranks::several()) {
       part = {static_cast<std::size_t>(ranks::rank()), static_cast<std::size_t>(ranks::size())};
+      OMNI_TRY(work, work_of(members_));
+    }
+    work.resize(members_.size(), 1);
+    rank_of_.assign(members_before(), 0);
+    std::ranges::copy(share_out(work, static_cast<int>(part.count)), std::back_inserter(rank_of_));
     std::vector<Member> own;
     for (Member& each : members_) {
       const std::size_t number = are_own_.size();
-      are_own_.push_back(number % part.count == part.first);
+      are_own_.push_back(std::cmp_equal(rank_of_[number], part.first));
       if (!are_own_.back()) continue;
       own.push_back(std::move(each));
       own_.push_back(number);
@@ -193,7 +203,7 @@ class Ensemble {
     for (Member& each : members_) {
       std::error_code failure;
       const fs::path folder = each.arguments.out;
-      if (!each.arguments.dry_run) fs::create_directories(folder, failure);
+      if (!each.arguments.dry_run && !folder.empty()) fs::create_directories(folder, failure);
       if (failure)
         return Error{ErrorKind::usage, folder.string(),
                      "cannot make the run folder: " + failure.message(),
@@ -212,6 +222,12 @@ class Ensemble {
       }
     }
     return {};
+  }
+
+  Status prepare_samples() {
+    std::vector<std::string> names;
+    for (const EnsembleMember& each : all_) names.push_back(each.name);
+    return prepare_only(arguments_, names, own_, trainings_, *shared_, ranks_ ? &*ranks_ : nullptr);
   }
 
   Status begin() {
@@ -269,8 +285,7 @@ class Ensemble {
     }
     if (ranks_)
       judge_->over_ranks(
-          ranks::place_in_job().rank,
-          [](int member) { return member % ranks::place_in_job().size; },
+          ranks::place_in_job().rank, [this](int member) { return rank_of_[member]; },
           [this](int rank, const std::string& text) { ranks_->send_to_judge(rank, text); });
     return {};
   }
@@ -346,6 +361,7 @@ class Ensemble {
   std::vector<EnsembleMember> all_;  // also the members of other processes
   std::vector<Status> ended_;        // indexed as all_: what a training returned
   std::vector<bool> are_own_;        // indexed as all_
+  std::vector<int> rank_of_;         // indexed as all_, or the process that trains the member
   std::vector<std::size_t> own_;     // indices in all_ of this process's members, at last of all
   std::optional<Session> session_;   // none: it has not begun
   std::optional<SharedTrainings> shared_;

@@ -158,7 +158,8 @@ Status check_template(const JobTemplate& form, const SbatchOptions& options,
                    "leave it out, or copy the template and change that"};
   const std::string trainings = trainings_of(form, options);
   for (const char* option : {"--out", "--metrics", "--save-weights", "--trace"})
-    if (!trainings.empty() && has(arguments.given.all, option))
+    if (!trainings.empty() && has(arguments.given.all, option) &&
+        !(form.takes_traces && option == std::string_view("--trace")))
       return Error{
           ErrorKind::usage, option, fmt::format("all {} would write the same", trainings),
           form.gives(option) ? "leave it out: the template names one for each" : "leave it out"};
@@ -200,7 +201,9 @@ Status slurm_command(const SlurmArguments& arguments, const TrainArguments& trai
   if (problem)
     return Error{ErrorKind::usage, "this folder", "cannot be read: " + problem.message(),
                  "go to the folder in which the job shall start"};
-  log::result_text(fill_in(form, options, arguments.words, folder));
+  const bool several = !trainings_of(form, options).empty();
+  const auto words = several ? words_without({"--trace"}, arguments.words) : arguments.words;
+  log::result_text(fill_in(form, options, words, folder, several ? training.trace : ""));
   return {};
 }
 

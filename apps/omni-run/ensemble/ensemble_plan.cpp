@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "apps/omni-run/ensemble/fleet_table.hpp"
 #include "apps/omni-run/setup.hpp"
@@ -21,7 +22,8 @@ namespace {
 
 constexpr std::size_t kMostDevices = 256;  // each number of devices is simulated
 
-// Finds what a plan must know of each member: its rates and its length.
+// Finds what a plan must know of each member: its rates and its length. Without devices it finds
+// their work alone.
 class PlannedMembers {
  public:
   explicit PlannedMembers(Machine machine) : machine_(std::move(machine)) {}
@@ -36,10 +38,12 @@ class PlannedMembers {
       OMNI_TRY(images, training_images(arguments.data, *net, spec));
     }
     const std::uint64_t iterations = planned_iterations(arguments, spec, images);
+    const NetCosts costs = net_costs(*net);
+    work.push_back(static_cast<double>(iterations) * net->options().batch * costs.flops);
+    if (machine_.devices.empty()) return {};
     if (iterations == 0)
       return Error{ErrorKind::usage, spec.name, "the training has no end, so nothing is planned",
                    "--epochs 10, say"};
-    const NetCosts costs = net_costs(*net);
     if (!machine_.devices.front().seconds.empty() && flops_.value_or(costs.flops) != costs.flops)
       return Error{ErrorKind::usage, spec.name,
                    "the \"seconds\" of the machine file are those of one net, the members have "
@@ -58,7 +62,17 @@ class PlannedMembers {
     return {};
   }
 
+  Status add_all(const std::vector<Member>& members) {
+    for (const Member& each : members)
+      if (Status added = add(each); !added) {
+        added.error().where = each.name + ": " + added.error().where;
+        return added;
+      }
+    return {};
+  }
+
   Fleet fleet;
+  std::vector<double> work;  // operations, by member; 0: a training has no end
   std::vector<std::string> names;
   std::vector<std::string> in_groups;  // members that would not train in one synchronous group
 
@@ -112,12 +126,7 @@ Status plan_ensemble(const EnsembleArguments& arguments, const std::vector<Membe
                              alike.devices.size(), kMostDevices),
                  "lower their \"count\""};
   PlannedMembers planned(alike);
-  for (const Member& each : members) {
-    Status added = planned.add(each);
-    if (added) continue;
-    added.error().where = each.name + ": " + added.error().where;
-    return added;
-  }
+  OMNI_CHECK(planned.add_all(members));
   OMNI_TRY(const FleetPlan plan, plan_fleet(planned.fleet));
   if (arguments.common.json) {
     nlohmann::ordered_json all{{"machine", machine.name},
@@ -145,6 +154,17 @@ Status plan_ensemble(const EnsembleArguments& arguments, const std::vector<Membe
   OMNI_TRY(const std::string table, fleet_table(planned.fleet, plan, planned.names));
   log::result("{}{}", text, table);
   return {};
+}
+
+Result<std::vector<double>> work_of(const std::vector<Member>& members) {
+  PlannedMembers planned(Machine{});
+  const log::Level level = log::level();
+  log::set_level(log::Level::quiet);  // each training will print these messages
+  Status added = planned.add_all(members);
+  log::set_level(level);
+  OMNI_CHECK(added);
+  if (std::ranges::count(planned.work, 0) > 0) planned.work.clear();
+  return std::move(planned.work);
 }
 
 }  // namespace omni

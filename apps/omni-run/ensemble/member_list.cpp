@@ -38,10 +38,10 @@ std::optional<int> refuse_members(const Error& error) {
 }
 
 // These options belong to the whole ensemble, since its members share one process and one folder.
-constexpr std::array kOfAll{"--workers",       "--gpus",   "--precision", "--sched",
-                            "--deterministic", "--impl",   "--models",    "--json",
-                            "--quiet",         "--resume", "--keep",      "--dry-run"};
-constexpr std::array kOfNobody{"--trace", "--metrics", "--save-weights", "--out", "--log"};
+constexpr std::array kOfAll{"--workers", "--gpus",    "--precision", "--sched", "--deterministic",
+                            "--impl",    "--models",  "--json",      "--quiet", "--resume",
+                            "--keep",    "--dry-run", "--trace"};
+constexpr std::array kOfNobody{"--metrics", "--save-weights", "--out", "--log"};
 
 Result<std::vector<Wanted>> members_of_nets(const Words& nets, std::uint64_t first_seed) {
   std::vector<Wanted> all;
@@ -206,6 +206,9 @@ std::optional<int> read_members(EnsembleArguments& ensemble, std::vector<Member>
   if (common.resume != "none" && common.resume != "auto")
     return refuse_members({ErrorKind::usage, "--resume " + common.resume,
                            "each member has checkpoints of its own", "--resume auto"});
+  if (ensemble.prepare_only && common.resume != "none")
+    return refuse_members({ErrorKind::usage, "--resume", "--prepare-only begins with sample 0",
+                           "leave one of them out"});
   auto wanted = members_of_nets(ensemble.nets, common.data.seed);
   if (!wanted) return refuse_members(wanted.error());
   if (!ensemble.members.empty())
@@ -243,12 +246,16 @@ std::optional<int> read_members(EnsembleArguments& ensemble, std::vector<Member>
     words.insert(words.end(), each.words.begin(), each.words.end());
     if (!common.data.data_seed && !gives(given, "--data-seed"))
       words.insert(words.end(), {"--data-seed", std::to_string(common.data.seed)});
+    words = words_without({"--trace"}, words);
     Member& member = members.emplace_back();
     member.name = each.name;
     member.words = words;
     const fs::path place = folder / each.name;
-    words.insert(words.end(), {"--out", place.string(), "--metrics", place / "metrics.jsonl",
-                               "--save-weights", place / "net.weights"});
+    if (!ensemble.prepare_only)
+      words.insert(words.end(), {"--out", place.string(), "--metrics", place / "metrics.jsonl",
+                                 "--save-weights", place / "net.weights"});
+    if (!common.trace.empty())
+      words.insert(words.end(), {"--trace", fs::path(common.trace) / each.name});
     const log::Name name(each.where);
     GivenOptions together;
     if (const auto code = read_options(table_of(member.arguments), words, together)) return code;

@@ -23,8 +23,9 @@ struct EnsembleArguments {
   std::string stop{};                      // "asha:100:3", "median:100"; "": no member is stopped
   std::optional<std::uint64_t> exploit{};  // iterations between rounds; none: there are none
   bool plan = false;                       // print how devices could be shared out; nothing trains
-  std::string machine{};                   // file or name, of the plan or of --arrivals virtual
-  std::vector<std::string> words{};        // of every training
+  std::optional<std::uint64_t> prepare_only{};  // samples to measure; none: members train
+  std::string machine{};             // file or name, of the plan or of --arrivals virtual
+  std::vector<std::string> words{};  // of every training
   // read_members() sets these two. Members of earlier waves of a sweep; none: there are no waves,
   // or the first is not yet read.
   std::optional<std::vector<EnsembleMember>> before{};
@@ -53,6 +54,10 @@ void describe(auto& add, EnsembleArguments& ensemble) {
   add("--plan", &ensemble.plan,
       "Print which members would train together on the machine of --machine, on how many devices, "
       "and how long; train nothing");
+  add("--prepare-only SAMPLES", &ensemble.prepare_only,
+      {.check = range(1, 1'000'000'000), .excludes = {{"--plan"}}},
+      "Measure how fast the samples of all members can be prepared, after as many for warm-up; "
+      "train nothing");
   add("--machine FILE", &ensemble.machine, {.check = not_empty},
       "Machine of --plan, or of --arrivals virtual: a machine file, or the name of a shipped one");
   add("--share auto|all|single|multi|off", &ensemble.share,

@@ -73,4 +73,11 @@ class RankEnsemble {
 // if there is one rank.
 Status check_test_images(std::deque<TrainCommand>& trainings, RankEnsemble* ranks);
 
+// Prepares the samples of all members at the same time, trains nothing, and prints how many a
+// second each member gets. With several ranks the first one prints the members of all ranks. `own`
+// has the indices in `names` of this process's members.
+Status prepare_only(const EnsembleArguments& arguments, const std::vector<std::string>& names,
+                    const std::vector<std::size_t>& own, std::deque<TrainCommand>& trainings,
+                    SharedTrainings& shared, RankEnsemble* ranks);
+
 }  // namespace omni

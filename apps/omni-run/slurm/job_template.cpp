@@ -14,7 +14,8 @@
 namespace omni {
 namespace {
 
-constexpr std::string_view kOption = "#SBATCH", kBody = "set -euo pipefail", kWords = "\"$@\"";
+constexpr std::string_view kOption = "#SBATCH", kBody = "set -euo pipefail", kWords = "\"$@\"",
+                           kTraces = "OMNI_TRACES";
 
 constexpr const char* kChdir = "--chdir";
 
@@ -54,6 +55,7 @@ void find_training(JobTemplate& form) {
     if (line.starts_with('#')) continue;
     form.requeues |= line.find("scontrol requeue") != line.npos;
     form.takes_words |= line.find(kWords) != line.npos;
+    form.takes_traces |= line.find(kTraces) != line.npos;
     form.several_ranks |= line.find("--mpi=pm") != line.npos || line.starts_with("mpiexec ");
     text += line.ends_with('\\') ? line.substr(0, line.size() - 1) : line + '\n';
   }
@@ -92,7 +94,8 @@ Result<JobTemplate> read_template(const std::string& name) {
 }
 
 std::string fill_in(const JobTemplate& form, SbatchOptions options,
-                    const std::vector<std::string>& words, const std::string& folder) {
+                    const std::vector<std::string>& words, const std::string& folder,
+                    const std::string& traces) {
   std::string script, start;
   if (!options.contains(kChdir)) {
     if (const auto quoted = for_sbatch_line(folder))
@@ -100,6 +103,7 @@ std::string fill_in(const JobTemplate& form, SbatchOptions options,
     else
       start = fmt::format("cd {}\n", for_shell({folder}));
   }
+  if (!traces.empty()) start += fmt::format("{}={}\n", kTraces, for_shell({traces}));
   const auto add_option = [&](const std::string& name, const std::string& value) {
     script += fmt::format("#SBATCH {}{}{}\n", name, value.empty() ? "" : "=", value);
   };

@@ -19,6 +19,7 @@ struct JobTemplate {
   bool several_ranks = false;           // true: a training uses all nodes
   bool requeues = false;                // true: the job is requeued after a stop
   bool takes_words = false;             // true: has a place for words of the command line
+  bool takes_traces = false;            // true: each training traces to a folder in $OMNI_TRACES
   std::string name() const { return path.stem(); }
   bool gives(const std::string& option) const;  // true: gives the option to each training
 };
@@ -27,8 +28,10 @@ struct JobTemplate {
 Result<JobTemplate> read_template(const std::string& name);
 
 // Returns the script with these options instead of the template's, and with the words of a
-// training. The job starts in `folder`, unless an option says otherwise.
+// training. The job starts in `folder`, unless an option says otherwise. `traces`: the folder with
+// the traces of several trainings; "": none.
 std::string fill_in(const JobTemplate& form, SbatchOptions options,
-                    const std::vector<std::string>& words, const std::string& folder);
+                    const std::vector<std::string>& words, const std::string& folder,
+                    const std::string& traces);
 
 }  // namespace omni

@@ -76,7 +76,9 @@ Status TrainCommand::prepare() {
   OMNI_TRY(start_, starting_point(inputs_, *training_, workers_of(*session_)));
   // Trainings that share test samples read them when all are prepared.
   if (shared_ == nullptr) OMNI_CHECK(check_test_images());
-  OMNI_TRY(recorder_, start_trace(inputs_.arguments.trace, *session_, net()));
+  OMNI_TRY(recorder_,
+           start_trace(inputs_.arguments.trace, *session_, net(),
+                       shared_ != nullptr ? Recorder::Of::scopes : Recorder::Of::all_threads));
   return open_metrics();
 }
 

@@ -31,6 +31,11 @@ class TrainCommand {
   Status check_test_images();
   Status join_stream();
   Status train();
+  // The training becomes so short that it has about twice as many samples. prepare_samples() then
+  // prepares these in place of train(), and returns how many of the second half were ready in a
+  // second.
+  void shorten(std::uint64_t half);
+  Result<double> prepare_samples();
 
   // The following functions tell what the training has done.
   const std::optional<EvaluationReport>& last_evaluation() const { return last_; }

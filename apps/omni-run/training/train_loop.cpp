@@ -118,6 +118,7 @@ Status TrainCommand::ended(Status status) {
 }
 
 Status TrainCommand::train() {
+  const Recorder::Scope own_trace(recorder_.get());
   if (!is_finished()) {
     damage_->record_from(start_.iteration);
     for (const GroupPlan::Row& row : group_plan_.rows)
@@ -152,6 +153,25 @@ Status TrainCommand::train() {
   else if (inputs_.arguments.common.quiet && last_)
     log::result("{}\n", Progress::line(*last_, net().classes()));
   return {};
+}
+
+void TrainCommand::shorten(std::uint64_t half) {
+  const std::uint64_t batch = net().options().batch;
+  inputs_.iterations = 2 * ((half + batch - 1) / batch);
+}
+
+Result<double> TrainCommand::prepare_samples() {
+  const Recorder::Scope own_trace(recorder_.get());
+  const std::uint64_t half = last_sample() / 2;
+  Stopwatch watch;
+  std::uint64_t warm = 0, last = 0;
+  OMNI_CHECK(training_->prepare_samples(2 * half, [&](std::uint64_t ready) {
+    last = ready;
+    if (warm > 0 || ready < half) return;
+    warm = ready;
+    watch = Stopwatch();
+  }));
+  return static_cast<double>(last - warm) / watch.seconds();
 }
 
 Status TrainCommand::save(const TrainingState& state) {

@@ -134,4 +134,19 @@ Result<double> makespan_one_by_one(const Fleet& fleet) {
   return seconds;
 }
 
+std::vector<int> share_out(std::span<const double> work, int ranks) {
+  std::vector<std::size_t> order(work.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return work[i]; });
+  std::vector<std::pair<double, int>> loads(ranks);  // work, and number of members
+  std::vector<int> rank_of(work.size());
+  for (const std::size_t member : order) {
+    const auto least = std::ranges::min_element(loads);
+    least->first += work[member];
+    ++least->second;
+    rank_of[member] = static_cast<int>(least - loads.begin());
+  }
+  return rank_of;
+}
+
 }  // namespace omni

@@ -65,6 +65,10 @@ Result<FleetPlan> plan_fleet(const Fleet& fleet);
 Result<FleetPlan> simulate_fleet(const Fleet& fleet, std::span<const FleetShares> shares);
 Result<double> makespan(const Fleet& fleet, const FleetPlan& plan);
 
+// Shares members out among ranks that are alike: the longest first, each to the rank with the least
+// work so far. Returns the rank of each member. Equal members are shared out in turn.
+std::vector<int> share_out(std::span<const double> work, int ranks);
+
 // These functions return the makespans of the two usual ways. All at once: members get equal shares
 // of the devices, or of their time if there are more members than devices. All train at the pace of
 // the slowest, and shares grow when a member ends. One by one: each member trains alone, on its

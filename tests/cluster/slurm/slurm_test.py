@@ -122,6 +122,34 @@ class Slurm(unittest.TestCase):
         self.assertEqual(self.expect(f"{job}_2")["Restarts"], "1")
         self.assertEqual(self.expect(f"{job}_1")["Restarts"], "0")
 
+    def test_a_stopped_ensemble_goes_on(self):
+        """Tasks of an array take members apart, and one goes on without the others. Ranks of a job go on together."""
+        length = ["--max-batches", "400", "--seed", "1", "--data-seed", "1"]
+        outside = []
+        for seed in ("1", "2", "3", "4"):
+            self.here(*FIXED, *length[:2], "--seed", seed, *length[4:], "--save-weights", "outside")
+            outside.append(read(f"{self.folder}/outside"))
+        for run, options, start, job_name in (
+                ("by-task", ["--array=1-2"], "srun", "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"),
+                ("by-rank", ["--nodes=2", "--ntasks-per-node=1"], "srun --mpi=pmi2 -K1", "$SLURM_JOB_ID")):
+            with self.subTest(run):
+                with open(os.path.join(self.folder, f"{run}.sbatch"), "w", encoding="utf-8") as file:
+                    file.write("#!/bin/bash\n#SBATCH --requeue\n#SBATCH --open-mode=append\ncode=0\n"
+                               f"{start} --cpu-bind=none omni-run ensemble \"$@\" || code=$?\n"
+                               f"if [ \"$code\" = 75 ]; then scontrol requeue \"{job_name}\"; fi\nexit \"$code\"\n")
+                job = self.sbatch(*options, f"{run}.sbatch", "--net", "lenet:4", *FIXED[2:], *length, "--out", run,
+                                  "--checkpoint-every", "25", "--resume", "auto")
+                stopped, others = (f"{job}_2", [f"{job}_1"]) if run == "by-task" else (job, [])
+                saved = os.path.join(self.folder, run, "lenet-2")
+                self.slurm.wait_until(lambda: os.path.isdir(saved) and any(name.startswith("save-") for name in os.listdir(saved)),
+                                      f"nothing is saved: {job}")
+                self.slurm.command("scancel", "--signal=USR2", stopped)
+                self.assertEqual(self.expect(stopped)["Restarts"], "1")
+                for each in others:
+                    self.assertEqual(self.expect(each)["Restarts"], "0")
+                for number, weights in enumerate(outside, 1):
+                    self.assertEqual(read(f"{self.folder}/{run}/lenet-{number}/net.weights"), weights)
+
     def test_an_array_of_rates_goes_on_with_the_next_seed(self):
         job = self.sbatch("--array=1,5", self.template("array"), *FIXED, "--max-batches", "20")
         weights = []

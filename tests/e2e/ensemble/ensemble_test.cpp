@@ -4,6 +4,9 @@
 #include <signal.h>
 
 #include <chrono>
+#include <map>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "tests/support/images/image_folder.hpp"
@@ -50,10 +53,26 @@ class EnsembleRuns : public testing::Test {
     }
   }
 
+  // Returns the number of tasks of each codelet in the traces of all members.
+  std::map<std::string, int> tasks_in(const char* traces) const {
+    std::map<std::string, int> tasks;
+    for (const auto& member : fs::directory_iterator(folder_ / traces)) {
+      std::map<int, std::string> names;
+      std::istringstream lines(get(member.path() / "rank-0.jsonl"));
+      for (std::string line; std::getline(lines, line);) {
+        const auto record = nlohmann::json::parse(line);
+        if (line.starts_with("{\"codelet\":")) names[record["codelet"]] = record["name"];
+        if (line.starts_with("{\"task\":")) ++tasks[names.at(record["codelet"])];
+      }
+    }
+    return tasks;
+  }
+
   TemporaryDirectory folder_;
 };
 
-TEST_F(EnsembleRuns, MembersLearnWhatTheyLearnAlone) {
+// Sharing prepares each sample once (E1), and changes nothing in what members learn (E6).
+TEST_F(EnsembleRuns, E1_E6_MembersLearnWhatTheyLearnAlone) {
   const Finished together = omni_run(ensemble("together"));
   ASSERT_EQ(together.exit_code, 0) << together.errors;
   EXPECT_NE(together.output.find("small-2"), std::string::npos) << together.output;
@@ -224,7 +243,8 @@ TEST_F(EnsembleRuns, RefusesWhatAMemberCannotHave) {
       {net + " --seed x", {}, ":1: --seed"},
       {net + " --name a/b", {}, "a/b"},
       {"", {}, "has no members"},
-      {net, {"--trace", "t"}, "--trace: is not for the members of an ensemble"},
+      {net + " --trace t", {}, ":1: --trace is no option of one member (give it to omni-run ens"},
+      {net, {"--log", "caffe"}, "--log: is not for the members of an ensemble"},
       {net, {"--resume", "some-checkpoint"}, "each member has checkpoints of its own"},
       {net, {"--net", file("small.cfg") + ":0"}, "is no number of members"},
       {net, {"--share", "some"}, "--share"},
@@ -244,6 +264,96 @@ TEST_F(EnsembleRuns, RefusesWhatAMemberCannotHave) {
   const Finished late = omni_run({"--deterministic", "ensemble"});
   EXPECT_EQ(late.exit_code, 2);
   EXPECT_NE(late.errors.find("stands before 'ensemble'"), std::string::npos) << late.errors;
+}
+
+// The work of decoding and augmenting is that of one member, whatever their number. Without sharing
+// it is N-fold. How much processor time that is, perf/experiments/ensemble measures.
+TEST_F(EnsembleRuns, E7_TheWorkSavedGrowsWithTheMembers) {
+  make_image_folder(file("photos"), 10, 2);
+  const auto decoded = [&](int members, const char* share) {
+    const std::string traces = share + std::to_string(members);
+    const Finished run =
+        omni_run({"ensemble", "--net", file("small.cfg") + ":" + std::to_string(members), "--data",
+                  file("photos"), "--share", share, "--workers", "2", "--batch", "8", "--slice",
+                  "4", "--prepare-only", "48", "--trace", file(traces.c_str())});
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    const auto tasks = tasks_in(traces.c_str());
+    const auto found = tasks.find("read_image_files");
+    return found == tasks.end() ? 0 : found->second;
+  };
+  const int alone = decoded(1, "off");
+  EXPECT_EQ(alone, 96 / 4) << "a task reads four images, also those for warm-up";
+  EXPECT_EQ(decoded(3, "off"), 3 * alone);
+  EXPECT_LE(decoded(3, "all"), alone + 2) << "some blocks beyond the end";
+}
+
+// Samples are prepared by the tasks that prepare them in a training, and no other task runs. So a
+// training cannot have a higher rate, and has the same one if preparing is the bottleneck.
+TEST_F(EnsembleRuns, E8_PreparationAloneHasTheTasksOfATrainingsPipeline) {
+  put(folder_ / "two",
+      "--net " + file("small.cfg") + " --name one\n--net " + file("wide.cfg") + " --name other\n");
+  const auto run = [&](const char* traces, const Words& more) {
+    return omni_run(Words{"ensemble", "--members", file("two"), "--data", "synthetic:60:3",
+                          "--deterministic", "--workers", "2", "--json", "--trace", file(traces)} +
+                    more);
+  };
+  // After 60 samples for warm-up another 60 are measured.
+  const bool had_runs = fs::exists("omni-runs");
+  const Finished prepares = run("prepared", {"--prepare-only", "60", "--out", file("unused")});
+  ASSERT_EQ(prepares.exit_code, 0) << prepares.errors;
+  EXPECT_GE(number_after(prepares.errors, "shared samples: "), 120) << prepares.errors;
+  EXPECT_LE(number_after(prepares.errors, "shared samples: "), 140) << prepares.errors;
+  const auto summary = nlohmann::json::parse(prepares.output);
+  EXPECT_EQ(summary["samples"], 60);
+  ASSERT_EQ(summary["members"].size(), 2u);
+  for (const auto& each : summary["members"]) EXPECT_GT(each["samples_per_second"], 0) << each;
+  EXPECT_EQ(summary["members"][1]["name"], "other");
+  EXPECT_FALSE(fs::exists(file("unused"))) << "only a training has a run folder";
+  EXPECT_EQ(fs::exists("omni-runs"), had_runs);
+
+  const Finished trains = run("trained", {"--epochs", "2", "--no-test", "--out", file("out")});
+  ASSERT_EQ(trains.exit_code, 0) << trains.errors;
+  std::map<std::string, int> pipeline = tasks_in("trained");
+  const std::map<std::string, int> prepared = tasks_in("prepared");
+  EXPECT_GT(pipeline.size(), prepared.size()) << "a training computes more";
+  std::erase_if(pipeline, [&](const auto& each) { return !prepared.contains(each.first); });
+  EXPECT_EQ(prepared, pipeline);
+
+  const Finished resumes = run("none", {"--prepare-only", "60", "--resume", "auto"});
+  EXPECT_EQ(resumes.exit_code, 2) << resumes.errors;
+  EXPECT_NE(resumes.errors.find("--resume: --prepare-only begins with sample 0"), std::string::npos)
+      << resumes.errors;
+}
+
+// Each member has a trace like that of a training alone.
+TEST_F(EnsembleRuns, TraceEachMember) {
+  put(folder_ / "members", "--net " + file("small.cfg") + " --name one\n--net " + file("wide.cfg") +
+                               " --max-batches 31 --name other\n");
+  const Words words = Words{"ensemble", "--members", file("members"), "--out", file("out")} +
+                      all() + Words{"--trace", file("traces")};
+  const Finished run = omni_run(words);
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  for (const char* name : {"one", "other"}) {
+    std::istringstream trace(get(folder_ / "traces" / name / "rank-0.jsonl"));
+    std::set<int> iterations;
+    std::size_t tasks = 0, ended = 0;
+    std::string net;
+    for (std::string line; std::getline(trace, line);) {
+      const auto record = nlohmann::json::parse(line);
+      if (record.contains("net")) net = record["net"];
+      tasks += line.starts_with("{\"task\":");
+      if (line.starts_with("{\"iteration\":")) iterations.insert(record["iteration"].get<int>());
+      if (record.contains("end")) ended = record["tasks"];
+    }
+    const bool first = name == std::string("one");
+    EXPECT_EQ(net, first ? "small" : "wide");
+    EXPECT_EQ(iterations.size(), first ? 60u : 31u) << name;
+    EXPECT_GT(tasks, iterations.size());
+    EXPECT_EQ(tasks, ended);
+  }
+  const auto record = nlohmann::json::parse(get(folder_ / "out/ensemble.json"));
+  for (const auto& each : record["members"])
+    EXPECT_EQ(each["options"].dump().find("--trace"), std::string::npos) << each;
 }
 
 }  // namespace

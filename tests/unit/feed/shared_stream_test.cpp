@@ -60,9 +60,9 @@ class SharedStreams : public test::WithSession {
   }
 };
 
-// Three feeds read 60 samples each, as pixels or floats. The stream prepares fewer than 120
+// Three feeds read 60 samples each, as pixels or floats, in the same order. The stream prepares fewer than 120
 // samples, and each feed gets what it would prepare alone.
-TEST_F(SharedStreams, GiveEachFeedItsOwnSamples) {
+TEST_F(SharedStreams, E2_GiveEachFeedItsOwnSamples) {
   test::TemporaryDirectory files;
   test::make_image_folder(files.path(), 20, 5);
   for (const Source& source :
@@ -186,7 +186,7 @@ TEST_F(SharedStreams, AWindowOfSmallSamplesHasFewBlocks) {
 
 // The faster feed waits for the slower one. So no sample is prepared twice, and the memory for
 // samples is bounded.
-TEST_F(SharedStreams, TheFasterFeedWaitsForTheSlower) {
+TEST_F(SharedStreams, E5_TheFasterFeedWaitsForTheSlower) {
   const Source source{"", "synthetic:40:5", {12, 12, 1}};
   const auto data =
       open_dataset({.source = source.data, .net_input = source.net, .classes = 5, .seed = 1});

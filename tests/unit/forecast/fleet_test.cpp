@@ -269,6 +269,16 @@ TEST(Fleet, all_at_once_shares_devices_or_their_time_and_one_by_one_uses_the_bes
   EXPECT_DOUBLE_EQ(*makespan_one_by_one(fleet), 1500 / 20.0);
 }
 
+TEST(Fleet, ranks_get_members_with_equal_work) {
+  const auto shared = [](std::vector<double> work, int ranks) { return share_out(work, ranks); };
+  using Ranks = std::vector<int>;
+  EXPECT_EQ(shared({1, 1, 1, 1, 1}, 2), (Ranks{0, 1, 0, 1, 0})) << "equal ones in turn";
+  EXPECT_EQ(shared({1, 2, 3, 6}, 2), (Ranks{1, 1, 1, 0}));
+  EXPECT_EQ(shared({0, 0, 0}, 3), (Ranks{0, 1, 2})) << "each rank needs a member";
+  EXPECT_EQ(shared({5, 1, 1}, 1), (Ranks{0, 0, 0}));
+  EXPECT_EQ(shared({}, 2), Ranks{});
+}
+
 TEST(Fleet, what_cannot_be_planned_is_refused) {
   EXPECT_EQ(fleet_refusal(plan_fleet({.members = {}, .devices = 0})),
             "ensemble: there is no device (give it one or more)");
