@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/submission.hpp"
 #include "scheduling/strategies/registry.hpp"
 #include "scheduling/strategies/shared_options.hpp"
@@ -94,8 +93,8 @@ void Averaging::meet() {
   for (const int group : groups_.here()) {
     if (options_.pulls && !restarts_) break;
     const SubmissionScope scope({.group = group, .workers = &groups_.workers(group)});
-    for (const Param* param : params(group))
-      if (param->trainable) submit_publish(*param->master, *param->replica, tag);
+    for (std::size_t i = 0; i < params(group).size(); ++i)
+      if (params(group)[i]->trainable) publish(group, i, tag);
   }
   restarts_ = false;
   record_meeting(meetings_);
@@ -120,13 +119,11 @@ void Averaging::take(std::span<const double> numbers) {
   // If the saved interval between meetings is another one, the groups begin a new interval.
   if (numbers[4] == options_.every) return;
   for (Progress& group : progress_) group.since_meeting = 0;
-  if (options_.pulls) return;
-  // Groups that have contributed their models to the next meeting will do so again, so the
-  // contributions are cleared.
-  for (const Param* param : params(0))
-    if (param->change != nullptr)
-      std::ranges::fill(HostAccess(*param->change, HostAccess::Mode::write).f32(), 0.0f);
+  if (!options_.pulls) begin_anew();
 }
+
+// Groups that have contributed their models to the next meeting will do so again.
+void Averaging::begin_anew() { clear_contributions(); }
 
 namespace {
 

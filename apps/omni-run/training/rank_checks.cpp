@@ -29,8 +29,23 @@ Status prepare_ranks(TrainArguments& train) {
   return {};
 }
 
+namespace {
+
+Status check_one_rank(const TrainArguments& arguments) {
+  if (arguments.send.kind == Coding::Kind::whole) return {};
+  if (!arguments.arrivals.simulated)
+    return Error{ErrorKind::usage, "--send", "a training on one rank sends nothing",
+                 "start several, as in mpiexec -n 2, or leave it out"};
+  log::warn(
+      "--send: the virtual clock counts smaller messages, but groups of one process share whole "
+      "values");
+  return {};
+}
+
+}  // namespace
+
 Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grows) {
-  if (!ranks::several()) return {};
+  if (!ranks::several()) return check_one_rank(arguments);
   const GroupArguments& groups = arguments.groups;
   Net& net = of.net();
   const bool one = of.count() == 1, merged = !one && net.has(Net::Phase::merged);
