@@ -51,7 +51,7 @@ TEST_F(FragmentsOnRanks, have_the_bits_of_one_process) {
     EXPECT_EQ(run.exit_code, 0) << run.errors;
     Words two = strategy;
     two.insert(two.end(), {"--groups", "2"});
-    EXPECT_EQ(get(trained(net, 34, two)), get(folder_ / "one"));
+    EXPECT_TRUE(get(trained(net, 34, two)) == get(folder_ / "one"));
     two.insert(two.end(), {"--send", "bf16"});
     Words first = two, second = two;
     const std::string whole = get(trained(net, 34, two)), out = folder_ / "run";
@@ -59,7 +59,7 @@ TEST_F(FragmentsOnRanks, have_the_bits_of_one_process) {
     second.insert(second.end(), {"--out", out, "--resume", "auto"});
     std::filesystem::remove_all(out);
     EXPECT_EQ(on_ranks(2, training(net, 11, first)).exit_code, 0);
-    EXPECT_EQ(get(trained(net, 34, second)), whole);
+    EXPECT_TRUE(get(trained(net, 34, second)) == whole);
   }
 }
 
