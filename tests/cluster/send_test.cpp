@@ -351,6 +351,19 @@ TEST_F(Send, is_refused_where_nothing_is_sent) {
   }
 }
 
+TEST_F(Send, warns_of_a_momentum_of_the_average) {
+  const std::string net = net_of(kHalf);
+  const auto warns = [&](const char* send, Words more) {
+    more.insert(more.end(), {"--strategy", "sma", "--groups", "2", "--send", send});
+    const Finished run = on_ranks(2, training(net, 4, more));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return run.errors.find("warning: --send top: values arrive late") != std::string::npos;
+  };
+  EXPECT_TRUE(warns("top:5%", {}));
+  EXPECT_FALSE(warns("top:5%", {"--central-momentum", "0"}));
+  EXPECT_FALSE(warns("bf16", {}));
+}
+
 TEST_F(Send, warns_where_only_the_clock_counts_it) {
   const std::string net = net_of(2 * kHalf);
   const auto seconds = [&](Words more) {

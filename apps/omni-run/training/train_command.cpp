@@ -141,6 +141,7 @@ Status TrainCommand::settle_groups() {
   if (&type != &usual_strategy(true) && &type != &usual_strategy(false))
     log::info("strategy: {}", type.name);
   warn_about_groups(this->groups(), groups, type, inputs_.spec.solver, inputs_.iterations);
+  warn_about_sending(inputs_.arguments.send, inputs_.strategy);
   return {};
 }
 
