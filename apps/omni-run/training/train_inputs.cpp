@@ -195,6 +195,11 @@ PilotOptions TrainInputs::pilot_options(const Workers& workers) {
 std::uint64_t TrainInputs::checkpoint_bytes() {
   std::uint64_t bytes = TrainingSnapshot::bytes(*groups);
   for (const auto& pilot : make_pilots(pilot_options({1, 0}))) bytes += pilot->kept_bytes(*groups);
+  // Of each value, each rank has left something out, or knows it exactly. With meetings, each rank
+  // has contributions, too.
+  if (arguments.send.kind != Coding::Kind::whole)
+    for (const Param* param : groups->net().params())
+      bytes += param->master->bytes() * ranks::size() * (param->change != nullptr ? 2 : 1);
   return bytes;
 }
 
