@@ -63,6 +63,37 @@ Taker take_groups(GroupArguments& groups) {
   }};
 }
 
+namespace {
+
+constexpr std::string_view kTop = "top:";
+
+std::string coding_name(std::string& text) {
+  if (text == "fp32" || text == "bf16") return "";
+  std::string most = text.starts_with(kTop) ? text.substr(kTop.size()) : "";
+  if (read_share(most, true) != "")
+    return fmt::format("{} is none of fp32, bf16, and top: with a share between 0 and 1 (top:1%)",
+                       shown_name(text));
+  text = fmt::format("{}{}", kTop, most);
+  return "";
+}
+
+}  // namespace
+
+void describe_send(OptionTable& add, Coding& send, OptionRules rules) {
+  const auto take = [&send](const std::string& text) {
+    send.kind = text == "fp32"   ? Coding::Kind::whole
+                : text == "bf16" ? Coding::Kind::bf16
+                                 : Coding::Kind::top;
+    if (send.kind == Coding::Kind::top)
+      send.share = *number_in<double>(std::string_view(text).substr(kTop.size()));
+  };
+  rules.check = coding_name;
+  add("--send fp32|bf16|top:SHARE", Taker{.take = take}, std::move(rules),
+      "What ranks send of gradients, models and new parameters: fp32 (default): all; bf16: "
+      "rounded; "
+      "top:1%: the hundredth of largest magnitude. The next messages make up for what is left out");
+}
+
 std::string strategy_help() {
   std::string names, summaries;
   for (const StrategyType& type : strategy_types()) {

@@ -106,6 +106,7 @@ struct PlanArguments : NetRunArguments {
   DataArguments data{};
   std::uint64_t update_iterations = 0;  // of one group, to compare with; 0: no measurement
   std::vector<UpdateRatio> counts{};    // measured numbers of updates
+  Coding send{};                        // of the messages between nodes
   std::string gpu{};                    // machine file of an absent GPU to forecast for; "": none
 };
 
@@ -130,6 +131,7 @@ void describe(auto& add, PlanArguments& plan) {
       "ranks run");
   add("--node-cores CORES", &plan.node_cores, {.check = range(1, 1024), .needs = {{"--nodes"}}},
       "Cores of each node that train, where they are not as many as here");
+  describe_send(add, plan.send, {.needs = {{"--nodes"}}});
   add("--measure-updates ITERATIONS", &plan.update_iterations,
       {.check = range(64, 1'000'000),
        .needs = {{"--data", "needs data to train on", "--data fashion-mnist, say"}},

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "apps/omni-run/arguments.hpp"
+#include "codelets/elementwise/coding.hpp"
 #include "scheduling/groups/momentum.hpp"
 #include "scheduling/pilots/registry.hpp"
 #include "scheduling/strategies/registry.hpp"
@@ -51,6 +52,7 @@ struct TrainArguments : NetRunArguments {
   bool other_data = false, stage = false;
   OptionValues pilots{};
   double patience = 300;  // seconds to wait for a rank that does not answer
+  Coding send{};
 };
 
 void describe_fully_connected(auto& add, FullyConnected& fully_connected) {
@@ -62,6 +64,8 @@ void describe_fully_connected(auto& add, FullyConnected& fully_connected) {
       "stale; default) or replicated (one copy per group)");
 }
 
+// Adds the row of --send.
+void describe_send(OptionTable& add, Coding& send, OptionRules rules = {});
 Taker take_groups(GroupArguments& groups);
 std::string group_count(std::string& value);
 std::string strategy_help();  // the names and summaries of all strategies
@@ -195,6 +199,7 @@ void describe(auto& add, TrainArguments& train) {
   add.group("Several ranks");
   add("--patience SECONDS", &train.patience, {.check = number(1, 1e6), .shows_default = true},
       "Longest time that a rank may be silent before the training ends");
+  describe_send(add, train.send);
 }
 
 }  // namespace omni

@@ -139,18 +139,19 @@ void submit_exchanges(std::span<const Exchange> exchanges, ExchangeOrder order, 
         chained || (tensors.master.parts() == 1 && tensors.master.count_of(0) <= kSmall);
     if (!joins) submit();
     for (std::size_t number = 0; number < tensors.master.parts(); ++number) {
-      const TensorPart part = only.value_or(TensorPart(tensors.master, number)).of(tensors.master);
+      const TensorPart range = only.value_or(TensorPart(tensors.master, number)),
+                       part = range.of(tensors.master);
       if (part.part != number) continue;
       args.count = static_cast<std::int64_t>(part.count());
       together.params[together.count++] = args;
-      const TensorPart diff = part.of(tensors.diff);
+      const TensorPart diff = range.of(tensors.diff);
       accesses.insert(accesses.end(), {update_of(part), args.clears ? read_write(diff) : read(diff),
-                                       update_of(part.of(tensors.velocity))});
-      if (args.refresh) accesses.push_back(write(part.of(*tensors.replica)));
-      if (args.adam) accesses.push_back(update_of(part.of(*tensors.mean_square)));
+                                       update_of(range.of(tensors.velocity))});
+      if (args.refresh) accesses.push_back(write(range.of(*tensors.replica)));
+      if (args.adam) accesses.push_back(update_of(range.of(*tensors.mean_square)));
       if (args.corrects)
         accesses.insert(accesses.end(),
-                        {read(part.of(*tensors.centre)), update_of(part.of(*tensors.change))});
+                        {read(range.of(*tensors.centre)), update_of(range.of(*tensors.change))});
       if (args.rounds) accesses.push_back(write(*tensors.master.rounded()));
       if (!joins || together.count == most) submit();
       args.leave_uncounted();

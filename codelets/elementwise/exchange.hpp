@@ -246,7 +246,7 @@ struct Exchange {
   ExchangeArgs args;
   ExchangeTensors tensors;
   // If `only` is set, only this part is updated. It is a part of a tensor that is cut like the
-  // master copy. The gradient or the replica may have no other values.
+  // master copy. Any of the tensors may have no other values.
   std::optional<TensorPart> only{};
 };
 

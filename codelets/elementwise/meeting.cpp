@@ -33,10 +33,18 @@ void move_centre_cpu(const MoveCentreArgs& args, const Buffers& buffers, DeviceC
 }
 
 void publish_cpu(const PublishArgs& args, const Buffers& buffers, DeviceContext&) {
-  std::copy_n(buffers.get(1), args.count, buffers.get(0));
+  float* __restrict model = buffers.get(0);
+  const float* __restrict centre = buffers.get(1);
+  if (args.keeps == 0) return void(std::copy_n(centre, args.count, model));
+  for (std::int64_t i = 0; i < args.count; ++i)
+    model[i] = args.keeps * model[i] + (1 - args.keeps) * centre[i];
 }
 
 std::uint64_t footprint(const auto& args) { return footprint_of(args.count); }
+
+std::uint64_t footprint_of_publish(const PublishArgs& args) {
+  return args.keeps == 0 ? footprint_of(args.count) : footprint_of(args.count, true);
+}
 
 // Calls submit(part, its number of values) for every part of a tensor.
 void for_each_part(const Tensor& tensor, auto submit) {
@@ -63,7 +71,7 @@ Codelet<PublishArgs> publish({.name = "publish",
                               .implementations = {{"copy", publish_cpu},
                                                   OMNI_GPU_IMPLEMENTATION(gpu::publish)},
                               .cost = cost_per_value<0, 8>,
-                              .footprint = footprint});
+                              .footprint = footprint_of_publish});
 
 void submit_contribute(float weight, TensorPart model, TensorPart centre, TensorPart change,
                        TaskTag tag) {
@@ -74,18 +82,23 @@ void submit_contribute(float weight, TensorPart model, TensorPart centre, Tensor
 void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const Tensor& change,
                         const Tensor& velocity, TaskTag tag, std::optional<TensorPart> only) {
   for_each_part(centre, [&](std::size_t number, std::int64_t) {
-    const TensorPart part = only.value_or(TensorPart(centre, number));
+    const TensorPart range = only.value_or(TensorPart(centre, number)), part = range.of(centre);
     if (part.part != number) return;
     MoveCentreArgs own = args;
     own.count = static_cast<std::int64_t>(part.count());
     move_centre.submit(
-        own, {read_write(part), read_write(part.of(change)), read_write(part.of(velocity))}, tag);
+        own, {read_write(part), read_write(range.of(change)), read_write(range.of(velocity))}, tag);
   });
 }
 
-void submit_publish(const Tensor& centre, const Tensor& model, TaskTag tag) {
-  for_each_part(centre, [&](std::size_t part, std::int64_t count) {
-    publish.submit({.count = count}, {write({model, part}), read({centre, part})}, tag);
+void submit_publish(TensorPart centre, TensorPart model, TaskTag tag, float keeps) {
+  publish.submit({.count = static_cast<std::int64_t>(centre.count()), .keeps = keeps},
+                 {keeps == 0 ? write(model) : read_write(model), read(centre)}, tag);
+}
+
+void submit_publish(const Tensor& centre, const Tensor& model, TaskTag tag, float keeps) {
+  for_each_part(centre, [&](std::size_t part, std::int64_t) {
+    submit_publish(TensorPart(centre, part), TensorPart(model, part), tag, keeps);
   });
 }
 

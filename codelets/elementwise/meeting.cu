@@ -14,6 +14,13 @@ struct Contribute {
   }
 };
 
+struct Mix {
+  float keeps;
+  __device__ float operator()(float own, float middle) const {
+    return keeps * own + (1 - keeps) * middle;
+  }
+};
+
 struct Move {
   CentreStep<float> step;
   float *centre, *change, *velocity;
@@ -44,6 +51,11 @@ void gpu::move_centre(const MoveCentreArgs& args, const Buffers& buffers, Device
 }
 
 void gpu::publish(const PublishArgs& args, const Buffers& buffers, DeviceContext&) {
+  if (args.keeps != 0) {
+    float* const model = buffers.get(0);
+    return map_elements<Mix, float, float>(CudaWorker::current(), args.count, {args.keeps}, model,
+                                           model, buffers.get(1));
+  }
   about_to_launch();
   check(cudaMemcpyAsync(buffers.get(0), buffers.get(1), args.count * sizeof(float),
                         cudaMemcpyDeviceToDevice, CudaWorker::current().stream()),

@@ -3,7 +3,7 @@
 //   move_centre: velocity = momentum * velocity + change
 //                centre += rate * (nesterov ? momentum * velocity + change : velocity)
 //                change = 0
-//   publish:     model = centre                                 to each group
+//   publish:     model = keeps * model + (1 - keeps) * centre   to each group
 // The centre is the model that is evaluated and saved. If the weights add up to 1, the rate is 1
 // and the momentum 0, the centre becomes the weighted mean of the groups' models.
 #pragma once
@@ -31,6 +31,7 @@ struct MoveCentreArgs {
 
 struct PublishArgs {
   std::int64_t count = 0;
+  float keeps = 0;  // share of the model that stays; 0: the model becomes the centre
 };
 
 // A CentreStep computes the step of one value of the centre.
@@ -53,14 +54,16 @@ struct CentreStep {
 
 OMNI_CODELET(ContributeArgs, contribute);   // {change RW, model R, centre R}
 OMNI_CODELET(MoveCentreArgs, move_centre);  // {centre RW, change RW, velocity RW}
-OMNI_CODELET(PublishArgs, publish);         // {model W, centre R}
+OMNI_CODELET(PublishArgs, publish);         // {model W, or RW if a share stays, centre R}
 
 void submit_contribute(float weight, TensorPart model, TensorPart centre, TensorPart change,
                        TaskTag tag = {});
-// Submits one task per part of the centre; all tensors are cut into the same parts.
+// Submits one task per part of the centre; all tensors are cut into the same parts. If `only` is
+// set, only this part is moved; the centre may then have no other values.
 void submit_move_centre(const MoveCentreArgs& args, const Tensor& centre, const Tensor& change,
                         const Tensor& velocity, TaskTag tag = {},
-                        std::optional<TensorPart> only = {});  // a part of the centre; none: all
-void submit_publish(const Tensor& centre, const Tensor& model, TaskTag tag = {});
+                        std::optional<TensorPart> only = {});
+void submit_publish(TensorPart centre, TensorPart model, TaskTag tag, float keeps);
+void submit_publish(const Tensor& centre, const Tensor& model, TaskTag tag = {}, float keeps = 0);
 
 }  // namespace omni

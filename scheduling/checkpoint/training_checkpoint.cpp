@@ -15,6 +15,7 @@
 #include "scheduling/checkpoint/kept_states.hpp"
 #include "scheduling/checkpoint/saved_values.hpp"
 #include "scheduling/checkpoint/training_snapshot.hpp"
+#include "scheduling/checkpoint/unsent_values.hpp"
 
 namespace omni {
 namespace {
@@ -180,6 +181,7 @@ void bring_arrays(ComputeGroups& groups) {
   for (const int group : groups.here())
     if (groups.ranks_of(group).first == ranks::rank())
       for_each_of_group(groups.net(group), group, bring);
+  bring_unsent(groups);
 }
 
 Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroups& groups,
@@ -196,25 +198,30 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   for_each_array(net, add);
   for_each_replica(groups, add);
   save_kept(snapshot, net, state);
+  const std::vector<float> unsent = save_unsent(snapshot, groups);
   std::size_t next = snapshot.arrays.size();  // the next array to fetch from another rank
+  const FetchLater fetch_later = [&](std::string name, std::vector<std::int64_t> shape, int rank,
+                                     std::size_t count) {
+    const auto fetch = [&next, name, rank, count](const ByteSink& sink) {
+      ++next;
+      Status status;
+      ranks::fetch(rank, count, [&, at = std::ptrdiff_t{0}](std::span<const float> piece) mutable {
+        if (status) status = check_finite({name, {}, piece}, at);
+        if (status) status = sink(std::as_bytes(piece));
+        at += std::ssize(piece);
+      });
+      return status;
+    };
+    snapshot.arrays.push_back({std::move(name), std::move(shape), {}, fetch});
+  };
   for (int group = 0; group < groups.count(); ++group) {
-    const int rank = groups.ranks_of(group).first;
-    const auto add_elsewhere = [&](std::string name, const Param& param, const Tensor& tensor) {
-      const auto fetch = [&next, name, rank, count = tensor.count()](const ByteSink& sink) {
-        ++next;
-        Status status;
-        ranks::fetch(rank, count,
-                     [&, at = std::ptrdiff_t{0}](std::span<const float> piece) mutable {
-                       if (status) status = check_finite({name, {}, piece}, at);
-                       if (status) status = sink(std::as_bytes(piece));
-                       at += std::ssize(piece);
-                     });
-        return status;
-      };
-      snapshot.arrays.push_back({name, param.shape, {}, fetch});
+    const auto add_elsewhere = [&, rank = groups.ranks_of(group).first](
+                                   std::string name, const Param& param, const Tensor& tensor) {
+      fetch_later(std::move(name), param.shape, rank, tensor.count());
     };
     if (!groups.is_here(group)) for_each_of_group(groups.net(group), group, add_elsewhere);
   }
+  fetch_unsent(groups, fetch_later);
   snapshot.fields.set("data", one_line(identity.data));  // a path need not be UTF-8
   if (!identity.class_names.empty())
     snapshot.fields.set("class_names", fmt::format("{}", fmt::join(identity.class_names, "\n")));
@@ -369,6 +376,7 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
     Status filled;
     for_each_replica(groups, filling_from(checkpoint, filled));
     OMNI_CHECK(filled);
+    OMNI_CHECK(restore_unsent(groups, checkpoint));
   } else {
     log::info("{}: was trained by {} compute group{}, this run has {}{}", where, group_count,
               group_count == 1 ? "" : "s", groups.count(),

@@ -110,13 +110,18 @@ Demands demands_of(const NetCosts& costs, const Machine& machine, const GroupDev
     if (group.values > 0) group.value_seconds = 2 * machine.link.seconds;
     add_statistics(costs, machine.link, sharers.count, group, messages);
     if (demands.groups.size() == 1) {
-      demands.parameters = std::accumulate(parts.begin(), parts.end(), 0.0);
-      const auto all = pieces_of(parts, demands.parameters, static_cast<int>(count));
+      const auto all = pieces_of(parts, std::accumulate(parts.begin(), parts.end(), 0.0),
+                                 static_cast<int>(count));
       pieces = static_cast<double>(all.size());
-      if (pieces > 0) demands.piece = demands.parameters / pieces;
-      for (const double piece : all)
+      for (const double piece : all) {
+        const auto values = static_cast<std::size_t>(piece / sizeof(float));
+        const double sent =
+            costs.send.codes(values) ? static_cast<double>(costs.send.bytes(values)) : piece;
+        demands.parameters += sent;
         (demands.places.has_cores ? demands.owned.front()
-                                  : *std::ranges::min_element(demands.owned)) += piece;
+                                  : *std::ranges::min_element(demands.owned)) += sent;
+      }
+      if (pieces > 0) demands.piece = demands.parameters / pieces;
     }
     const Machine::Link& link = machine.link;
     group.work =

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "codelets/elementwise/coding.hpp"
 #include "layers/net.hpp"
 
 namespace omni {
@@ -29,6 +30,7 @@ struct NetCosts {
   // is trained and not merged. Devices that share a mini-batch exchange these.
   std::vector<double> statistics{};
   std::vector<double> scales{};  // bytes of each parameter that only travels between groups
+  Coding send{};                 // of messages with parameters
 
   bool operator==(const NetCosts&) const = default;
 };

@@ -5,6 +5,7 @@
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/tensor_pool.hpp"
+#include "scheduling/groups/rank_sums.hpp"
 
 namespace omni {
 
@@ -79,6 +80,11 @@ void ComputeGroups::use(int count, Workers workers) {
   else
     assign(spread_groups(count, workers));
   refresh_replicas();
+}
+
+void ComputeGroups::refresh_replicas() {
+  for (const int group : here()) net(group).refresh_replicas();
+  if (sums != nullptr) sums->forget_unsent();
 }
 
 std::size_t ComputeGroups::tensor_bytes() const {

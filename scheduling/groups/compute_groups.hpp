@@ -76,9 +76,7 @@ class ComputeGroups {
   std::vector<TensorSize> tensor_sizes() const;
   Status allocate();
   // Copies the master copies of parameters to the replicas of the groups in use.
-  void refresh_replicas() {
-    for (const int group : here()) net(group).refresh_replicas();
-  }
+  void refresh_replicas();
   // Sets to 0 the optimizer states of groups with models of their own, and the tensors for
   // meetings, in which models are averaged. Groups that share a model keep their states.
   void forget_updates();

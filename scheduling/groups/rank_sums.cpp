@@ -87,8 +87,9 @@ std::vector<int> leaves_by_group(const ComputeGroups& groups) {
 }  // namespace
 
 // The largest pieces are assigned first, each to the rank that owns the fewest values so far.
-RankSums::RankSums(ComputeGroups& groups)
+RankSums::RankSums(ComputeGroups& groups, const Coding& coding)
     : groups_(groups),
+      coding_(coding),
       params_(groups.net().params()),
       meets_(std::ranges::any_of(params_, [](const Param* each) { return each->change; })),
       by_group_(groups.count() > 1 && !meets_),
@@ -128,6 +129,7 @@ RankSums::RankSums(ComputeGroups& groups)
     deal(piece, param, place.param == groups.watched() && place.piece == 0);
     for (std::size_t set = 0; set < piece.sets.size(); ++set) {
       Senders& from = piece.sets[set];
+      declare_coded(fmt::format("{}.{}", param.name, place.piece), piece, set, from);
       if (from.owner != ranks::rank()) continue;
       const auto declare = [&](const char* what, int rank) {
         return &incoming_.declare(
@@ -241,7 +243,6 @@ int RankSums::counted(std::size_t number, int group, const Param& own) const {
 
 bool RankSums::take(std::size_t number, int group, const Param& own, const Exchange& step,
                     ExchangeOrder order, TaskTag tag) {
-  using Kind = Transfer::Kind;
   const Param& param = *params_[number];
   const Shared& shared = params_of_ranks_[number];
   const auto is_here = [](int owner) { return owner == ranks::rank(); };
@@ -258,22 +259,19 @@ bool RankSums::take(std::size_t number, int group, const Param& own, const Excha
   for (const Pieces part : shared.parts()) {
     std::vector<Transfer> leaving;
     for (const Piece& piece : part)
-      if (const Senders& from = piece.sets[set]; !is_here(from.owner))
+      if (!is_here(piece.sets[set].owner))
         for (const Tensor* sum : sums)
-          leaving.push_back(
-              {step.args.clears || sum != own.diff ? Kind::send_and_clear : Kind::send,
-               piece.values.of(*sum),
-               from.has(ranks::rank()) ? std::vector{from.owner} : std::vector<int>(),
-               tag_of(piece, set, false)});
+          contribute(piece, set, piece.values.of(*sum), step.args.clears || sum != own.diff,
+                     leaving, tag);
     submit_transfers(std::move(leaving), tag);
     for (const Piece& piece : part) {
       if (!is_here(piece.sets[set].owner)) continue;
       std::vector<TensorPart> here;
       for (const Tensor* sum : sums) here.push_back(piece.values.of(*sum));
       collect(piece, set, 0, here, tag);
-      step_part(step, piece.values, by_group_ ? order : ExchangeOrder::submission, tag);
+      step_owned(piece, set, step, by_group_ ? order : ExchangeOrder::submission, tag);
     }
-    spread(part, set, model, members(group), tag, step.args.report);
+    spread(part, set, model, members(group), tag, true, step.args.report);
   }
   return true;
 }
@@ -290,22 +288,24 @@ void RankSums::serve(std::size_t number, int group, ExchangeArgs args, ExchangeO
     collect(piece, group, 0, {gradient}, tag);
     step_part({args, {*param.master, gradient, *param.velocity, &fresh, param.mean_square}},
               piece.values, order, tag);
-    submit_transfers({{Transfer::Kind::send, fresh, others(groups_.ranks_of(group)),
-                       tag_of(piece, group, true)}},
+    if (from.coded)
+      submit_encode_change(coding_, fresh, *from.coded->known, *from.coded->change, tag);
+    submit_transfers({{Transfer::Kind::send, from.coded ? *from.coded->change : fresh,
+                       others(groups_.ranks_of(group)), tag_of(piece, group, true)}},
                      tag);
   }
 }
 
-std::vector<TensorPart> RankSums::contributed(std::size_t number) const {
-  std::vector<TensorPart> parts;
-  for (const Piece& piece : params_of_ranks_[number].pieces)
-    if (piece.sets.size() < 2 || piece.sets.back().owner == ranks::rank())
-      parts.push_back(piece.values);
-  return parts;
+void RankSums::for_each_contributed(
+    std::size_t number, const std::function<void(TensorPart, const Tensor*)>& use) const {
+  for (const Piece& piece : params_of_ranks_[number].pieces) {
+    const Senders* const steps = piece.sets.size() < 2 ? nullptr : &piece.sets.back();
+    if (steps == nullptr || steps->owner == ranks::rank())
+      use(piece.values, steps != nullptr && steps->coded ? steps->coded->exact : nullptr);
+  }
 }
 
-void RankSums::meet(std::size_t number, const std::function<void(TensorPart part)>& move,
-                    TaskTag tag) {
+void RankSums::meet(std::size_t number, const MovePart& move, TaskTag tag) {
   const Param& param = *params_[number];
   Shared& shared = params_of_ranks_[number];
   const auto skips_first = [&](const Piece& piece) {
@@ -316,22 +316,34 @@ void RankSums::meet(std::size_t number, const std::function<void(TensorPart part
     for (const Piece& piece : part)
       if (piece.owner != ranks::rank() && piece.sets.front().has(ranks::rank()) &&
           !(skips_first(piece) && ranks::first()))
-        leaving.push_back({Transfer::Kind::send_and_clear,
-                           piece.values.of(*param.change),
-                           {piece.owner},
-                           tag_of(piece, 0, false)});
+        contribute(piece, 0, piece.values.of(*param.change), true, leaving, tag);
     submit_transfers(std::move(leaving), tag);
     for (const Piece& piece : part) {
       if (piece.owner != ranks::rank()) continue;
       collect(piece, 0, skips_first(piece) ? 1 : 0, {piece.values.of(*param.change)}, tag);
-      move(piece.values);
+      const auto& coded = piece.sets.front().coded;
+      move(coded ? *coded->exact : *param.master, piece.values);
     }
-    spread(part, 0, *param.master, all_ranks(), tag);
+    spread(part, 0, *param.master, all_ranks(), tag, true);
   }
   shared.first_has_all = false;
 }
 
-// The sums of one rank have one tag, so both ranks post them together and in the same order.
+void RankSums::step_owned(const Piece& piece, std::size_t set, const Exchange& step,
+                          ExchangeOrder order, TaskTag tag) const {
+  const auto& coded = piece.sets[set].coded;
+  if (!coded) return step_part(step, piece.values, order, tag);
+  // With one model for several groups, the master copy is exact. It may change again before its
+  // difference is coded, so the step writes a copy of it.
+  const auto& [master, diff, velocity, replica, mean_square, centre, change] = step.tensors;
+  step_part({step.args,
+             {by_group_ ? master : *coded->exact, diff, velocity,
+              by_group_ ? coded->exact : replica, mean_square, centre, change}},
+            piece.values, order, tag);
+}
+
+// The sums of one rank have one tag, so both ranks post them together and in the same order. With
+// coded messages each rank has one sum.
 void RankSums::collect(const Piece& piece, std::size_t set, std::size_t first,
                        const std::vector<TensorPart>& own, TaskTag tag) const {
   const Senders& from = piece.sets[set];
@@ -343,26 +355,32 @@ void RankSums::collect(const Piece& piece, std::size_t set, std::size_t first,
     const Addend& each = from.addends[i];
     sums.push_back(each.incoming != nullptr ? TensorPart(*each.incoming) : *here++);
     of.push_back(each.of);
-    if (each.incoming != nullptr)
+    const Tensor* const message = from.coded ? from.coded->incoming[i] : each.incoming;
+    if (message != nullptr)
       arriving.push_back(
-          {Transfer::Kind::receive, *each.incoming, {each.rank}, tag_of(piece, set, false)});
+          {Transfer::Kind::receive, *message, {each.rank}, tag_of(piece, set, false)});
     if (i + 1 < from.addends.size() && from.addends[i + 1].rank == each.rank) continue;
     submit_transfers(std::exchange(arriving, {}), tag);
+    if (from.coded && message != nullptr)
+      submit_decode(coding_, *message, *each.incoming, false, tag);
   }
   set == 0 && meets_ ? add_in_turn(sums, own.front(), tag)
                      : add_in_tree(std::move(sums), of, from.leaves, own, tag);
 }
 
 void RankSums::spread(Pieces part, std::size_t set, const Tensor& values, RankRange among,
-                      TaskTag tag, UpdateReport* report) const {
+                      TaskTag tag, bool codes, UpdateReport* report) const {
   std::vector<Transfer> transfers;
   int arriving = 0;
   const std::vector<int> peers = others(among);
   for (const Piece& piece : part) {
-    const int owner = piece.sets.empty() ? piece.owner : piece.sets[set].owner;
+    const Senders* const from = piece.sets.empty() ? nullptr : &piece.sets[set];
+    const int owner = from == nullptr ? piece.owner : from->owner;
     const TensorPart own = piece.values.of(values);
     const int its_tag = tag_of(piece, set, true);
-    if (owner != ranks::rank()) {
+    if (codes && from != nullptr && from->coded) {
+      spread_change(*from, own, peers, its_tag, tag, report);
+    } else if (owner != ranks::rank()) {
       transfers.push_back({Transfer::Kind::receive, own, {owner}, its_tag});
       ++arriving;
     } else if (!peers.empty()) {

@@ -1,10 +1,12 @@
 #include "scheduling/strategies/averaging.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/submission.hpp"
+#include "scheduling/strategies/fragmented.hpp"
 #include "scheduling/strategies/registry.hpp"
 #include "scheduling/strategies/shared_options.hpp"
 
@@ -94,8 +96,8 @@ void Averaging::meet() {
   for (const int group : groups_.here()) {
     if (options_.pulls && !restarts_) break;
     const SubmissionScope scope({.group = group, .workers = &groups_.workers(group)});
-    for (const Param* param : params(group))
-      if (param->trainable) submit_publish(*param->master, *param->replica, tag);
+    for (std::size_t i = 0; i < params(group).size(); ++i)
+      if (params(group)[i]->trainable) publish(group, i, tag);
   }
   restarts_ = false;
   record_meeting(meetings_);
@@ -120,16 +122,15 @@ void Averaging::take(std::span<const double> numbers) {
   // If the saved interval between meetings is another one, the groups begin a new interval.
   if (numbers[4] == options_.every) return;
   for (Progress& group : progress_) group.since_meeting = 0;
-  if (options_.pulls) return;
-  // Groups that have contributed their models to the next meeting will do so again, so the
-  // contributions are cleared.
-  for (const Param* param : params(0))
-    if (param->change != nullptr)
-      std::ranges::fill(HostAccess(*param->change, HostAccess::Mode::write).f32(), 0.0f);
+  if (!options_.pulls) begin_anew();
 }
+
+// Groups that have contributed their models to the next meeting will do so again.
+void Averaging::begin_anew() { clear_contributions(); }
 
 namespace {
 
+constexpr int kUsualSma = 1, kUsualLocal = 16;  // mini-batches between meetings
 constexpr DeclaredOption kAlpha{
     "--alpha", "SHARE",
     "share of its distance to the average that a model moves; default: 1 / groups",
@@ -138,42 +139,100 @@ constexpr DeclaredOption kOuterRate{"--outer-rate", "RATE", "learning rate of th
                                     number_from(1e-6, 100)};
 constexpr DeclaredOption kOuterMomentum{
     "--outer-momentum", "SHARE", "Nesterov momentum of the outer step", number_from(0, 0.999999)};
+constexpr DeclaredOption kFragments{
+    "--fragments", "COUNT",
+    "meetings are about one of so many fragments of the parameters, one after the other",
+    whole_from(1, 1024)};
+constexpr DeclaredOption kFragmentDelay{
+    "--fragment-delay", "MINI-BATCHES",
+    "mini-batches of a group from its contribution about a fragment until it takes the average",
+    whole_from(1, 1 << 20)};
+constexpr DeclaredOption kFragmentMix{
+    "--fragment-mix", "SHARE",
+    "share of its own values that a group keeps when it takes the average of a fragment",
+    number_from(0, 0.999999)};
+
+MakeStrategy averaging(const AveragingOptions& options, const FragmentOptions& fragments) {
+  return [=](ComputeGroups& groups, const SolverOptions& solver) -> std::unique_ptr<Strategy> {
+    AveragingOptions own = options;
+    own.restarts = drops_by_steps(solver);
+    if (own.pulls && own.pull == 0) own.pull = 1.0 / groups.count();
+    if (fragments.count == 1) return std::make_unique<Averaging>(groups, solver, own);
+    return std::make_unique<Fragmented>(groups, solver, own, fragments);
+  };
+}
+
+int whole(const StrategyOptions& options, const DeclaredOption& option) {
+  return static_cast<int>(options.own.number(option).value_or(1));
+}
+
+template <int usual_every>
+Status check_fragments(const StrategyOptions& options, bool simulated) {
+  const auto refuse = [](const DeclaredOption& option, std::string what, std::string todo) {
+    return Error{ErrorKind::usage, std::string(option.name), std::move(what), std::move(todo)};
+  };
+  const int every = static_cast<int>(options.own.number(kSyncEvery).value_or(usual_every)),
+            count = whole(options, kFragments), delay = whole(options, kFragmentDelay);
+  if (count == 1) {
+    for (const DeclaredOption* each : {&kFragmentDelay, &kFragmentMix})
+      if (options.own.given(*each) != nullptr)
+        return refuse(*each, "has no effect on meetings about all parameters at once",
+                      "add --fragments 4, say");
+    return {};
+  }
+  if (simulated)
+    return refuse(kFragments, "the virtual clock knows meetings about all parameters only",
+                  "leave it out, or leave out --arrivals virtual");
+  if (count > every)
+    return refuse(kFragments,
+                  fmt::format("{} fragments do not meet in turn within {} mini-batch{}", count,
+                              every, every == 1 ? "" : "es"),
+                  fmt::format("--sync-every {}, or fewer fragments", count));
+  if (delay >= every)
+    return refuse(kFragmentDelay,
+                  fmt::format("a group would contribute again before it takes the average: it does "
+                              "so every {} mini-batches",
+                              every),
+                  fmt::format("{} is the most", every - 1));
+  return {};
+}
 
 const StrategyRegistration sma(
     {.name = "sma",
      .summary = "synchronous model averaging (Crossbow): models are pulled to their average",
-     .options = {{&kSyncEvery, 1}, {&kAlpha}, {&kCentralMomentum, 0.9}},
+     .options = {{&kSyncEvery, kUsualSma}, {&kAlpha}, {&kCentralMomentum, 0.9}, {&kFragments, 1}},
      .models = GroupModels::own,
      .least_groups = 2,
-     .meetings = {Meetings::Kind::together, 1},
+     .meetings = {Meetings::Kind::together, kUsualSma},
      .grows = true,
+     .check = check_fragments<kUsualSma>,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
-       return [options](ComputeGroups& groups, const SolverOptions& solver) {
-         return std::make_unique<Averaging>(
-             groups, solver,
-             AveragingOptions{.pulls = true,
-                              .restarts = drops_by_steps(solver),
-                              .every = static_cast<int>(*options.own.number(kSyncEvery)),
-                              .pull = options.own.number(kAlpha).value_or(1.0 / groups.count()),
-                              .momentum = *options.own.number(kCentralMomentum)});
-       };
+       return averaging({.pulls = true,
+                         .every = whole(options, kSyncEvery),
+                         .pull = options.own.number(kAlpha).value_or(0),
+                         .momentum = *options.own.number(kCentralMomentum)},
+                        {.count = whole(options, kFragments)});
      }});
 
 const StrategyRegistration local(
     {.name = "local",
      .summary = "local SGD, DiLoCo: models are averaged every few mini-batches, by an outer step",
-     .options = {{&kSyncEvery, 16}, {&kOuterRate, 1}, {&kOuterMomentum, 0}},
+     .options = {{&kSyncEvery, kUsualLocal},
+                 {&kOuterRate, 1},
+                 {&kOuterMomentum, 0},
+                 {&kFragments, 1},
+                 {&kFragmentDelay, 1},
+                 {&kFragmentMix, 0.5}},
      .models = GroupModels::own,
-     .meetings = {Meetings::Kind::together, 16},
+     .meetings = {Meetings::Kind::together, kUsualLocal},
+     .check = check_fragments<kUsualLocal>,
      .make = [](const StrategyOptions& options) -> MakeStrategy {
-       return [options](ComputeGroups& groups, const SolverOptions& solver) {
-         return std::make_unique<Averaging>(
-             groups, solver,
-             AveragingOptions{.restarts = drops_by_steps(solver),
-                              .every = static_cast<int>(*options.own.number(kSyncEvery)),
-                              .rate = *options.own.number(kOuterRate),
-                              .momentum = *options.own.number(kOuterMomentum)});
-       };
+       return averaging({.every = whole(options, kSyncEvery),
+                         .rate = *options.own.number(kOuterRate),
+                         .momentum = *options.own.number(kOuterMomentum)},
+                        {.count = whole(options, kFragments),
+                         .delay = whole(options, kFragmentDelay),
+                         .keeps = *options.own.number(kFragmentMix)});
      }});
 
 }  // namespace

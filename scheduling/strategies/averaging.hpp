@@ -44,6 +44,7 @@ class Averaging final : public Strategy {
  protected:
   std::vector<double> numbers() const override;
   void take(std::span<const double> numbers) override;
+  void begin_anew() override;
 
  private:
   struct Progress {

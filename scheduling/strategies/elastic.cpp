@@ -79,8 +79,7 @@ void Elastic::meet_at_rest() {
     if (!shared.trainable) continue;
     for (const int group : groups_.here()) contribute(static_cast<float>(weights[group]), group, i);
     move_centre(move, i);
-    for (const int group : groups_.here())
-      submit_publish(*shared.master, *params(group)[i]->replica);
+    for (const int group : groups_.here()) publish(group, i);
   }
   const double mean = std::accumulate(updates.begin(), updates.end(), 0.0) / count();
   for (Member& member : members_) {

@@ -64,6 +64,9 @@ struct StrategyType {
   // null, all groups take the net's mini-batch.
   Result<GroupSizes> (*sizes)(const StrategyOptions& options, int batch,
                               const std::vector<bool>& on_gpu) = nullptr;
+  // Refuses values that do not fit each other; `options` lacks default values. `simulated` means
+  // that a virtual clock orders the updates.
+  Status (*check)(const StrategyOptions& options, bool simulated) = nullptr;
   // Makes the strategy. make_strategy() calls this, with default values for options that the user
   // did not give.
   MakeStrategy (*make)(const StrategyOptions& options) = nullptr;

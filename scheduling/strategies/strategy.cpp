@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "scheduling/groups/rank_sums.hpp"
 
@@ -35,22 +36,36 @@ ExchangeTensors Strategy::stepped(const GroupUpdate& update, std::size_t number)
 
 void Strategy::contribute(float weight, int group, std::size_t number, TaskTag tag) const {
   const Param& param = *params(group)[number];
-  const auto contribute_part = [&](const TensorPart& part) {
-    submit_contribute(weight, part.of(*param.replica), part, part.of(*param.change), tag);
+  const auto contribute_part = [&](const TensorPart& part, const Tensor* exact) {
+    const Tensor& model = exact != nullptr ? *exact : *param.replica;
+    submit_contribute(weight, part.of(model), part, part.of(*param.change), tag);
   };
   if (groups_.sums != nullptr)
-    std::ranges::for_each(groups_.sums->contributed(number), contribute_part);
+    groups_.sums->for_each_contributed(number, contribute_part);
   else
     for (std::size_t part = 0; part < param.master->parts(); ++part)
-      contribute_part({*param.master, part});
+      contribute_part({*param.master, part}, nullptr);
+}
+
+void Strategy::publish(int group, std::size_t number, TaskTag tag, float keeps) const {
+  const Param& param = *params(group)[number];
+  submit_publish(*param.master, *param.replica, tag, keeps);
+  if (groups_.sums != nullptr) groups_.sums->publish_exact(number, keeps, tag);
 }
 
 void Strategy::move_centre(const MoveCentreArgs& move, std::size_t number, TaskTag tag) const {
   const Param& param = *params(0)[number];
-  const auto move_part = [&](std::optional<TensorPart> part) {
-    submit_move_centre(move, *param.master, *param.change, *param.centre_velocity, tag, part);
+  const auto move_part = [&](const Tensor& centre, std::optional<TensorPart> part) {
+    submit_move_centre(move, centre, *param.change, *param.centre_velocity, tag, part);
   };
-  groups_.sums != nullptr ? groups_.sums->meet(number, move_part, tag) : move_part({});
+  groups_.sums != nullptr ? groups_.sums->meet(number, move_part, tag)
+                          : move_part(*param.master, {});
+}
+
+void Strategy::clear_contributions() const {
+  for (const Param* param : params(0))
+    if (param->change != nullptr)
+      std::ranges::fill(HostAccess(*param->change, HostAccess::Mode::write).f32(), 0.0f);
 }
 
 void Strategy::record_meeting(double number) const {

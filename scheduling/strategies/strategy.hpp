@@ -100,15 +100,18 @@ class Strategy {
   virtual bool conclude() { return false; }
 
   StrategyState state() const { return {name(), numbers()}; }
-  // Restores the state, unless it is of another strategy or another number of groups.
+  // Restores the state, unless it is of another strategy, or of other groups or meetings.
   void restore(const StrategyState& state) {
-    if (state.name == name() && state.numbers.size() == numbers().size()) take(state.numbers);
+    if (state.name != name()) return;
+    state.numbers.size() == numbers().size() ? take(state.numbers) : begin_anew();
   }
   virtual std::vector<StrategyFigure> figures(int /*group*/) const { return {}; }
 
  protected:
   virtual std::vector<double> numbers() const { return {}; }
   virtual void take(std::span<const double> /*as many as numbers() gives*/) {}
+  // begin_anew() is called instead if the saved numbers are not as many. No task is under way.
+  virtual void begin_anew() {}
 
   int count() const { return groups_.count(); }
   // Returns the solver's momentum, for the steps of a group that has its own model.
@@ -119,8 +122,12 @@ class Strategy {
   // Submits tasks that add weight * (the group's replica - the master copy) to the contributions to
   // the next meeting.
   void contribute(float weight, int group, std::size_t param, TaskTag tag = {}) const;
+  // Submits tasks that set the group's replica to keeps * replica + (1 - keeps) * master copy.
+  void publish(int group, std::size_t param, TaskTag tag = {}, float keeps = 0) const;
   // Submits tasks that move the parameter's master copy by the contributions of all groups.
   void move_centre(const MoveCentreArgs& move, std::size_t param, TaskTag tag = {}) const;
+  // Drops contributions of groups that will contribute to the next meeting again.
+  void clear_contributions() const;
   // Records a meeting in the trace. `number` counts meetings from 0.
   void record_meeting(double number) const;
   const std::vector<Param*>& params(int group) const { return params_[group]; }

@@ -101,7 +101,7 @@ Result<std::unique_ptr<Training>> Training::make(TrainingPlan plan, const Sessio
 
 Training::Training(TrainingPlan plan, ComputeGroups groups)
     : plan_(std::move(plan)), groups_(std::move(groups)), pilots_(make_pilots(plan_.pilots)) {
-  if (ranks::several()) groups_.sums = &sums_.emplace(groups_);
+  if (ranks::several()) groups_.sums = &sums_.emplace(groups_, plan_.send);
   const std::uint64_t data_seed = plan_.data_seed.value_or(plan_.seed);
   const auto feed = [&](const Net& net, int slots, SharedStream* stream) {
     return std::make_unique<DataFeed>(

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codelets/elementwise/coding.hpp"
 #include "layers/net_description.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/data/feed/shared_stream.hpp"
@@ -40,6 +41,7 @@ struct TrainingPlan {
   SharedStream* stream = nullptr;
   SharedStream* test_stream = nullptr;  // likewise, of the test samples
   MakeStrategy strategy = async();
+  Coding send{};  // of gradients, contributions and new values between ranks
   PilotOptions pilots{};
   // `length` has the trainer's options. Its solver, strategy and feeds are not used, as they follow
   // from the plan.

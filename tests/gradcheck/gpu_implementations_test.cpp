@@ -18,6 +18,9 @@ using CodeletsAndWhy = std::map<std::string, std::string>;
 
 const CodeletsAndWhy kOnCpusOnly{
     {"decode_batch", "images that are files, or are cut to size, are the CPUs' to prepare"},
+    {"decode_values", "messages between ranks are in main memory"},
+    {"encode_change", "as decode_values"},
+    {"encode_values", "as decode_values"},
     {"decode_samples", "as decode_batch, for the stream that trainings share"},
     {"gather_samples", "floats that are prepared apart are in main memory"},
     {"read_image_files", "files are read by CPUs"},

@@ -234,7 +234,8 @@ Status plan_command(const PlanArguments& given) {
     }
     arguments.counts = known.read();
   }
-  OMNI_TRY(const GroupPlan plan, plan_groups(spec, arguments, session, *data.train));
+  OMNI_TRY(GroupPlan plan, plan_groups(spec, arguments, session, *data.train));
+  plan.node.net.send = given.send;
   (arguments.common.json ? print_json : print_table)(
       plan, forecast_nodes(plan.node, link.link, nodes), link);
   return {};

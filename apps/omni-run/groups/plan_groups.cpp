@@ -74,7 +74,8 @@ void add_updates(GroupPlan::Row& row, const PlanArguments& arguments, double tun
 GroupPlan plan_simulated(const Machine& machine, Net& net, const PlanArguments& arguments,
                          double tuned_momentum) {
   GroupPlan plan;
-  const NetCosts costs = net_costs(net);
+  NetCosts costs = net_costs(net);
+  costs.send = arguments.send;
   for (const int count : planned_groups(arguments.most_groups)) {
     GroupPlan::Row& row = plan.rows.emplace_back(GroupPlan::Row{.groups = count});
     VirtualClock clock(machine, place_on(machine, count, count > 1 && net.has(Net::Phase::merged)),
@@ -241,6 +242,7 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
   wanted.asynchrony = arguments.groups.strategy_options.asynchrony.value_or(wanted.asynchrony);
   wanted.compensation =
       arguments.groups.strategy_options.compensation.value_or(wanted.compensation);
+  wanted.send = arguments.send;
   wanted.most_groups = most.count();
   wanted.counts =
       update_ratios_of(spec, most.net().options().batch, data, arguments.machine).read();

@@ -73,6 +73,8 @@ Result<StrategyChoice> choose_strategy(TrainArguments& arguments, int workers) {
   // Without --strategy, options of several groups are allowed; with one group a warning follows.
   OMNI_CHECK(check_options(chosen ? *choice.type : usual_strategy(true), groups));
   OMNI_CHECK(check_combination(*choice.type, arguments));
+  if (choice.type->check != nullptr)
+    OMNI_CHECK(choice.type->check(groups.strategy_options, arguments.arrivals.simulated));
   if (choice.type->grows && groups.planned) {
     OMNI_CHECK(check_planned(arguments));
     if (arguments.arrivals.simulated)

@@ -9,6 +9,7 @@
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/communicator/transfers.hpp"
 #include "runtime/log.hpp"
+#include "scheduling/strategies/shared_options.hpp"
 
 namespace omni {
 
@@ -29,8 +30,23 @@ Status prepare_ranks(TrainArguments& train) {
   return {};
 }
 
+namespace {
+
+Status check_one_rank(const TrainArguments& arguments) {
+  if (arguments.send.kind == Coding::Kind::whole) return {};
+  if (!arguments.arrivals.simulated)
+    return Error{ErrorKind::usage, "--send", "a training on one rank sends nothing",
+                 "start several, as in mpiexec -n 2, or leave it out"};
+  log::warn(
+      "--send: the virtual clock counts smaller messages, but groups of one process share whole "
+      "values");
+  return {};
+}
+
+}  // namespace
+
 Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grows) {
-  if (!ranks::several()) return {};
+  if (!ranks::several()) return check_one_rank(arguments);
   const GroupArguments& groups = arguments.groups;
   Net& net = of.net();
   const bool one = of.count() == 1, merged = !one && net.has(Net::Phase::merged);
@@ -59,6 +75,15 @@ Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grow
         "--deterministic: large connected layers add up the images of a rank at once, so the bits "
         "depend on the number of ranks");
   return {};
+}
+
+void warn_about_sending(const Coding& send, const StrategyChoice& strategy) {
+  const OptionUse* const use = find_use(*strategy.type, kCentralMomentum.name);
+  if (send.kind != Coding::Kind::top || use == nullptr) return;
+  if (strategy.options.own.number(kCentralMomentum).value_or(use->usual.value_or(0)) > 0)
+    log::warn(
+        "--send top: values arrive late, to which the momentum of the average adds; trainings "
+        "diverged so (--central-momentum 0)");
 }
 
 Status on_first_rank(const std::function<Status()>& work) {

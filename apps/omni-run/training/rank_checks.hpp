@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "apps/omni-run/groups/group_options.hpp"
 #include "apps/omni-run/training_arguments.hpp"
 #include "scheduling/groups/compute_groups.hpp"
 
@@ -11,6 +12,9 @@ namespace omni {
 
 // Refuses options that trainings on several ranks do not have. StrategyChoice explains `grows`.
 Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grows);
+
+// Warns where messages of Coding::Kind::top and the strategy's options do not go together.
+void warn_about_sending(const Coding& send, const StrategyChoice& strategy);
 
 // Only the first rank does the work; if it fails, all ranks return an error.
 Status on_first_rank(const std::function<Status()>& work);

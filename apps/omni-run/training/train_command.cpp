@@ -143,6 +143,7 @@ Status TrainCommand::settle_groups() {
   if (&type != &usual_strategy(true) && &type != &usual_strategy(false))
     log::info("strategy: {}", type.name);
   warn_about_groups(this->groups(), groups, type, inputs_.spec.solver, inputs_.iterations);
+  warn_about_sending(inputs_.arguments.send, inputs_.strategy);
   return {};
 }
 
@@ -163,6 +164,7 @@ void TrainCommand::make_training() {
                                  .stream = stream_,
                                  .test_stream = stream(inputs_.data->test.get(), false),
                                  .strategy = inputs_.strategy.make(),
+                                 .send = inputs_.arguments.send,
                                  .pilots = inputs_.pilot_options(workers_of(*session_)),
                                  .length = lengths(),
                                  .events = events()},
@@ -190,7 +192,9 @@ bool TrainCommand::warn_of_idle(VirtualClock clock) {
 
 Status TrainCommand::make_clock() {
   if (!inputs_.machine) return {};
-  make_clock_ = [this, costs = net_costs(net())](int groups) {
+  NetCosts costs = net_costs(net());
+  costs.send = inputs_.arguments.send;
+  make_clock_ = [this, costs](int groups) {
     const bool merges = groups > 1 && net().has(Net::Phase::merged);
     return std::make_unique<VirtualClock>(
         *inputs_.machine, place_on(*inputs_.machine, groups, merges), costs, inputs_.seed);

@@ -32,6 +32,8 @@ Status TrainInputs::open_nets() {
   OMNI_TRY(spec, read_net(arguments.net));
   if (arguments.data.source.empty()) arguments.data.source = spec.data;
   arguments.net.cores = static_cast<int>(ranks::least(arguments.net.cores));
+  // With coded messages each rank sends one sum, so bits depend on the number of ranks.
+  if (arguments.send.kind != Coding::Kind::whole) arguments.net.fixed_sums = false;
   const Workers workers{computing_cores(arguments.machine.session) + arguments.net.gpus,
                         arguments.net.gpus};
   int devices =
@@ -203,6 +205,11 @@ PilotOptions TrainInputs::pilot_options(const Workers& workers) {
 std::uint64_t TrainInputs::checkpoint_bytes() {
   std::uint64_t bytes = TrainingSnapshot::bytes(*groups);
   for (const auto& pilot : make_pilots(pilot_options({1, 0}))) bytes += pilot->kept_bytes(*groups);
+  // Of each value, each rank has left something out, or knows it exactly. With meetings, each rank
+  // has contributions, too.
+  if (arguments.send.kind != Coding::Kind::whole)
+    for (const Param* param : groups->net().params())
+      bytes += param->master->bytes() * ranks::size() * (param->change != nullptr ? 2 : 1);
   return bytes;
 }
 

@@ -54,15 +54,21 @@ TEST(MoveCentre, implementations_agree) {
 }
 
 TEST(Publish, implementations_agree) {
-  check_implementations<PublishArgs>(
-      publish, of_counts(PublishArgs{}),
-      {.operands = [](const PublishArgs& args) -> std::vector<Operand> {
-         return {output(size(args.count)), input(size(args.count))};
-       },
-       .reference =
-           [](const PublishArgs& args, const Buffers& buffers) {
-             std::copy_n(buffers.get<double>(1), args.count, buffers.get<double>(0));
-           }});
+  for (const float keeps : {0.0f, 0.25f})
+    check_implementations<PublishArgs>(
+        publish, of_counts(PublishArgs{.keeps = keeps}),
+        {.operands = [](const PublishArgs& args) -> std::vector<Operand> {
+           return {args.keeps == 0 ? output(size(args.count)) : in_place(size(args.count)),
+                   input(size(args.count))};
+         },
+         .reference =
+             [](const PublishArgs& args, const Buffers& buffers) {
+               const auto own = static_cast<double>(args.keeps);
+               for (std::int64_t i = 0; i < args.count; ++i) {
+                 double& model = buffers.get<double>(0)[i];
+                 model = (own == 0 ? 0 : own * model) + (1 - own) * buffers.get<double>(1)[i];
+               }
+             }});
 }
 
 // On the gradient g = -change, PyTorch's SGD with nesterov=True computes buf = m buf + g and p -=

@@ -48,6 +48,23 @@ TEST(NodeForecast, NodesOfAGroupShareTheMiniBatch) {
   EXPECT_NEAR(four.merged, 1 + 2 * (0.5 + 0.5), 1e-6);
 }
 
+// Of each part, a message in bf16 has half of the bytes. Parts of 100 KiB are cut into pieces for
+// two nodes; 1 % of the values take 2 % of the bytes.
+TEST(NodeForecast, SmallerMessagesTakeLessTime) {
+  NodeCosts costs = kNodeCosts;
+  costs.net.send = {.kind = Coding::Kind::bf16};
+  EXPECT_DOUBLE_EQ(row_of(costs, 2, 1, "sync").network, 2 * (0.5 + 120.0 / 100));
+  costs.net.send = {.kind = Coding::Kind::top, .share = 0.01};
+  EXPECT_DOUBLE_EQ(row_of(costs, 2, 1, "sync").network, 2 * (0.5 + 240.0 / 100))
+      << "parts of 12 values travel whole";
+  costs.net.replicated.parts.assign(8, 400'000);
+  const double seconds = 2 * (0.5 + 4 * 8000.0 / 100);
+  EXPECT_NEAR(row_of(costs, 2, 1, "sync").network, seconds, 0.01 * seconds);
+  const double updates = row_of(costs, 2, 2, "local").update.seconds;
+  costs.net.send = {};
+  EXPECT_GT(row_of(costs, 2, 2, "local").update.seconds, 5 * updates);
+}
+
 TEST(NodeForecast, EveryStrategyHasARow) {
   const auto rows = forecast_nodes(kNodeCosts, kNodeLink, std::vector{NodeCount{4}});
   std::vector<std::string> found;

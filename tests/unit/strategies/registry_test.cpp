@@ -20,11 +20,12 @@ TEST(OptionsOfStrategies, are_rows_of_the_help) {
   std::vector<std::string> names;
   for (const OptionRow& row : table.rows())
     if (row.group == "Strategies") names.push_back(row.name + " " + row.value);
-  EXPECT_THAT(names, testing::ElementsAre("--strategy NAME", "--sync-every MINI-BATCHES",
-                                          "--alpha SHARE", "--central-momentum SHARE",
-                                          "--outer-rate RATE", "--outer-momentum SHARE",
-                                          "--group-batches SAMPLES", "--batch-rate POWER",
-                                          "--adapt-factor FACTOR", "--adapt-weight WEIGHT"));
+  EXPECT_THAT(names, testing::ElementsAre(
+                         "--strategy NAME", "--sync-every MINI-BATCHES", "--alpha SHARE",
+                         "--central-momentum SHARE", "--fragments COUNT", "--outer-rate RATE",
+                         "--outer-momentum SHARE", "--fragment-delay MINI-BATCHES",
+                         "--fragment-mix SHARE", "--group-batches SAMPLES", "--batch-rate POWER",
+                         "--adapt-factor FACTOR", "--adapt-weight WEIGHT"));
 }
 
 TEST(OptionsOfStrategies, name_their_strategies_and_usual_values) {
