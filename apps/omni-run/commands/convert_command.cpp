@@ -52,17 +52,17 @@ bool is_net(const std::filesystem::path& path) {
 // to be the same net.
 Status convert_net(const ConvertArguments& arguments, MayLose may_lose) {
   const std::filesystem::path to = arguments.to;
+  const std::filesystem::path source = arguments.from;
+  if (!source.extension().empty() && !is_net(source))
+    return Error{ErrorKind::usage, arguments.to,
+                 fmt::format("is a net, but {} is none", shown_name(arguments.from)),
+                 "convert a .cfg or .prototxt; --as names the net of parameters"};
   for (const auto& [option, value] : {std::pair("--net", arguments.net.net),
                                       {"--solver", arguments.net.solver},
                                       {"--as", arguments.as}})
     if (!value.empty())
       return Error{ErrorKind::usage, fmt::format("{} {}", option, value),
                    "is for the conversion of parameters", "FROM is the net: leave it out"};
-  const std::filesystem::path source = arguments.from;
-  if (!source.extension().empty() && !is_net(source))
-    return Error{ErrorKind::usage, arguments.to,
-                 fmt::format("is a net, but {} is none", shown_name(arguments.from)),
-                 "convert a .cfg or .prototxt; --as names the net of parameters"};
   NetArguments of = arguments.net;
   of.net = arguments.from;
   OMNI_TRY(TrainableNet described, read_net(of));

@@ -148,8 +148,6 @@ TEST_F(CaffeCases, layers_are_refused_by_name) {
        "layer 'it': negative_slope: 10000000 is out of range"},
       {"type: 'ELU' elu_param {\n> alpha: 1e7 }", "layer 'it': alpha: 10000000 is out of range"},
       {"type: 'Split'\n>top: 'data'", "layer 'it': a copy of a blob cannot replace it"},
-      {"> type: 'Reshape' reshape_param { shape { dim: 0 dim: 48 dim: 16 } }",
-       "layer 'it': makes another shape than a vector of each image (as in shape { dim: 0 dim: -1"},
       {"type: 'Reshape' reshape_param { shape { dim: 0 dim: -1 }\n> axis: 1 }",
        "layer 'it': axis: 1 is not supported (whole images are flattened)"},
       {"type: 'Dropout' dropout_param {\n> dropout_ratio: 1 }",
@@ -181,6 +179,11 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
        "layer 'it': no layer above makes 'none'"},
       {data + ">layer { name: 'it' bottom: 'label' type: 'ReLU' top: 'x' }\n" + loss,
        "layer 'it': reads the labels 'label' (they are for losses alone)"},
+      {data +
+           ">layer { name: 'it' type: 'Reshape' bottom: 'data' top: 'x' reshape_param {\n"
+           " shape { dim: 0 dim: 48 dim: 16 } } }\n" +
+           loss,
+       "layer 'it': makes another shape than a vector of each image (as in shape { dim: 0 dim: -1"},
       {data + ">layer { name: 'it' type: 'ReLU' top: 'x' }\n" + loss,
        "layer 'it': has 0 bottoms (ReLU has 1)"},
       {data + ">layer { name: 'it' bottom: 'data' type: 'ReLU' }\n" + loss,
