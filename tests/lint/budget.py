@@ -21,7 +21,7 @@ from source_tree import is_cpp, run
 # review of Caffe's reader found took 20. Slopes, powers, products, slices, hinge losses and oblong windows took 560,
 # average_loss 10. Waves over ranks took 43. Writers of prototxt and cfg, with the comparison of nets, took 780; several
 # losses, maxima, curves, fillers, states of nets and the rest of Caffe's layers 382.
-LINES = {"runtime": 8_877, "codelets": 8_260, "layers": 7_650, "scheduling": 10_592, "apps": 9_334, "perf": 3_150}
+LINES = {"runtime": 8_877, "codelets": 8_260, "layers": 7_655, "scheduling": 10_592, "apps": 9_334, "perf": 3_150}
 IN_ALL = 47_850
 
 LITERAL = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'')

@@ -91,6 +91,7 @@ TEST(CaffeStates, rules_ask_for_stages_and_levels) {
   EXPECT_EQ(layers("include { stage: 's' }", "state { stage: 's' }\n"), 2u);
   EXPECT_EQ(layers("include { stage: 's' stage: 't' }", "state { stage: 's' }\n"), 1u);
   EXPECT_EQ(layers("include { not_stage: 's' }"), 2u);
+  EXPECT_EQ(layers("include { not_stage: 's' }", "state { stage: 's' }\n"), 1u);
   EXPECT_EQ(layers("exclude { stage: 's' }", "state { stage: 's' }\n"), 1u);
   EXPECT_EQ(
       layers("include { stage: 's' }", "", "train_state { stage: 's' } test_state { stage: 's' }"),
