@@ -157,6 +157,7 @@ class Layer {
   virtual bool computes_in_blocks() const { return false; }
   virtual bool is_loss() const { return false; }
   virtual float label_smoothing() const { return 0; }  // of a loss
+  virtual float loss_weight() const { return 1; }      // likewise, in the sum of losses
 
   // Returns whether backward obeys Input::adds. Then this layer needs no private gradient tensors.
   virtual bool adds_gradients() const { return false; }

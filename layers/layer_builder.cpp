@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codelets/loss/label_metrics.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/tensor_pool.hpp"
@@ -152,6 +153,13 @@ std::vector<Tensor*> LayerBuilder::per_slice(const std::string& name, std::size_
   return tensors;
 }
 
+const std::vector<Tensor*>& LayerBuilder::auxiliary_metrics() {
+  std::vector<Tensor*>& metrics = parts_.auxiliary_metrics.emplace_back();
+  for (int slice = 0; slice < slices().count(); ++slice)
+    metrics.push_back(&tensor(fmt::format("metrics.{}", slice), kMetrics));
+  return metrics;
+}
+
 Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
   std::size_t count = 1;
   for (const std::int64_t size : description.shape) {
@@ -213,9 +221,14 @@ Param& LayerBuilder::param(Param description, bool can_update_in_backward) {
     if (!said->second.owner.empty()) param.owner = said->second.owner;
     param.decay = said->second.decay.value_or(param.decay);
     param.filler = said->second.filler.value_or(param.filler);
-    if (param.filler.by_inputs)
-      param.filler.scale /=
-          std::sqrt(static_cast<float>(count) / static_cast<float>(param.shape[0]));
+    const float inputs = static_cast<float>(count) / static_cast<float>(param.shape[0]),
+                outputs = param.role == ParamRole::weights && described_.type == "connected"
+                              ? static_cast<float>(param.shape[0])
+                              : static_cast<float>(count) / static_cast<float>(param.shape.back());
+    if (param.filler.by_inputs && param.filler.by_outputs)
+      param.filler.scale /= std::sqrt((inputs + outputs) / 2);
+    else if (param.filler.by_inputs || param.filler.by_outputs)
+      param.filler.scale /= std::sqrt(param.filler.by_inputs ? inputs : outputs);
     if (!said->second.shared_as.empty())
       refuse("", fmt::format("{} is shared as {}", param.name, shown_name(said->second.shared_as)),
              "layers do not share parameters: give each its own");

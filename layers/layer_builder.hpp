@@ -52,7 +52,8 @@ struct NetParts {
   std::size_t replicated_layers = 0;  // number of layers, from the first on, that read replicas
   bool own_models = false;            // each group trains its replica, see Sharing
   bool own_gradients = false;         // also in the merged phase: the master net computes none
-  const std::deque<Param>* master_params = nullptr;  // of the net with the master copies
+  const std::deque<Param>* master_params = nullptr;     // of the net with the master copies
+  std::vector<std::vector<Tensor*>> auxiliary_metrics;  // of each auxiliary loss, by slice
   std::vector<std::unique_ptr<Layer>> layers;
 };
 
@@ -105,6 +106,11 @@ class LayerBuilder {
   // Declares a tensor for each slice, with `per_image` values per image.
   std::vector<Tensor*> per_slice(const std::string& name, std::size_t per_image,
                                  DataType type = DataType::f32);
+  // Declares the metrics of an auxiliary loss, by slice. The net's own loss adds them to its own.
+  const std::vector<Tensor*>& auxiliary_metrics();
+  const std::vector<std::vector<Tensor*>>& all_auxiliary_metrics() const {
+    return parts_.auxiliary_metrics;
+  }
   // Declares a parameter. `can_update_in_backward` means that a task of the layer can compute the
   // gradient and apply the update at once. If Param::updated_in_backward is true in the result, the
   // task must do so.

@@ -14,7 +14,6 @@
 #include "layers/memory_plan.hpp"
 #include "layers/slice_choice.hpp"
 #include "runtime/communicator/transfers.hpp"
-#include "runtime/rng.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/host_access.hpp"
 
@@ -82,6 +81,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     for (const LayerDescription& layer : described.layers)
       OMNI_CHECK(net->add_layer(layer, makers));
     net->cut_segments();
+    net->find_training_layers();
     if (options.training) net->freeze_unreached_layers();
     if (options.training && net->frozen_ > 0 && net->parameter_count() == 0)
       return Error{ErrorKind::usage, described.layers[net->frozen_ - 1].place_of("stops_backward"),
@@ -123,15 +123,18 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
 Status Net::add_layer(const LayerDescription& layer,
                       std::map<std::string, int, std::less<>>& makers) {
   OMNI_TRY(const LayerType* type, find_layer_type(layer));
-  if (!layers().empty() && layers().back()->is_loss())
+  if (!layers().empty() && layers().back()->is_loss() && !last_is_auxiliary_)
     return Error{ErrorKind::usage, layer.where, "there is already a loss layer above",
                  "softmax, logistic or cost is the last layer"};
+  last_is_auxiliary_ = layer.auxiliary;
   std::vector<int> inputs;
   for (const std::string& name : layer.inputs) {
     const auto maker = makers.find(name);
     if (maker == makers.end())
       return Error{ErrorKind::usage, layer.where,
                    fmt::format("no layer above makes its input {}", shown_name(name)), ""};
+    if (maker->second >= 0 && layers()[static_cast<std::size_t>(maker->second)]->is_loss())
+      return Error{ErrorKind::usage, layer.where, "reads a loss", "read what the loss reads"};
     inputs.push_back(maker->second);
   }
   if (inputs.empty() || layer.outputs.size() != 1)
@@ -153,6 +156,7 @@ Status Net::add_layer(const LayerDescription& layer,
 // to bring every group's data to one copy than to keep a copy per group.
 void Net::find_phases(const NetDescription& described, const Sharing& sharing) {
   merged_from_ = described.layers.size();
+  const bool has_auxiliary = std::ranges::any_of(described.layers, &LayerDescription::auxiliary);
   has_replicas_ = sharing.replicas;
   guest_ = sharing.guest;
   if (!has_replicas_) return;
@@ -161,7 +165,8 @@ void Net::find_phases(const NetDescription& described, const Sharing& sharing) {
     parts_.master_params = &sharing.master->parts_.params;
     parts_.own_gradients = sharing.master->slices().ranks > 1;
   }
-  if (sharing.fully_connected == FullyConnected::merged)
+  // An auxiliary loss lies before all layers of a merged phase, and its sum is the last layer's.
+  if (sharing.fully_connected == FullyConnected::merged && !has_auxiliary)
     for (std::size_t i = described.layers.size(); i-- > 0;) {
       const auto type = find_layer_type(described.layers[i]);
       if (!type || (*type)->in_groups == InGroups::copies) break;
@@ -179,6 +184,17 @@ void Net::cut_segments() {
     }
 }
 
+// Layers of which only auxiliary losses need the output are left out of evaluations.
+void Net::find_training_layers() {
+  only_trains_.assign(layers().size(), !parts_.auxiliary_metrics.empty());
+  std::unordered_set<const Blob*> read;
+  for (std::size_t i = layers().size(); i-- > 0;) {
+    if (i + 1 == layers().size() || read.contains(&layers()[i]->output())) only_trains_[i] = false;
+    if (only_trains_[i]) continue;
+    for (const Input* input : layers()[i]->inputs()) read.insert(input->blob);
+  }
+}
+
 // A layer with stops_backward and all layers before it do not change, whichever layer reads them.
 // Neither do layers whose output leads to no loss. Such layers have no backward tasks and no
 // update, not even decay.
@@ -187,7 +203,8 @@ void Net::freeze_unreached_layers() {
   for (std::size_t i = 0; i < layers().size(); ++i) maker[&layers()[i]->output()] = i;
   std::unordered_set<const Blob*> written;  // by the consumer whose turn comes first in backward
   learns_.assign(layers().size(), false);
-  if (frozen_ < layers().size()) learns_.back() = true;
+  for (std::size_t i = frozen_; i < layers().size(); ++i)
+    learns_[i] = i + 1 == layers().size() || layers()[i]->is_loss();
   for (std::size_t i = layers().size(); i-- > 0;) {
     if (!learns_[i])
       for (Param* param : layers()[i]->params()) param->trainable = false;
@@ -290,42 +307,6 @@ void Net::place_tensors_in_memory() {
 }
 
 Status Net::allocate() { return parts_.tensors.allocate(); }
-
-namespace {
-
-// Each filter has the shape of a pyramid, as Caffe's filler "bilinear" makes it.
-void fill_with_pyramids(const Param& param, std::span<float> values) {
-  const auto h = static_cast<std::size_t>(param.shape.at(1)),
-             w = static_cast<std::size_t>(param.shape.at(2)),
-             c = static_cast<std::size_t>(param.shape.at(3));
-  const auto share = [](std::size_t at, std::size_t size) {
-    const double half = std::ceil(static_cast<double>(size) / 2);
-    const double centre = (2 * half - 1 - std::fmod(half, 2)) / (2 * half);
-    return 1 - std::abs(static_cast<double>(at) / half - centre);
-  };
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(share(i / c % w, w) * share(i / (c * w) % h, h));
-}
-
-}  // namespace
-
-void Net::initialise(std::uint64_t seed) {
-  const Philox philox(seed, RandomStream::init);
-  std::uint64_t number = 0;
-  for (Param& param : parts_.params) {
-    Draws draws(philox, number++);
-    const HostAccess access(*param.master, HostAccess::Mode::write);
-    for (float& value : access.f32()) switch (param.filler.kind) {
-        case Filler::Kind::constant: value = param.filler.scale; break;
-        case Filler::Kind::uniform:
-          value = draws.uniform(-param.filler.scale, param.filler.scale);
-          break;
-        case Filler::Kind::normal: value = param.filler.scale * draws.normal(); break;
-        case Filler::Kind::bilinear: break;
-      }
-    if (param.filler.kind == Filler::Kind::bilinear) fill_with_pyramids(param, access.f32());
-  }
-}
 
 bool Net::has(Phase phase) const {
   const Segment range = layers_of(phase);

@@ -126,6 +126,7 @@ class Net {
   void find_phases(const NetDescription& described, const Sharing& sharing);
   void cut_segments();
   void freeze_unreached_layers();
+  void find_training_layers();
   void fuse_layers();
   void place_tensors_in_memory();
   void use_slot(const BatchSlot& slot);
@@ -144,12 +145,13 @@ class Net {
   };
   std::vector<Segment> segments_;
   Segment layers_of(Phase phase) const;
-  bool has_replicas_ = false, guest_ = false;
+  bool has_replicas_ = false, guest_ = false, last_is_auxiliary_ = false;
   // True: in forward, groups take turns to update running statistics, so each turn is kept short.
   bool forward_takes_turns_ = false;
-  std::size_t merged_from_ = 0;  // layer; their number when no phase is merged
-  std::vector<bool> learns_;     // by layer: the gradient of the loss reaches it
-  std::size_t frozen_ = 0;       // number of layers up to the last one that stops_backward
+  std::size_t merged_from_ = 0;    // layer; their number when no phase is merged
+  std::vector<bool> learns_;       // by layer: the gradient of the loss reaches it
+  std::vector<bool> only_trains_;  // by layer: only auxiliary losses need it
+  std::size_t frozen_ = 0;         // number of layers up to the last one that stops_backward
 };
 
 }  // namespace omni

@@ -19,6 +19,7 @@
 namespace omni {
 
 enum class Activation : int;  // {}: linear
+enum class Curve : int;
 enum class Distance : int;
 
 // The following types describe the parameters of a layer.
@@ -29,9 +30,15 @@ enum class ParamRole { weights, bias, scale, mean, variance, averaged };
 
 struct Filler {
   // `bilinear` makes filters that enlarge an image: each is a pyramid over height and width.
-  enum class Kind { constant, uniform, normal, bilinear } kind = Kind::constant;
-  float scale = 0;         // the constant, the half width, the standard deviation
-  bool by_inputs = false;  // scale is divided by the root of how many inputs an output has
+  // `shares` are uniform above 0, and those of an output have the sum 1.
+  enum class Kind { constant, uniform, normal, bilinear, shares } kind = Kind::constant;
+  float scale = 0;          // the constant, the half width, the standard deviation
+  bool by_inputs = false;   // scale is divided by the root of how many inputs an output has
+  bool by_outputs = false;  // likewise, of outputs that an input has; both: by the mean of the two
+  float centre = 0;         // is added to uniform and normal values
+  int kept = 0;  // of the values of one input, so many are not 0 in the mean; 0: all are kept
+
+  bool operator==(const Filler&) const = default;
 };
 
 struct ParamDescription {
@@ -126,6 +133,11 @@ struct SumOptions {
   Activation activation{};
   bool of_equals = false;  // inputs of another size are refused
 };
+// The layer computes a function of each value. `parameter` is the alpha of an elu.
+struct CurveOptions {
+  Curve curve{};
+  float parameter = 1;
+};
 struct SoftmaxOptions {
   int groups = 1;
   float temperature = 1;
@@ -139,8 +151,8 @@ struct DistanceOptions {
 using LayerOptions =
     std::variant<std::monostate, FilterOptions, ConnectedOptions, WindowOptions, CropOptions,
                  UpsampleOptions, ReorgOptions, BatchnormOptions, ActivationOptions, PReluOptions,
-                 PowerOptions, SliceOptions, DropoutOptions, LocalResponseOptions, SumOptions,
-                 SoftmaxOptions, DistanceOptions>;
+                 PowerOptions, CurveOptions, SliceOptions, DropoutOptions, LocalResponseOptions,
+                 SumOptions, SoftmaxOptions, DistanceOptions>;
 
 struct LayerDescription {
   std::string type;                          // of layer_types()
@@ -151,6 +163,10 @@ struct LayerDescription {
   std::map<ParamRole, ParamDescription> params{};
   bool load = true;             // false: initial values are kept when weights are loaded
   bool stops_backward = false;  // this layer and all before it stay as they are
+  // Several losses are added up with these weights. The last layer's is the net's own: its output
+  // is that of the net. Others are auxiliary, and are computed in training alone.
+  float loss_weight = 1;
+  bool auxiliary = false;
   // A Place tells where an option is in the file. `note` is appended to a warning about the option.
   struct Place {
     std::string where, written, note{};
@@ -204,7 +220,11 @@ struct TrainableNet : NetDescription {
   int averaged_losses = 1;            // mini-batches whose mean loss the log shows
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
   std::string data;                   // as of --data, if the file names data that are there
-  std::string text;                   // of the file, with settings; for equal ones the same
+  // These are files that the net's file names, whether or not they are there; "": it names none.
+  struct {
+    std::string train{}, test{}, mean{};  // images, and their mean
+  } files;
+  std::string text;  // of the file, with settings; for equal ones the same
   // A Place tells where an option of the training is in the file, and the key that the file's
   // format has for it.
   struct Place {

@@ -27,7 +27,8 @@ void Net::forward(const Step& step, Phase phase) {
   for (const Segment& segment : segments_) {
     if (segment.first < range.first || segment.end > range.end) continue;
     for (int slice = 0; slice < slices().count(); ++slice)
-      for (std::size_t i = segment.first; i < segment.end; ++i) layers()[i]->forward(step, slice);
+      for (std::size_t i = segment.first; i < segment.end; ++i)
+        if (step.training || !only_trains_[i]) layers()[i]->forward(step, slice);
   }
 }
 
@@ -44,6 +45,7 @@ void Net::backward(const Step& step) {
 void Net::forward_by_layer(const Step& step, const LookAt& look) {
   use_slot(*step.slot);
   for (const auto& layer : layers()) {
+    if (!step.training && only_trains_[static_cast<std::size_t>(layer->index())]) continue;
     for (int slice = 0; slice < slices().count(); ++slice) layer->forward(step, slice);
     look(*layer);
   }

@@ -265,17 +265,20 @@ void describe(auto& add, ShippedNetArguments& shipped) {
 
 struct ConvertArguments : NetRunArguments {
   std::string from, to, as;
+  bool for_tests = false;
 };
 
 void describe(auto& add, ConvertArguments& convert) {
   describe_shared(add, convert);
   add.group("Conversion");
   add("FROM", &convert.from, {.check = not_empty, .required = true},
-      "Parameters of the net, as of --weights");
+      "Parameters of the net, as of --weights; or a net, .cfg or .prototxt");
   add("TO", &convert.to, {.check = not_empty, .required = true},
-      "File to write: .weights, .caffemodel or .safetensors");
+      "File to write: .weights, .caffemodel or .safetensors; of a net .cfg or .prototxt");
   add("--as FILE", &convert.as, {.check = not_empty},
       "The same net in the other form, .cfg or .prototxt, for which the parameters are written");
+  add("--for-tests", &convert.for_tests,
+      "What only training uses may be lost, such as initial values and names of layers");
 }
 
 struct MachineFileArguments : NetRunArguments {

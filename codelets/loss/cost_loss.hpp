@@ -92,7 +92,7 @@ namespace reference {
 template <class T>
 void cost_loss(const CostLossArgs& args, const T* src, const std::int32_t* labels, T* metrics,
                T* diff) {
-  judge_images(args.n, args.inputs, src, labels, metrics, args.gradient ? diff : nullptr,
+  judge_images(args.n, args.inputs, 1, src, labels, metrics, args.gradient ? diff : nullptr,
                [&](LabelMetrics& sums, int label, const T* x, T* d) {
                  sums.count(label_rank(x, args.inputs, label));
                  with_distance(args.distance, [&](auto f) {

@@ -57,9 +57,10 @@ int checked_label(std::int32_t label, int classes, int image);
 
 // Calls judge(sums, label, x, d) for n images, and stores the sums. x points to an image's values.
 // d points to its gradient, or is null if `diff` is. Places without an image get the gradient 0.
+// The loss and the gradients are multiplied by `weight`.
 template <class T, class Judge>
-void judge_images(int n, int inputs, const T* src, const std::int32_t* labels, T* metrics, T* diff,
-                  Judge judge) {
+void judge_images(int n, int inputs, float weight, const T* src, const std::int32_t* labels,
+                  T* metrics, T* diff, Judge judge) {
   LabelMetrics sums;
   for (int image = 0; image < n; ++image) {
     const std::int64_t first = std::int64_t{image} * inputs;
@@ -68,6 +69,11 @@ void judge_images(int n, int inputs, const T* src, const std::int32_t* labels, T
       judge(sums, checked_label(labels[image], inputs, image), src + first, d);
     else if (d != nullptr)
       std::fill_n(d, inputs, T{0});
+  }
+  if (weight != 1) {
+    sums.loss *= static_cast<double>(weight);
+    for (std::int64_t i = 0; diff != nullptr && i < std::int64_t{n} * inputs; ++i)
+      diff[i] *= static_cast<T>(weight);
   }
   sums.store(metrics);
 }

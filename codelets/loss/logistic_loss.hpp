@@ -15,6 +15,7 @@ namespace omni {
 
 struct LogisticLossArgs {
   int n = 0, inputs = 0;
+  float weight = 1;       // multiplies the loss and its gradient
   bool gradient = false;  // submit_loss() sets it: there is a diff to write
 };
 
@@ -37,7 +38,8 @@ OMNI_HD T probability_less_truth(T x, bool truth) {
 template <class T>
 void logistic_loss(const LogisticLossArgs& args, const T* src, const std::int32_t* labels,
                    T* metrics, T* diff) {
-  judge_images(args.n, args.inputs, src, labels, metrics, args.gradient ? diff : nullptr,
+  judge_images(args.n, args.inputs, args.weight, src, labels, metrics,
+               args.gradient ? diff : nullptr,
                [&](LabelMetrics& sums, int label, const T* x, T* d) {
                  for (int i = 0; i < args.inputs; ++i) {
                    sums.loss += static_cast<double>(softplus(i == label ? -x[i] : x[i]));

@@ -36,14 +36,18 @@ __device__ int block_label_rank(const float* values, int classes, int label) {
 // Computes the loss of each image. A kernel cannot report a label out of range, so the loss becomes
 // NaN, which ends the run.
 template <class Row>
-__global__ void image_losses_kernel(const std::int32_t* labels, int inputs, Row row, float* diff,
-                                    ImageLoss* losses) {
+__global__ void image_losses_kernel(const std::int32_t* labels, int inputs, float weight, Row row,
+                                    float* diff, ImageLoss* losses) {
   const int image = static_cast<int>(blockIdx.x);
   const int label = labels[image];
   float* d = diff == nullptr ? nullptr : diff + std::int64_t{image} * inputs;
   ImageLoss result{0, 0, false};
   if (label >= 0 && label < inputs) {
     result = row(image, label, d);
+    result.loss *= static_cast<double>(weight);
+    if (d != nullptr && weight != 1)  // each thread has written these values
+      for (int i = static_cast<int>(threadIdx.x); i < inputs; i += static_cast<int>(blockDim.x))
+        d[i] *= weight;
   } else {
     if (d != nullptr)
       for (int i = static_cast<int>(threadIdx.x); i < inputs; i += static_cast<int>(blockDim.x))
@@ -72,12 +76,12 @@ __global__ void add_losses_kernel(int images, const ImageLoss* losses, float* me
 // Computes a loss. Each block calls row(image, label, d), which writes the image's gradient to d
 // unless d is null. The ImageLoss that the block's first thread returns counts.
 template <class Row>
-void label_losses(int images, int inputs, const std::int32_t* labels, Row row, float* metrics,
-                  float* diff) {
+void label_losses(int images, int inputs, float weight, const std::int32_t* labels, Row row,
+                  float* metrics, float* diff) {
   CudaWorker& worker = CudaWorker::current();
   auto* losses = static_cast<ImageLoss*>(worker.workspace(images * sizeof(ImageLoss)));
   launch(image_losses_kernel<Row>, dim3(static_cast<unsigned>(images)), threads_for_row(inputs), 0,
-         worker.stream(), labels, inputs, row, diff, losses);
+         worker.stream(), labels, inputs, weight, row, diff, losses);
   launch(add_losses_kernel, dim3(1), threads_for_row(images), 0, worker.stream(), images, losses,
          metrics);
 }
@@ -188,21 +192,21 @@ void gpu::softmax_forward(const SoftmaxArgs& args, const Buffers& buffers, Devic
 
 void gpu::cross_entropy(const CrossEntropyArgs& args, const Buffers& buffers, DeviceContext&) {
   label_losses(
-      args.n, args.inputs, buffers.get<std::int32_t>(2),
+      args.n, args.inputs, args.weight, buffers.get<std::int32_t>(2),
       CrossEntropyRow{args.inputs, args.inputs / args.groups, args.temperature,
                       1 / args.temperature, smoothed_truth(args), buffers.get(0), buffers.get(1)},
       buffers.get(3), args.gradient ? buffers.get(4) : nullptr);
 }
 
 void gpu::logistic_loss(const LogisticLossArgs& args, const Buffers& buffers, DeviceContext&) {
-  label_losses(args.n, args.inputs, buffers.get<std::int32_t>(1),
+  label_losses(args.n, args.inputs, args.weight, buffers.get<std::int32_t>(1),
                LogisticRow{args.inputs, buffers.get(0)}, buffers.get(2),
                args.gradient ? buffers.get(3) : nullptr);
 }
 
 void gpu::cost_loss(const CostLossArgs& args, const Buffers& buffers, DeviceContext&) {
   with_distance(args.distance, [&]<class F>(F f) {
-    label_losses(args.n, args.inputs, buffers.get<std::int32_t>(1),
+    label_losses(args.n, args.inputs, 1, buffers.get<std::int32_t>(1),
                  DistanceRow<F>{f, args.inputs, args.scale, buffers.get(0)}, buffers.get(2),
                  args.gradient ? buffers.get(3) : nullptr);
   });

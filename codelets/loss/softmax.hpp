@@ -26,6 +26,7 @@ struct CrossEntropyArgs {
   int n = 0, inputs = 0, groups = 1;
   float temperature = 1;
   float smoothing = 0;    // share of the truth that is spread over the wrong classes
+  float weight = 1;       // multiplies the loss and its gradient
   bool gradient = false;  // the submit function sets it: there is a diff to write
 };
 
@@ -80,7 +81,8 @@ void cross_entropy(const CrossEntropyArgs& args, const T* logits, const T* proba
   const int size = args.inputs / args.groups;
   const auto temperature = static_cast<double>(args.temperature);
   const Truth truth = smoothed_truth(args);
-  judge_images(args.n, args.inputs, logits, labels, metrics, args.gradient ? diff : nullptr,
+  judge_images(args.n, args.inputs, args.weight, logits, labels, metrics,
+               args.gradient ? diff : nullptr,
                [&](LabelMetrics& sums, int label, const T* x, T* d) {
                  const T* p = probabilities + (x - logits);
                  const int first = label / size * size;  // of the label's group

@@ -29,11 +29,6 @@ Status check_parameter_file(const Net& net, const std::filesystem::path& path);
 // Refuses a file format that would lose parameters which tests of the net need, or without which
 // training would continue differently.
 Status check_nothing_lost(const Net& net, const std::filesystem::path& path);
-// Copies the parameters between two nets that are the same net in two file formats, in the order of
-// layers. If only one of them takes the blue channel first, the channels of the weights that read
-// the image are reversed. Refuses nets that differ.
-Status copy_parameters(Net& from, const TrainableNet& of_from, Net& to, const TrainableNet& of_to,
-                       const std::string& name_of_to);
 // Returns the name of the format that the path's ending means, for example "Darknet weights".
 std::string_view parameter_format(const std::filesystem::path& path);
 // Returns whether an existing file looks like parameters in the format that its ending means. Such

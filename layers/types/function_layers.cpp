@@ -1,7 +1,9 @@
 // These layers compute functions of each value, with numbers of the layer. A prelu layer has a
-// slope for values below 0. A power layer computes (shift + scale * x)^power.
+// slope for values below 0. A power layer computes (shift + scale * x)^power. A curve layer
+// computes other functions.
 #include <fmt/format.h>
 
+#include "codelets/functions/curve.hpp"
 #include "codelets/functions/power.hpp"
 #include "codelets/functions/prelu.hpp"
 #include "layers/layer_builder.hpp"
@@ -104,6 +106,46 @@ class PowerLayer final : public Layer {
 };
 
 const LayerRegistration power_registration({.name = "power", .make = make_layer<PowerLayer>});
+
+class CurveLayer final : public Layer {
+ public:
+  explicit CurveLayer(LayerBuilder& builder) : Layer(builder) {
+    const auto& options = builder.options<CurveOptions>();
+    args_.curve = options.curve;
+    args_.parameter = options.parameter;
+    output_ = builder.blob("output", builder.input().extent());
+  }
+
+  std::string detail() const override {
+    switch (args_.curve) {
+      case Curve::elu: return fmt::format("elu {:g}", args_.parameter);
+      case Curve::absolute: return "absolute value";
+      case Curve::softplus: return "softplus";
+    }
+    return "";
+  }
+  double forward_flops_per_image() const override { return values_per_image(); }
+  void forward(const Step&, int slice) override {
+    submit_forward(curve_forward, args(slice), slice);
+  }
+  void backward(const Step&, int slice) override {
+    if (input().wants_gradient())
+      curve_backward.submit(
+          args(slice),
+          {read(input().value(slice)), read(diff(slice)), write(input().gradient(slice))},
+          data_gradient_tag(slice));
+  }
+
+ private:
+  CurveArgs args(int slice) const {
+    CurveArgs args = args_;
+    args.count = values(slice);
+    return args;
+  }
+  CurveArgs args_;
+};
+
+const LayerRegistration curve_registration({.name = "curve", .make = make_layer<CurveLayer>});
 
 }  // namespace
 }  // namespace omni

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "codelets/elementwise/shortcut_add.hpp"
+#include "codelets/functions/larger.hpp"
 #include "codelets/functions/product.hpp"
 #include "codelets/spatial/copy_channels.hpp"
 #include "layers/layer_builder.hpp"
@@ -174,6 +175,40 @@ class ProductLayer final : public Layer {
   int from_ = 0;
 };
 
+class LargerLayer final : public Layer {
+ public:
+  explicit LargerLayer(LayerBuilder& builder) : Layer(builder) {
+    if (builder.inputs().size() != 2) {
+      builder.refuse("", "a maximum has two inputs", "name another one");
+      return;
+    }
+    from_ = builder.inputs()[1];
+    const Extent a = builder.input(0).extent(), b = builder.input(1).extent();
+    if (a != b) refuse_unequal(builder, a, b, "compared");
+    output_ = builder.blob("output", a);
+  }
+
+  std::string detail() const override { return fmt::format("or layer {}", from_); }
+  double forward_flops_per_image() const override { return values_per_image(); }
+  void forward(const Step&, int slice) override {
+    larger_forward.submit(
+        {.count = values(slice)},
+        {read(input(0).value(slice)), read(input(1).value(slice)), write(value(slice))},
+        forward_tag(slice));
+  }
+  void backward(const Step&, int slice) override {
+    for (const std::size_t which : {0, 1})
+      if (input(which).wants_gradient())
+        larger_backward.submit({.count = values(slice), .of_first = which == 0},
+                               {read(input(0).value(slice)), read(input(1).value(slice)),
+                                read(diff(slice)), write(input(which).gradient(slice))},
+                               data_gradient_tag(slice));
+  }
+
+ private:
+  int from_ = 0;
+};
+
 class ShortcutLayer final : public Layer {
  public:
   explicit ShortcutLayer(LayerBuilder& builder) : Layer(builder) {
@@ -241,6 +276,7 @@ class ShortcutLayer final : public Layer {
 };
 
 const LayerRegistration route_registration({.name = "route", .make = make_layer<RouteLayer>});
+const LayerRegistration larger_registration({.name = "larger", .make = make_layer<LargerLayer>});
 const LayerRegistration product_registration({.name = "product", .make = make_layer<ProductLayer>});
 const LayerRegistration slice_registration({.name = "slice", .make = make_layer<SliceLayer>});
 const LayerRegistration shortcut_registration({.name = "shortcut",

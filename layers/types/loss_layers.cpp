@@ -2,6 +2,7 @@
 // layer.
 #include <fmt/format.h>
 
+#include "codelets/elementwise/accumulate.hpp"
 #include "codelets/elementwise/activation.hpp"
 #include "codelets/loss/cost_loss.hpp"
 #include "codelets/loss/label_metrics.hpp"
@@ -13,20 +14,43 @@ namespace omni {
 namespace {
 
 // LossLayer is the base of all losses. forward() also computes the loss, and in training its
-// gradient, since it has the labels.
+// gradient, since it has the labels. In training the metrics of the last loss hold the sum of all
+// losses.
 class LossLayer : public Layer {
  public:
-  using Layer::Layer;
+  explicit LossLayer(LayerBuilder& builder)
+      : Layer(builder), weight_(builder.described().loss_weight) {
+    if (builder.described().auxiliary)
+      own_metrics_ = builder.auxiliary_metrics();
+    else
+      others_ = builder.all_auxiliary_metrics();
+  }
   bool is_loss() const override { return true; }
+  float loss_weight() const override { return weight_; }
   double forward_flops_per_image() const override { return 3 * values_per_image(); }
   void backward(const Step&, int) override {}
 
  protected:
   static const Tensor& labels(const Step& step, int slice) { return *step.slot->labels[slice]; }
-  static const Tensor& metrics(const Step& step, int slice) { return *step.slot->metrics[slice]; }
+  const Tensor& metrics(const Step& step, int slice) const {
+    return own_metrics_.empty() ? *step.slot->metrics[slice] : *own_metrics_[slice];
+  }
+  float weight(const Step& step) const { return step.training ? weight_ : 1; }
+  // Adds the auxiliary losses, the first number of their metrics.
+  void add_others(const Step& step, int slice) const {
+    if (!step.training) return;
+    for (const std::vector<Tensor*>& other : others_)
+      accumulate_sum.submit({.count = 1}, {accumulate(metrics(step, slice)), read(*other[slice])},
+                            forward_tag(slice));
+  }
   const Tensor* gradient(const Step& step, int slice) const {
     return step.training && input().wants_gradient() ? &input().gradient(slice) : nullptr;
   }
+
+ private:
+  float weight_;
+  std::vector<Tensor*> own_metrics_;          // by slice; none: they are the mini-batch's
+  std::vector<std::vector<Tensor*>> others_;  // metrics of auxiliary losses
 };
 
 class SoftmaxLayer final : public LossLayer {
@@ -65,9 +89,11 @@ class SoftmaxLayer final : public LossLayer {
                           .inputs = args.inputs,
                           .groups = args.groups,
                           .temperature = args.temperature,
-                          .smoothing = step.training ? smoothing_ : 0},
+                          .smoothing = step.training ? smoothing_ : 0,
+                          .weight = weight(step)},
                          input().value(slice), value(slice), labels(step, slice),
                          metrics(step, slice), gradient(step, slice), forward_tag(slice));
+    add_others(step, slice);
   }
 
  private:
@@ -87,9 +113,11 @@ class LogisticLayer final : public LossLayer {
   void forward(const Step& step, int slice) override {
     submit_forward(activation_forward, {.count = values(slice), .activation = Activation::logistic},
                    slice);
-    submit_loss(logistic_loss, with_images(args_, images(slice)), input().value(slice),
-                labels(step, slice), metrics(step, slice), gradient(step, slice),
-                forward_tag(slice));
+    LogisticLossArgs args = with_images(args_, images(slice));
+    args.weight = weight(step);
+    submit_loss(logistic_loss, args, input().value(slice), labels(step, slice),
+                metrics(step, slice), gradient(step, slice), forward_tag(slice));
+    add_others(step, slice);
   }
 
  private:
@@ -115,9 +143,11 @@ class CostLayer final : public LossLayer {
   }
 
   void forward(const Step& step, int slice) override {
-    submit_loss(cost_loss, with_images(args_, images(slice)), input().value(slice),
-                labels(step, slice), metrics(step, slice), gradient(step, slice),
-                forward_tag(slice));
+    CostLossArgs args = with_images(args_, images(slice));
+    args.scale *= weight(step);
+    submit_loss(cost_loss, args, input().value(slice), labels(step, slice), metrics(step, slice),
+                gradient(step, slice), forward_tag(slice));
+    add_others(step, slice);
   }
 
  private:

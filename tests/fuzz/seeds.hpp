@@ -115,6 +115,11 @@ inline std::map<std::string, std::vector<std::string>> seeds(const std::string& 
         caffe_number(1, 1) + caffe_number(2, 1) + caffe_number(3, 2) + caffe_number(4, 1) +
             caffe_bytes(5, caffe_floats({1, 2}))}},
       {"caffemodel", caffemodel_seeds()},
+      {"solverstate",
+       {caffe_number(1, 7) + caffe_bytes(2, "a.caffemodel") +
+            caffe_bytes(3, caffe_blob({2}, {1, 2})) + caffe_bytes(3, caffe_blob({1, 2}, {3, 4})) +
+            caffe_number(4, 1),
+        caffe_number(1, 0) + caffe_bytes(2, "b")}},
       {"datum",
        {datum_of(2, 2, 3, 5, "abcdefghijkl"), datum_of(1, 2, 1, 0, "ab"),
         encoded_datum("P5 4 3 255\n0123456789ab", 1)}},

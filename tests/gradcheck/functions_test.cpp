@@ -1,5 +1,7 @@
 // These tests compare functions that have numbers of their layer with references, numeric gradients
 // and values computed by hand.
+#include "codelets/functions/curve.hpp"
+#include "codelets/functions/larger.hpp"
 #include "codelets/functions/power.hpp"
 #include "codelets/functions/prelu.hpp"
 #include "codelets/functions/product.hpp"
@@ -168,6 +170,126 @@ TEST(Power, hand_computed) {
   EXPECT_EQ(dst, (std::vector<double>{42, -12, 6}));
   reference::power_backward({.count = 3, .power = 0}, src.data(), ones.data(), dst.data());
   EXPECT_EQ(dst, (std::vector<double>{0, 0, 0})) << "even at 0";
+}
+
+const std::vector<Case<CurveArgs>> kCurveCases{
+    {"elu", {.count = 1000, .curve = Curve::elu, .parameter = 0.3f}},
+    {"one value", {.count = 1, .curve = Curve::elu, .parameter = 2}},
+    {"elu that rises below 0", {.count = 67, .curve = Curve::elu, .parameter = -1.5f}},
+    {"absolute", {.count = 133, .curve = Curve::absolute}},
+    {"softplus", {.count = 259, .curve = Curve::softplus}},
+};
+
+TEST(Curve, implementations_agree) {
+  const Fill src = away_from_zero(0.1f);
+  check_implementations(
+      curve_forward, kCurveCases,
+      {.operands =
+           [=](const CurveArgs& args) {
+             return std::vector<Operand>{input(size(args.count), src), output(size(args.count))};
+           },
+       .reference =
+           [](const CurveArgs& args, const Buffers& b) {
+             reference::curve_forward(args, b.get<double>(0), b.get<double>(1));
+           }});
+  check_implementations(
+      curve_backward, kCurveCases,
+      {.operands =
+           [=](const CurveArgs& args) {
+             return std::vector<Operand>{input(size(args.count), src), input(size(args.count)),
+                                         output(size(args.count))};
+           },
+       .reference =
+           [](const CurveArgs& args, const Buffers& b) {
+             reference::curve_backward(args, b.get<double>(0), b.get<double>(1), b.get<double>(2));
+           }});
+}
+
+TEST(Curve, gradient) {
+  for (const auto& [what, args] : kCurveCases) {
+    SCOPED_TRACE(what);
+    std::vector<double> src = random_values(size(args.count), 1, away_from_zero(0.1f)),
+                        dst(src.size()), diff_src(src.size());
+    const std::vector<double> diff_dst = random_values(src.size(), 2);
+    reference::curve_backward(args, src.data(), diff_dst.data(), diff_src.data());
+    check_gradient("src", src, diff_src, [&, &args = args] {
+      reference::curve_forward(args, src.data(), dst.data());
+      return dot(dst, diff_dst);
+    });
+  }
+}
+
+TEST(Curve, hand_computed_and_large) {
+  const std::vector<double> src{2, -1, 0, 800, -800};
+  std::vector<double> dst(5);
+  const auto values = [&](Curve curve) {
+    reference::curve_forward({.count = 5, .curve = curve, .parameter = 3}, src.data(), dst.data());
+    return dst;
+  };
+  EXPECT_EQ(values(Curve::absolute), (std::vector<double>{2, 1, 0, 800, 800}));
+  EXPECT_EQ(values(Curve::elu)[0], 2);
+  EXPECT_NEAR(dst[1], 3 * (std::exp(-1.0) - 1), 1e-12);
+  EXPECT_NEAR(dst[4], -3, 1e-12);
+  EXPECT_NEAR(values(Curve::softplus)[2], std::log(2.0), 1e-12);
+  EXPECT_EQ(dst[3], 800) << "no overflow";
+  EXPECT_EQ(dst[4], 0);
+}
+
+const std::vector<Case<LargerArgs>> kLargerCases{{"usual", {.count = 4096}},
+                                                 {"one value", {.count = 1}},
+                                                 {"odd", {.count = 1037, .of_first = false}}};
+
+// Some values are equal.
+TEST(Larger, implementations_agree) {
+  check_implementations(larger_forward, kLargerCases,
+                        {.operands =
+                             [](const LargerArgs& args) {
+                               return std::vector<Operand>{input(size(args.count), below(4)),
+                                                           input(size(args.count), below(4)),
+                                                           output(size(args.count))};
+                             },
+                         .reference =
+                             [](const LargerArgs& args, const Buffers& b) {
+                               reference::larger_forward(args, b.get<double>(0), b.get<double>(1),
+                                                         b.get<double>(2));
+                             }});
+  check_implementations(larger_backward, kLargerCases,
+                        {.operands =
+                             [](const LargerArgs& args) {
+                               return std::vector<Operand>{input(size(args.count), below(4)),
+                                                           input(size(args.count), below(4)),
+                                                           input(size(args.count)),
+                                                           output(size(args.count))};
+                             },
+                         .reference =
+                             [](const LargerArgs& args, const Buffers& b) {
+                               reference::larger_backward(args, b.get<double>(0), b.get<double>(1),
+                                                          b.get<double>(2), b.get<double>(3));
+                             }});
+}
+
+TEST(Larger, gradient) {
+  std::vector<double> a = random_values(50, 1), b = random_values(50, 2), dst(50), diff(50);
+  const std::vector<double> diff_dst = random_values(50, 3);
+  for (const bool of_first : {true, false}) {
+    const LargerArgs args{.count = 50, .of_first = of_first};
+    reference::larger_backward(args, a.data(), b.data(), diff_dst.data(), diff.data());
+    check_gradient(of_first ? "a" : "b", of_first ? a : b, diff, [&] {
+      reference::larger_forward(args, a.data(), b.data(), dst.data());
+      return dot(dst, diff_dst);
+    });
+  }
+}
+
+// As in Caffe, the gradient of two equal values goes to the second.
+TEST(Larger, of_equals_the_second_counts) {
+  const std::vector<double> equal{1, 2}, ones{1, 1};
+  std::vector<double> diff(2);
+  reference::larger_backward({.count = 2}, equal.data(), equal.data(), ones.data(), diff.data());
+  EXPECT_EQ(diff, (std::vector<double>{0, 0}));
+  reference::larger_backward({.count = 2, .of_first = false}, equal.data(), equal.data(),
+                             ones.data(), diff.data());
+  EXPECT_EQ(diff, ones);
 }
 
 TEST(Product, implementations_agree) {

@@ -36,6 +36,7 @@ const std::vector<Case<LogisticLossArgs>> kLogisticLossCases{
     {"evaluation only", {.n = 8, .inputs = 10}},
     {"one output", {.n = 1, .inputs = 1, .gradient = true}},
     {"odd, one image", {.n = 1, .inputs = 17, .gradient = true}},
+    {"weighted", {.n = 3, .inputs = 19, .weight = 0.3f, .gradient = true}},
     {"more than a block of logarithms", {.n = 3, .inputs = 1031, .gradient = true}},
 };
 

@@ -57,6 +57,8 @@ const std::vector<Case<CrossEntropyArgs>> kCrossEntropyCases{
     {"smoothed", {.n = 5, .inputs = 33, .smoothing = 0.1f, .gradient = true}},
     {"smoothed, hot groups",
      {.n = 6, .inputs = 12, .groups = 3, .temperature = 0.5f, .smoothing = 0.3f, .gradient = true}},
+    {"weighted", {.n = 7, .inputs = 35, .smoothing = 0.1f, .weight = 0.3f, .gradient = true}},
+    {"weighted, evaluation only", {.n = 7, .inputs = 35, .weight = 3}},
     {"one class, smoothed", {.n = 2, .inputs = 1, .smoothing = 0.3f}}};
 
 TEST(CrossEntropy, implementations_agree) {

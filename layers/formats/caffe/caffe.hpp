@@ -27,6 +27,10 @@ Result<TrainableNet> read_caffe_net(const std::filesystem::path& net,
 Result<TrainableNet> parse_caffe_net(CaffeFile net, CaffeFile solver = {},
                                      const ReadOptions& how = {});
 
+// Writes a description as the text of a prototxt. Refuses a layer that Caffe lacks. `net` is built
+// from the description.
+Result<std::string> write_caffe_net(const TrainableNet& of, const Net& net);
+
 // Returns the file that the solver names as its net. As in Caffe, the path is relative to the
 // working directory. If there is no such file, it is relative to the solver's folder.
 Result<std::filesystem::path> net_of_caffe_solver(const std::filesystem::path& solver);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "layers/formats/caffe/caffe.hpp"
 #include "layers/formats/caffe/caffe_binary.hpp"
 #include "layers/formats/channels_first.hpp"
 #include "layers/net.hpp"
@@ -44,6 +45,10 @@ Status take_blob(const CaffeSource& source, const std::string& what, caffe_files
                  const CaffeBlob& blob, const Tensor& to);
 Status put_blob(const CaffeBlob& blob, const Tensor& from, float factor,
                 caffe_files::BlobProto& to);
+
+// Reads a .solverstate. `of_history` gets each entry of the solver's history.
+using OfHistory = std::function<Status(caffe_files::BlobProto&)>;
+Result<CaffeSnapshot> read_caffe_snapshot(const CaffeSource& source, const OfHistory& of_history);
 
 // A CaffeFileWriter writes a message field by field. The file exists only after commit().
 class CaffeFileWriter {

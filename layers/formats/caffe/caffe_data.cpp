@@ -232,6 +232,7 @@ namespace {
 // named, unless the command line names other data. If the net does not say how large images are,
 // the first training image does.
 Status take_lmdbs(CaffeNet& to, const std::string& data) {
+  to.net.files = {to.train_source, to.test_source, to.transform.mean_file};
   std::string train = two_files({.source = data, .net_input = {}}).first;
   const bool is_named = !to.train_source.empty(), exists = LmdbFile::is(to.train_source);
   if (is_named && !exists)

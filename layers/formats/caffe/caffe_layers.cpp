@@ -24,10 +24,7 @@ constexpr std::string_view kNoSuchLayer = "docs/caffe.md lists what is read";
 constexpr std::string_view kOneLabel =
     "an image has one label: SoftmaxWithLoss and HingeLoss read it";
 constexpr std::array kMissing{
-    MissingType{"AbsVal", "ABSVAL", kNoSuchLayer},
-    MissingType{"ArgMax", "ARGMAX", "omni-run predict prints the best classes"},
     MissingType{"BatchReindex", "", kNoSuchLayer},
-    MissingType{"BNLL", "BNLL", kNoSuchLayer},
     MissingType{"Clip", "", kNoSuchLayer},
     MissingType{"ContrastiveLoss", "CONTRASTIVE_LOSS", kOneLabel},
     MissingType{"Crop", "", kNoSuchLayer},
@@ -46,10 +43,8 @@ constexpr std::array kMissing{
     MissingType{"Python", "", "no code of users is run"},
     MissingType{"Recurrent", "", "it is recurrent"},
     MissingType{"Reduction", "", kNoSuchLayer},
-    MissingType{"Reshape", "", kNoSuchLayer},
     MissingType{"RNN", "", "it is recurrent"},
     MissingType{"SigmoidCrossEntropyLoss", "SIGMOID_CROSS_ENTROPY_LOSS", kOneLabel},
-    MissingType{"Split", "SPLIT", "several layers may read a blob without it"},
     MissingType{"SPP", "", kNoSuchLayer},
     MissingType{"Swish", "", kNoSuchLayer},
     MissingType{"Threshold", "THRESHOLD", kNoSuchLayer},

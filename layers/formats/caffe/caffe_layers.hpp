@@ -1,6 +1,7 @@
 // This header has the types of Caffe's layers, and functions that make the description of a layer.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <set>
@@ -41,6 +42,7 @@ struct CaffeNet {
   std::map<std::string, int, std::less<>> reads{};  // how often a blob's name is a bottom
   std::optional<LayerDescription> loss{};
   std::string loss_input{};
+  std::ptrdiff_t layers_before_loss = 0;
   std::optional<LayerDescription> probabilities{};           // of a Softmax without loss
   std::map<std::string, std::string, std::less<>> losses{};  // tops of losses: what they read
   std::set<std::string, std::less<>> beside{};  // other blobs that only measures may read
@@ -80,6 +82,20 @@ std::vector<CaffeType> caffe_weighted_types();
 std::vector<CaffeType> caffe_channel_types();  // what is by channel: BatchNorm, Scale, Bias
 std::vector<CaffeType> caffe_other_types();
 std::vector<CaffeType> caffe_loss_types();
+
+// A CaffeState is what rules of layers ask for, in one phase.
+struct CaffeState {
+  std::string_view phase;
+  int level = 0;
+  std::set<std::string, std::less<>> stages{};
+
+  bool has(const CaffeFields& layer) const;  // the layer's rules put it in this state
+};
+struct CaffeStates {
+  CaffeState train{.phase = "TRAIN"}, test{.phase = "TEST"};
+};
+// Reads the level and the stages of the net, and those that the solver adds.
+CaffeStates read_caffe_states(const CaffeFields& net, CaffeFields* solver);
 
 // Reads a filler, which says how a parameter is initialised. Caffe's default is the constant 0,
 // even for weights. Weights of filters give their size, as only they may be pyramids.

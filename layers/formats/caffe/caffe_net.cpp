@@ -26,21 +26,7 @@ struct FoundLayer {
   bool trains = true, tests = true;  // is in the phase
 };
 
-// Returns whether `list` (include or exclude) has a rule that applies to the phase.
-bool speaks_of(const CaffeFields& layer, std::string_view list, std::string_view phase) {
-  for (int i = 0; i < layer.count(list); ++i) {
-    const CaffeFields rule = layer.nested(list, i);
-    if (!rule.has("phase") || rule.word("phase") == phase) return true;
-  }
-  return false;
-}
-
-bool is_in(const CaffeFields& layer, std::string_view phase) {
-  if (layer.has("include")) return speaks_of(layer, "include", phase);
-  return !speaks_of(layer, "exclude", phase);
-}
-
-Result<std::vector<FoundLayer>> find_layers(CaffeFields& net) {
+Result<std::vector<FoundLayer>> find_layers(CaffeFields& net, const CaffeStates& states) {
   if (net.has("layer") && net.has("layers")) {
     net.refuse("layers", "layers beside layer", "write all of them as layer", 0);
     return Error{};
@@ -57,7 +43,7 @@ Result<std::vector<FoundLayer>> find_layers(CaffeFields& net) {
   for (int i = 0; i < count; ++i) {
     const CaffeFields fields = net.nested(list, i);
     OMNI_TRY(const CaffeType* type, find_caffe_type(fields));
-    layers.push_back({fields, type, is_in(fields, "TRAIN"), is_in(fields, "TEST")});
+    layers.push_back({fields, type, states.train.has(fields), states.test.has(fields)});
   }
   return layers;
 }
@@ -146,15 +132,17 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
                     "give it another name, or move it above", i);
     to.made.insert(name);
   }
+  // Labels get no gradient in any case.
   if (fields.count("propagate_down") > 0)
     for (int i = 0; i < fields.count("propagate_down"); ++i)
-      if (!fields.flag("propagate_down", i))
+      if (!fields.flag("propagate_down", i) &&
+          !(i < bottoms && to.labels.contains(fields.text("bottom", i))))
         fields.refuse("propagate_down", "propagate_down: false is not supported",
                       "set lr_mult: 0 in the layers below", i);
   const bool learns = type.kind == Kind::loss && type.bottoms == 2;  // from labels
   if (!learns && fields.has("loss_weight"))
     fields.refuse("loss_weight", "a loss_weight is not supported here",
-                  "SoftmaxWithLoss and HingeLoss are the only losses", 0);
+                  "only SoftmaxWithLoss and HingeLoss have one", 0);
 }
 
 CaffeLayer opened(const FoundLayer& found, CaffeNet& to) {
@@ -245,14 +233,17 @@ Status end_net(CaffeFields& fields, CaffeNet& to) {
 // Sets the number of classes, which is the number of outputs of the InnerProduct that the loss
 // reads.
 Status set_caffe_classes(TrainableNet& net, int classes) {
-  LayerDescription& last = net.layers.back();
-  const auto scores = std::ranges::find_if(net.layers, [&](const LayerDescription& each) {
-    return each.type == "connected" && each.outputs == last.inputs;
-  });
-  if ((last.type != "softmax" && last.type != "cost") || scores == net.layers.end())
-    return Error{ErrorKind::usage, last.where, "--classes: this layer decides no number of outputs",
-                 "the loss has to read an InnerProduct"};
-  std::get<ConnectedOptions>(scores->options).outputs = classes;
+  for (const LayerDescription& loss : net.layers) {
+    if (&loss != &net.layers.back() && !loss.auxiliary) continue;
+    const auto scores = std::ranges::find_if(net.layers, [&](const LayerDescription& each) {
+      return each.type == "connected" && each.outputs == loss.inputs;
+    });
+    if ((loss.type != "softmax" && loss.type != "cost") || scores == net.layers.end())
+      return Error{ErrorKind::usage, loss.where,
+                   "--classes: this layer decides no number of outputs",
+                   "the loss has to read an InnerProduct"};
+    std::get<ConnectedOptions>(scores->options).outputs = classes;
+  }
   net.statements += fmt::format("classes {};", classes);
   return {};
 }
@@ -265,7 +256,13 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
   net.name = std::filesystem::path(text.file).stem().string();
   net.where = fmt::format("{}:1", text.file);
   CaffeNet to{.net = net};
-  auto found = find_layers(fields);
+  std::optional<CaffeFields> solver_fields;
+  if (solver != nullptr) {
+    OMNI_CHECK(solver->unknown);
+    solver_fields.emplace(*solver, status);
+  }
+  auto found =
+      find_layers(fields, read_caffe_states(fields, solver_fields ? &*solver_fields : nullptr));
   OMNI_CHECK(status);
   if (!found) return std::move(found.error());
   OMNI_CHECK(text.unknown);
@@ -298,12 +295,9 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
   OMNI_CHECK(end_net(fields, to));
   std::vector<std::string> settings = how.settings;
   OMNI_CHECK(finish_caffe_input(to, how.data, settings));
-  std::optional<CaffeFields> solver_fields;
-  if (solver != nullptr) {
-    OMNI_CHECK(solver->unknown);
+  if (solver_fields) {
     net.designed_length = length_of_caffe_solver(*solver);
     OMNI_CHECK(set_caffe_solver(*solver, settings));
-    solver_fields.emplace(*solver, status);
     solver_fields->check();
   } else if (!settings.empty()) {
     return Error{ErrorKind::usage, "--set " + settings.front(), "is not known without a solver",

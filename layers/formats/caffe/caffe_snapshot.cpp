@@ -40,14 +40,8 @@ Error refusal(const CaffeSource& source, std::string what, std::string hint) {
 
 }  // namespace
 
-Result<CaffeSnapshot> load_caffe_snapshot(Net& net, const std::filesystem::path& path) {
-  if (net.rule() == StepRule::usual)
-    return Error{ErrorKind::usage, path.string(), "is of a solver of Caffe", "give --solver, too"};
-  OMNI_TRY(const CaffeSource source, CaffeSource::open(path));
+Result<CaffeSnapshot> read_caffe_snapshot(const CaffeSource& source, const OfHistory& of_history) {
   CaffeSnapshot snapshot;
-  const std::vector<BlobsOfLayer> layers = blobs_of(net);
-  const std::vector<Remembered> expected = remembered(net, layers);
-  std::size_t next = 0;
   std::int64_t iteration = -1;
   const Status read = read_caffe_message(
       source,
@@ -57,28 +51,42 @@ Result<CaffeSnapshot> load_caffe_snapshot(Net& net, const std::filesystem::path&
       [&](int field, const std::string& bytes) -> Status {
         if (field == parameters) snapshot.parameters = bytes;
         if (field != history) return {};
-        if (next == expected.size())
-          return refusal(source, fmt::format("remembers more than {} parameters", next),
-                         "it is of another net, or of another type of solver");
-        const Remembered& each = expected[next++];
-        if (each.tensor == nullptr) return {};
         caffe_files::BlobProto blob;
         OMNI_CHECK(parse_caffe_message(source, bytes, blob));
-        return take_blob(source,
-                         fmt::format("what it remembers of {}", each.blob->stored.param->name),
-                         blob, *each.blob, *each.tensor);
+        return of_history(blob);
       });
   if (!read) return Error(read.error());
-  if (next != expected.size())
-    return refusal(source,
-                   fmt::format("remembers {} parameters, the net and its solver have {}", next,
-                               expected.size()),
-                   "it is of another net, or of another type of solver");
   if (iteration < 0 || static_cast<std::uint64_t>(iteration) > kMostIterations)
     return source.damaged(fmt::format("iteration {} is none", iteration));
   if (snapshot.parameters.empty())
     return refusal(source, "names no parameters", "is it a .solverstate of Caffe?");
   snapshot.iteration = static_cast<std::uint64_t>(iteration);
+  return snapshot;
+}
+
+Result<CaffeSnapshot> load_caffe_snapshot(Net& net, const std::filesystem::path& path) {
+  if (net.rule() == StepRule::usual)
+    return Error{ErrorKind::usage, path.string(), "is of a solver of Caffe", "give --solver, too"};
+  OMNI_TRY(const CaffeSource source, CaffeSource::open(path));
+  const std::vector<BlobsOfLayer> layers = blobs_of(net);
+  const std::vector<Remembered> expected = remembered(net, layers);
+  std::size_t next = 0;
+  auto read = read_caffe_snapshot(source, [&](caffe_files::BlobProto& blob) -> Status {
+    if (next == expected.size())
+      return refusal(source, fmt::format("remembers more than {} parameters", next),
+                     "it is of another net, or of another type of solver");
+    const Remembered& each = expected[next++];
+    if (each.tensor == nullptr) return {};
+    return take_blob(source, fmt::format("what it remembers of {}", each.blob->stored.param->name),
+                     blob, *each.blob, *each.tensor);
+  });
+  if (!read) return std::move(read.error());
+  CaffeSnapshot snapshot = *std::move(read);
+  if (next != expected.size())
+    return refusal(source,
+                   fmt::format("remembers {} parameters, the net and its solver have {}", next,
+                               expected.size()),
+                   "it is of another net, or of another type of solver");
   std::error_code ignored;
   const auto beside = path.parent_path() / snapshot.parameters.filename();
   if (!std::filesystem::exists(snapshot.parameters, ignored)) {

@@ -19,23 +19,30 @@ void read_softmax(CaffeLayer& layer) {
   layer.to.probabilities = layer.description;
 }
 
-// Reads what all losses have. The net's loss becomes a layer of type `type`.
+// Reads what all losses have. The last loss of the file becomes the net's own, its last layer.
+// Those before it are auxiliary.
 void read_loss(CaffeLayer& layer, std::string_view type, LayerOptions options) {
   CaffeFields& fields = layer.fields;
-  if (layer.to.loss)
-    fields.refuse("", "is a second loss", "a net has one; auxiliary losses are not supported");
   if (!layer.to.labels.contains(layer.bottom(1)))
     fields.refuse("bottom", fmt::format("{} is no blob of labels", shown_name(layer.bottom(1))),
                   "the second bottom is the second top of the data", 1);
-  if (fields.count("loss_weight") > 0 && fields.real("loss_weight", -1e9f, 1e9f, 0) != 1)
-    fields.refuse("loss_weight", "a loss_weight other than 1 is not supported",
-                  "a net has one loss: change the learning rate", 0);
+  const float weight = fields.count("loss_weight") > 0 ? fields.real("loss_weight", 0, 1e6f, 0) : 1;
+  if (weight == 0)
+    return layer.to.remarks.push_back(
+        fmt::format("{}: loss_weight: 0: nothing learns from this loss", fields.where()));
   layer.to.loss_input = layer.bottom();
   layer.description.type = type;
   layer.description.inputs = {layer.bottom()};
   layer.description.outputs = {fields.count("top") > 0 ? fields.text("top", 0)
                                                        : fields.text("name") + "\nloss"};
   layer.description.options = std::move(options);
+  layer.description.loss_weight = weight;
+  if (layer.to.loss) {
+    layer.to.loss->auxiliary = true;
+    layer.to.net.layers.insert(layer.to.net.layers.begin() + layer.to.layers_before_loss,
+                               *std::move(layer.to.loss));
+  }
+  layer.to.layers_before_loss = std::ssize(layer.to.net.layers);
   layer.to.loss = layer.description;
 }
 
@@ -60,6 +67,11 @@ void read_accuracy(CaffeLayer& layer) {
 }
 
 void read_silence(CaffeLayer&) {}
+
+void read_best(CaffeLayer& layer) {
+  layer.to.remarks.push_back(fmt::format(
+      "{}: ArgMax does nothing: omni-run predict prints the best classes", layer.fields.where()));
+}
 
 }  // namespace
 
@@ -96,6 +108,12 @@ std::vector<CaffeType> caffe_loss_types() {
        .most_bottoms = 2,
        .takes_vectors = true,
        .read = read_accuracy},
+      {.name = "ArgMax",
+       .old_name = "ARGMAX",
+       .param = "argmax_param",
+       .kind = Kind::measure,
+       .takes_vectors = true,
+       .read = read_best},
       {.name = "Silence",
        .old_name = "SILENCE",
        .kind = Kind::measure,

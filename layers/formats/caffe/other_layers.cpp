@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codelets/elementwise/activation_functors.hpp"
+#include "codelets/functions/curve.hpp"
 #include "layers/formats/caffe/caffe_layers.hpp"
 #include "runtime/shown_name.hpp"
 
@@ -89,7 +90,13 @@ void read_power(CaffeLayer& layer) {
 
 void read_sigmoid(CaffeLayer& layer) { add_activation(layer, Activation::logistic); }
 void read_tanh(CaffeLayer& layer) { add_activation(layer, Activation::tanh); }
-void read_elu(CaffeLayer& layer) { add_activation(layer, Activation::elu); }
+void read_elu(CaffeLayer& layer) {
+  const float alpha = layer.own.real("alpha", -1e6f, 1e6f);
+  if (alpha != 1) return layer.emit("curve", CurveOptions{Curve::elu, alpha});
+  add_activation(layer, Activation::elu);
+}
+void read_absolute(CaffeLayer& layer) { layer.emit("curve", CurveOptions{Curve::absolute}); }
+void read_softplus(CaffeLayer& layer) { layer.emit("curve", CurveOptions{Curve::softplus}); }
 
 void read_dropout(CaffeLayer& layer) {
   layer.emit("dropout", DropoutOptions{layer.own.real("dropout_ratio", 0, 0.999f)});
@@ -145,11 +152,10 @@ void read_lrn(CaffeLayer& layer) {
 void read_eltwise(CaffeLayer& layer) {
   CaffeFields& own = layer.own;
   const std::string operation = own.word("operation");
-  if (operation == "MAX")
-    own.refuse("operation", "operation: MAX is not supported", "known: SUM PROD");
   const int inputs = layer.fields.count("bottom"), factors = own.count("coeff");
-  if (operation == "PROD" && factors > 0)
-    own.refuse("coeff", "coeff of a product", "it is for operation: SUM", 0);
+  if (operation != "SUM" && factors > 0)
+    own.refuse("coeff", fmt::format("coeff with operation: {}", operation),
+               "it is for operation: SUM", 0);
   if (factors != 0 && factors != inputs)
     own.refuse("coeff", fmt::format("{} inputs but {} coeff", inputs, factors),
                "give one of each input");
@@ -164,8 +170,11 @@ void read_eltwise(CaffeLayer& layer) {
     layer.description.inputs = {joined, layer.bottom(i)};
     joined = name_of_step(common, i);
     if (i + 1 < inputs) layer.description.outputs = {joined};
-    if (operation == "PROD")
-      layer.emit("product", {});
+    // In Caffe the first of two equal values counts from the third input on.
+    if (operation == "MAX" && i > 1)
+      std::swap(layer.description.inputs[0], layer.description.inputs[1]);
+    if (operation != "SUM")
+      layer.emit(operation == "MAX" ? "larger" : "product", {});
     else
       layer.emit("shortcut", SumOptions{.alpha = i == 1 ? factor(0) : 1,
                                         .beta = factor(i),
@@ -201,11 +210,39 @@ void read_slice(CaffeLayer& layer) {
   }
 }
 
+// Reads a Split layer, whose tops are other names of its bottom.
+void read_split(CaffeLayer& layer) {
+  const LayerDescription common = layer.description;
+  const bool flat = layer.to.flat.contains(layer.bottom());
+  for (int i = 0; i < layer.fields.count("top"); ++i) {
+    const std::string top = layer.fields.text("top", i);
+    if (top == layer.bottom())
+      layer.fields.refuse("top", "a copy of a blob cannot replace it", "give it another name", i);
+    layer.description = common;
+    layer.description.outputs = {top};
+    layer.emit("route", {});
+    if (flat) layer.to.flat.insert(top);
+  }
+}
+
 void read_concat(CaffeLayer& layer) { layer.emit("route", {}); }
 
 void read_flatten(CaffeLayer& layer) {
   layer.emit("route", {});
   layer.to.flat.insert(layer.fields.text("top", 0));
+}
+
+// Reads a Reshape layer. An image can only become a vector: 0 keeps the images, -1 takes the rest.
+void read_reshape(CaffeLayer& layer) {
+  CaffeFields shape = layer.own.nested("shape");
+  const int count = shape.count("dim");
+  const auto dim = [&](int i) { return i < count ? shape.whole("dim", -1, 1 << 24, i) : 1; };
+  bool flattens = count >= 2 && dim(0) == 0 && dim(1) == -1;
+  for (int i = 2; i < count; ++i) flattens = flattens && dim(i) == 1;
+  if (!flattens)
+    layer.fields.refuse("", "makes another shape than a vector of each image",
+                        "as in shape { dim: 0 dim: -1 }");
+  read_flatten(layer);
 }
 
 }  // namespace
@@ -237,6 +274,14 @@ std::vector<CaffeType> caffe_other_types() {
        .takes_vectors = true,
        .read = read_tanh},
       {.name = "ELU", .param = "elu_param", .takes_vectors = true, .read = read_elu},
+      {.name = "AbsVal", .old_name = "ABSVAL", .takes_vectors = true, .read = read_absolute},
+      {.name = "BNLL", .old_name = "BNLL", .takes_vectors = true, .read = read_softplus},
+      {.name = "Split",
+       .old_name = "SPLIT",
+       .most_tops = kMany,
+       .takes_vectors = true,
+       .read = read_split},
+      {.name = "Reshape", .param = "reshape_param", .takes_vectors = true, .read = read_reshape},
       {.name = "Dropout",
        .old_name = "DROPOUT",
        .param = "dropout_param",

@@ -1,6 +1,7 @@
 // This file reads Caffe's layers with weights: convolutions and inner products.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -17,17 +18,29 @@ constexpr std::array<std::string_view, 7> kFillers{
 }  // namespace
 
 Filler read_caffe_filler(CaffeFields fields, std::optional<Sides> filter) {
-  const std::string type = fields.text("type");
+  const std::string type = fields.text("type"), norm = fields.word("variance_norm");
+  const bool by_inputs = norm != "FAN_OUT", by_outputs = norm != "FAN_IN";
+  if (const int kept = fields.whole("sparse", -1, 1 << 24); kept != -1 && type != "gaussian")
+    fields.refuse("sparse", fmt::format("sparse with the filler {}", shown_name(type)),
+                  "it is for gaussian");
+  else if (kept == 0)
+    fields.refuse("sparse", "sparse: 0 makes every value 0", "remove it, or give a number");
   if (type == "constant") return {Filler::Kind::constant, fields.real("value")};
-  if (type == "gaussian") return {Filler::Kind::normal, fields.real("std", 0)};
-  if (type == "xavier") return {Filler::Kind::uniform, std::sqrt(3.0f), true};
-  if (type == "msra") return {Filler::Kind::normal, std::sqrt(2.0f), true};
+  if (type == "gaussian")
+    return {.kind = Filler::Kind::normal,
+            .scale = fields.real("std", 0),
+            .centre = fields.real("mean"),
+            .kept = std::max(fields.whole("sparse", -1, 1 << 24), 0)};
+  if (type == "xavier") return {Filler::Kind::uniform, std::sqrt(3.0f), by_inputs, by_outputs};
+  if (type == "msra") return {Filler::Kind::normal, std::sqrt(2.0f), by_inputs, by_outputs};
+  if (type == "positive_unitball") return {Filler::Kind::shares};
   if (type == "uniform") {
     const float low = fields.real("min"), high = fields.real("max");
-    if (low != -high || high < 0)
-      fields.refuse("type", fmt::format("uniform from {} to {} is not supported", low, high),
-                    "give a min that is the negative of max");
-    return {Filler::Kind::uniform, high};
+    if (low > high)
+      fields.refuse("type", fmt::format("uniform from {} to {}", low, high), "swap them");
+    return {.kind = Filler::Kind::uniform,
+            .scale = high / 2 - low / 2,
+            .centre = high == -low ? 0 : high / 2 + low / 2};
   }
   if (type == "bilinear" && filter) {
     if (filter->h != filter->w)
@@ -38,10 +51,10 @@ Filler read_caffe_filler(CaffeFields fields, std::optional<Sides> filter) {
   const std::string_view near = nearest(type, kFillers);
   if (near == type)
     fields.refuse("type", fmt::format("filler {} is not supported", shown_name(type)),
-                  "known: constant uniform gaussian xavier msra");
+                  "bilinear is for the filters of a Convolution or Deconvolution");
   else
     fields.refuse("type", fmt::format("unknown filler {}", shown_name(type)),
-                  near.empty() ? "known: constant uniform gaussian xavier msra"
+                  near.empty() ? "known: constant uniform gaussian xavier msra positive_unitball"
                                : fmt::format("did you mean '{}'?", near));
   return {};
 }

@@ -20,6 +20,10 @@ Result<TrainableNet> read_darknet_cfg(const std::filesystem::path& path,
 Result<TrainableNet> parse_darknet_cfg(std::string_view text, std::string_view file_name,
                                        const ReadOptions& how = {});
 
+// Writes a description as the text of a cfg file, without a solver. Refuses a layer that Darknet
+// lacks. `net` is built from the description.
+Result<std::string> write_darknet_cfg(const TrainableNet& of, const Net& net);
+
 // A DarknetCfg is the content of a cfg file by its grammar: sections, key=value, comments. The
 // words are not interpreted.
 struct DarknetCfg {

@@ -158,6 +158,10 @@ Result<std::vector<LayerDescription>> describe_layers(const std::vector<Section>
     if (type->read != nullptr) type->read(reader);
     OMNI_CHECK(options.status());
   }
+  constexpr std::array kLosses{"softmax", "logistic", "cost"};
+  for (std::size_t i = 0; i + 1 < layers.size(); ++i)
+    layers[i].auxiliary = layers[i].places.contains("loss_weight") &&
+                          std::ranges::find(kLosses, layers[i].type) != kLosses.end();
   return layers;
 }
 

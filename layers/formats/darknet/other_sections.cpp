@@ -9,6 +9,16 @@
 namespace omni {
 namespace {
 
+constexpr Key kLossWeight{"loss_weight", "1",
+                          "factor of this loss in the sum of losses. With it, other layers may "
+                          "follow, but the last is a loss, too. Darknet has no such key"};
+
+// A loss that says its weight need not be the last layer.
+void read_loss_weight(DarknetLayerReader& reader) {
+  reader.layer.loss_weight = reader.options.real("loss_weight", 1, 1e-6f, 1e6f);
+  reader.name("loss_weight", "loss_weight");
+}
+
 // Reads the window of a pooling layer. Darknet's padding is the sum of both sides and defaults to
 // size-1.
 void read_window(DarknetLayerReader& reader) {
@@ -99,6 +109,7 @@ void read_softmax(DarknetLayerReader& reader) {
                                .spatial = options.flag("spatial", false),
                                .smoothing = reader.smoothing};
   reader.name("loss", "noloss");
+  if (softmax.loss) read_loss_weight(reader);
   if (softmax.groups > 1)
     reader.remark("groups",
                   "above 1: only the group of the label learns from an image; in Darknet the "
@@ -113,6 +124,7 @@ void read_softmax(DarknetLayerReader& reader) {
 void read_cost(DarknetLayerReader& reader) {
   static constexpr std::string_view kTypes[] = {"sse", "smooth", "L1"};  // in Distance's order
   OptionReader& options = reader.options;
+  read_loss_weight(reader);
   options.refuse_values("type", {"masked"},
                         "it leaves out unknown truths, which a label does not have");
   options.refuse_values("type", {"seg", "wgan"}, "it is no loss of a classifier");
@@ -212,13 +224,18 @@ std::vector<DarknetType> darknet_other_types() {
                 {"temperature", "1", "divides the inputs"},
                 {"spatial", "0", "1 is refused unless the input is 1x1"},
                 {"noloss", "0", "1: only probabilities, the net cannot be trained"},
-                {"tree", "", "trees of classes are not read", Effect::refused}},
+                {"tree", "", "trees of classes are not read", Effect::refused},
+                kLossWeight},
        .read = read_softmax},
       {.name = "logistic",
-       .summary = "a probability per class and logistic cross-entropy loss; the last layer"},
+       .summary = "a probability per class and logistic cross-entropy loss; the last layer",
+       .keys = {kLossWeight},
+       .read = read_loss_weight},
       {.name = "cost",
        .summary = "distance from the truth as the loss; ignored after [softmax]",
-       .keys = {{"type", "sse", "sse smooth L1"}, {"scale", "1", "multiplies loss and gradient"}},
+       .keys = {{"type", "sse", "sse smooth L1"},
+                {"scale", "1", "multiplies loss and gradient"},
+                kLossWeight},
        .in_vain = "ratio=0 noobj=1 thresh=0",
        .read = read_cost},
   };

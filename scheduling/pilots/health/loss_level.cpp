@@ -23,18 +23,23 @@ bool surely_below(const LossMean& mean, double level) {
 }  // namespace
 
 std::optional<double> chance_loss(const Net& net, std::span<const double> shares) {
-  const std::size_t classes = net.classes();
-  const auto smoothing = static_cast<double>(net.layers().back()->label_smoothing());
-  const double even = 1.0 / static_cast<double>(classes);
-  const std::string& type = net.layers().back()->type();
-  if (type != "softmax" && type != "logistic") return {};
-  double loss = 0;
-  for (std::size_t i = 0; i < classes; ++i) {
-    const double share = shares.empty() ? even : i < shares.size() ? shares[i] : 0;
-    loss += type == "softmax" ? entropy_part((1 - smoothing) * share + smoothing * even)
-                              : entropy_part(share) + entropy_part(1 - share);
+  double sum = 0;
+  for (const auto& layer : net.layers()) {
+    if (!layer->is_loss()) continue;
+    const std::string& type = layer->type();
+    if (type != "softmax" && type != "logistic") return {};
+    const std::size_t classes = layer->output().extent.count();
+    const auto smoothing = static_cast<double>(layer->label_smoothing());
+    const double even = 1.0 / static_cast<double>(classes);
+    double loss = 0;
+    for (std::size_t i = 0; i < classes; ++i) {
+      const double share = shares.empty() ? even : i < shares.size() ? shares[i] : 0;
+      loss += type == "softmax" ? entropy_part((1 - smoothing) * share + smoothing * even)
+                                : entropy_part(share) + entropy_part(1 - share);
+    }
+    sum += static_cast<double>(layer->loss_weight()) * loss;
   }
-  return loss;
+  return sum;
 }
 
 bool at_chance(std::span<const double> losses, double chance) {

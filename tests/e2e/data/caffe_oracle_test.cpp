@@ -151,7 +151,8 @@ INSTANTIATE_TEST_SUITE_P(
         OracleCase{"frozen", "scaled"}, OracleCase{"frozen", "scaled", {"--slice", "3"}},
         OracleCase{"functions", "functions"},
         OracleCase{"functions", "functions", {"--slice", "3"}}, OracleCase{"hinged", "functions"},
-        OracleCase{"squared", "functions"}),
+        OracleCase{"squared", "functions"}, OracleCase{"several", "several"},
+        OracleCase{"several", "several", {"--slice", "3"}}),
     [](const auto& one) { return one.param.name + (one.param.words.empty() ? "" : "_in_slices"); });
 
 }  // namespace

@@ -64,6 +64,8 @@ TEST_F(CaffeCases, layers_are_refused_by_name) {
        "layer 'it': Python layers are not supported (no code of users is run)"},
       {"> type: 'LSTM'", "layer 'it': LSTM layers are not supported (it is recurrent)"},
       {"> type: 'EuclideanLoss'", "layer 'it': EuclideanLoss layers are not supported"},
+      {"> type: 'SigmoidCrossEntropyLoss'",
+       "layer 'it': SigmoidCrossEntropyLoss layers are not supported (an image has one label"},
       {"> type: 'Convolutoin'",
        "layer 'it': unknown type 'Convolutoin' (did you mean 'Convolution'?)"},
       {"type: 'Convolution' >convolution_param { kernel_size: 3 }",
@@ -97,19 +99,22 @@ TEST_F(CaffeCases, layers_are_refused_by_name) {
        "} }",
        "layer 'it': unknown filler 'xavir' (did you mean 'xavier'?)"},
       {"type: 'InnerProduct' inner_product_param { num_output: 4 weight_filler {\n> type: "
-       "'uniform' } }",
-       "layer 'it': uniform from 0 to 1 is not supported"},
+       "'uniform' min: 2 } }",
+       "layer 'it': uniform from 2 to 1 (swap them)"},
       {"type: 'InnerProduct' inner_product_param { num_output: 4 weight_filler { type: "
-       "'gaussian'\n> mean: "
-       "1 } }",
-       "layer 'it': mean: 1 is not supported"},
+       "'xavier'\n> sparse: 1 } }",
+       "layer 'it': sparse with the filler 'xavier' (it is for gaussian)"},
+      {"type: 'InnerProduct' inner_product_param { num_output: 4 weight_filler { type: "
+       "'gaussian'\n> sparse: 0 } }",
+       "layer 'it': sparse: 0 makes every value 0"},
       {"type: 'InnerProduct' inner_product_param { num_output: 4 weight_filler { type: "
        "'gaussian'\n> std: "
        "nan } }",
        "layer 'it': std: nan is not a finite number"},
-      {"type: 'InnerProduct' inner_product_param { num_output: 4 weight_filler { type: 'xavier'\n> "
-       "variance_norm: FAN_OUT } }",
-       "layer 'it': variance_norm: FAN_OUT is not supported"},
+      {"type: 'InnerProduct' inner_product_param { num_output: 4 weight_filler { type: "
+       "'gaussian'\n> "
+       "mean: inf } }",
+       "layer 'it': mean: inf is not a finite number"},
       {"type: 'InnerProduct' inner_product_param { num_output: 4 } param {\n> lr_mult: -1 }",
        "layer 'it': lr_mult: -1 is out of range"},
       {"type: 'InnerProduct' inner_product_param { num_output: 4 bias_term: false } param { "
@@ -141,13 +146,16 @@ TEST_F(CaffeCases, layers_are_refused_by_name) {
        "layer 'it': local_size: 257 is out of range (expected a whole number from 1 to 255)"},
       {"type: 'ReLU' relu_param {\n> negative_slope: 1e7 }",
        "layer 'it': negative_slope: 10000000 is out of range"},
-      {"type: 'ELU' elu_param {\n> alpha: 2 }", "layer 'it': alpha: 2 is not supported"},
+      {"type: 'ELU' elu_param {\n> alpha: 1e7 }", "layer 'it': alpha: 10000000 is out of range"},
+      {"type: 'Split'\n>top: 'data'", "layer 'it': a copy of a blob cannot replace it"},
+      {"type: 'Reshape' reshape_param { shape { dim: 0 dim: -1 }\n> axis: 1 }",
+       "layer 'it': axis: 1 is not supported (whole images are flattened)"},
       {"type: 'Dropout' dropout_param {\n> dropout_ratio: 1 }",
        "layer 'it': dropout_ratio: 1 is out of range"},
-      {"type: 'Eltwise' bottom: 'data' eltwise_param {\n> operation: MAX }",
-       "layer 'it': operation: MAX is not supported (known: SUM PROD)"},
+      {"type: 'Eltwise' bottom: 'data' eltwise_param { operation: MAX\n> coeff: 1 coeff: 2 }",
+       "layer 'it': coeff with operation: MAX (it is for operation: SUM)"},
       {"type: 'Eltwise' bottom: 'data' eltwise_param { operation: PROD\n> coeff: 1 coeff: 2 }",
-       "layer 'it': coeff of a product (it is for operation: SUM)"},
+       "layer 'it': coeff with operation: PROD (it is for operation: SUM)"},
       {"type: 'Eltwise' bottom: 'data' eltwise_param {\n> coeff: 1 coeff: 2 coeff: 3 }",
        "layer 'it': 2 inputs but 3 coeff"},
       {"type: 'Concat' bottom: 'data' concat_param {\n> axis: 2 }",
@@ -156,7 +164,8 @@ TEST_F(CaffeCases, layers_are_refused_by_name) {
        "layer 'it': propagate_down: false is not supported"},
       {"type: 'ReLU'\n> loss_weight: 1", "layer 'it': a loss_weight is not supported here"},
       {"type: 'ReLU'\n> include { phase: TEST }", "layer 'it': is only in the TEST phase"},
-      {"type: 'ReLU'\n include {\n> stage: 'a' }", "layer 'it': stage: \"a\" is not supported"},
+      {"type: 'ReLU'\n> include { phase: TEST stage: 'a' } include { phase: TRAIN }",
+       "layer 'it': is only in the TRAIN phase"},
   };
   for (const CaffeCase& each : kCases)
     expect_refusal(kCaffeData + caffe_layer(each.text) + kCaffeLoss, kCaffeSolver, each.what);
@@ -170,6 +179,11 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
        "layer 'it': no layer above makes 'none'"},
       {data + ">layer { name: 'it' bottom: 'label' type: 'ReLU' top: 'x' }\n" + loss,
        "layer 'it': reads the labels 'label' (they are for losses alone)"},
+      {data +
+           ">layer { name: 'it' type: 'Reshape' bottom: 'data' top: 'x' reshape_param {\n"
+           " shape { dim: 0 dim: 48 dim: 16 } } }\n" +
+           loss,
+       "layer 'it': makes another shape than a vector of each image (as in shape { dim: 0 dim: -1"},
       {data + ">layer { name: 'it' type: 'ReLU' top: 'x' }\n" + loss,
        "layer 'it': has 0 bottoms (ReLU has 1)"},
       {data + ">layer { name: 'it' bottom: 'data' type: 'ReLU' }\n" + loss,
@@ -177,8 +191,11 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
       {data + relu + ">layer { name: 'two' bottom: 'data' type: 'TanH' top: 'x' }\n" + loss,
        "layer 'two': a layer above makes 'x', too"},
       {data + relu + loss +
-           ">layer { name: 'two' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label' }\n",
-       "layer 'two': is a second loss"},
+           "layer { name: 'two' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label'\n"
+           "> loss_weight: -1 }\n",
+       "layer 'two': loss_weight: -1 is out of range"},
+      {data + relu + ">layer { name: 'p' type: 'Softmax' bottom: 'x' top: 'p' }\n" + loss,
+       "layer 'p': reads another blob than the loss"},
       {data + ">layer { name: 'it' type: 'Slice' bottom: 'data' top: 'x' top: 'y' }\n" + loss,
        "layer 'it': 3 channels are not divisible by 2 (say where the parts begin)"},
       {data + relu + ">layer { name: 'loss' type: 'HingeLoss' bottom: 'x' bottom: 'label' }\n",

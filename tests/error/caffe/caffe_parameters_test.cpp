@@ -108,7 +108,7 @@ TEST_F(CaffeParameters, conversions_that_would_lose_something_write_nothing) {
     return words;
   };
   expect(convert("@good.caffemodel", "@y.txt", "@plain.prototxt"), 2,
-         "its ending names no format (known: .weights .caffemodel .safetensors)");
+         "its ending names no format (known: .weights .caffemodel .safetensors .cfg .prototxt)");
   expect(convert("@good.caffemodel", "@y.weights", "@n.prototxt"), 2, "would be lost");
   expect(convert("@good.caffemodel", "@y.caffemodel", "@n.prototxt"), 3,
          "no parameters of 'it' (nothing is written that is not in the file)");
@@ -117,7 +117,15 @@ TEST_F(CaffeParameters, conversions_that_would_lose_something_write_nothing) {
   expect(convert("@good.weights", "@y.caffemodel", "@n.cfg"), 2, "its layers have no names");
   expect(convert("@good.weights", "@y.caffemodel", "@n.cfg", {"--as", "@plain.prototxt"}), 2,
          "plain.prototxt: its input is (pixel - 0) * 1, that of n (pixel - 0) * 0.003921569");
-  expect(convert("@good.caffemodel", "@s.prototxt", "@plain.prototxt"), 2, "s.prototxt");
+  expect(
+      convert("@good.caffemodel", "@y.prototxt", "@plain.prototxt"), 2,
+      "good.caffemodel' is none (convert a .cfg or .prototxt; --as names the net of parameters)");
+  expect(convert("@n.cfg", "@y.prototxt", "@plain.prototxt"), 2,
+         "is for the conversion of parameters (FROM is the net: leave it out)");
+  expect({"convert", "@n.cfg", "@s.prototxt"}, 2,
+         "is there already, and nets are not replaced (choose a new name)");
+  expect({"convert", "@gone.cfg", "@y.prototxt"}, 2, "no such net");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "y.prototxt"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "y.caffemodel"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "y.weights"));
   expect(convert("@good.caffemodel", "@y.weights", "@plain.prototxt"), 0, "wrote ");

@@ -190,13 +190,42 @@ const std::string kResidualNet = test::net(5, {6, 6, 2}) +
                                  test::layer("shortcut", "from=-3\nactivation=logistic\n") +
                                  test::connected(4) + test::layer("softmax");
 
+// This net has three losses. Two of them read what another loss reads, too.
+const std::string kLossesNet =
+    test::net(5, {7, 6, 2}) + test::convolutional(6, "tanh") + test::connected(4) +
+    test::layer("softmax", "loss_weight=0.3\n") + test::layer("route", "layers=1\n") +
+    test::layer("logistic", "loss_weight=0.5\n") + test::layer("route", "layers=0\n") +
+    test::convolutional(5, "tanh", "pad=1\nbatch_normalize=1\n") + test::connected(4) +
+    test::layer("softmax", "loss_weight=2\n");
+
+// Auxiliary losses count in training alone. In an evaluation, their layers submit no task.
+TEST(WholeNet, AddsUpItsLosses) {
+  const auto session = Session::start({});
+  ASSERT_TRUE(session);
+  const auto weighted = [](double first, double second, double last) {
+    std::string text = kLossesNet;
+    for (const auto& [was, is] : {std::pair("=0.3", first), {"=0.5", second}, {"=2", last}})
+      text.replace(text.find(std::string("weight") + was) + 7, std::string(was).size() - 1,
+                   fmt::format("{}", is));
+    return WholeNet(text, 2).loss();
+  };
+  const double none = 1e-6, first = weighted(1, none, none), second = weighted(none, 1, none),
+               last = weighted(none, none, 1);
+  EXPECT_NEAR(weighted(0.3, 0.5, 2), 0.3 * first + 0.5 * second + 2 * last, 1e-3);
+  EXPECT_NEAR(WholeNet(kLossesNet, 2).evaluation_loss(), WholeNet(kLossesNet, 5).evaluation_loss(),
+              1e-4);
+  WholeNet net(kLossesNet, 2);
+  for (const CapturedTask& task : net.tasks(false))
+    EXPECT_TRUE(task.layer == 0 || task.layer > 5) << task.codelet << " of " << task.layer;
+}
+
 std::string name_of(const testing::TestParamInfo<std::string>& net) {
-  return std::array{"usual", "uncommon", "kept_input", "split", "residual"}[net.index];
+  return std::array{"usual", "uncommon", "kept_input", "split", "residual", "losses"}[net.index];
 }
 
 INSTANTIATE_TEST_SUITE_P(, WholeNetOf,
-                         testing::Values(kNet, kUncommonNet, kKeptInputNet, kSplitNet,
-                                         kResidualNet),
+                         testing::Values(kNet, kUncommonNet, kKeptInputNet, kSplitNet, kResidualNet,
+                                         kLossesNet),
                          name_of);
 
 const std::string kFrozen =

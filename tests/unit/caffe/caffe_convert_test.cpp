@@ -1,7 +1,7 @@
 // These tests check that parameters are copied from one net to another only if both nets compute
 // the same function.
 #include "layers/formats/darknet/darknet.hpp"
-#include "layers/formats/parameters.hpp"
+#include "layers/formats/same_net.hpp"
 #include "tests/support/with_session.hpp"
 #include "tests/unit/caffe/read_nets.hpp"
 
@@ -23,7 +23,8 @@ class CaffeConvert : public WithSession {
       return std::move(*net);
     };
     const auto source = made(from), target = made(to);
-    const Status status = copy_parameters(*source, from, *target, to, "to");
+    const Status status =
+        copy_parameters({*source, from, "from"}, {*target, to, "to"}, MayLose::nothing);
     return status ? "" : status.error().message();
   }
   static void expect_refusal(const TrainableNet& from, const TrainableNet& to,

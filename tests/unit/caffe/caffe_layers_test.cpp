@@ -107,7 +107,7 @@ TEST(CaffeLayers, the_larger_nets_have_caffes_parameters) {
   } const kNets[] = {{"cifar10_full", 89'578, {32, 32, 3}, 100},
                      {"alexnet", 60'965'224, {227, 227, 3}, 256},
                      {"caffenet", 60'965'224, {227, 227, 3}, 256},
-                     {"googlenet", 6'998'552, {224, 224, 3}, 32}};
+                     {"googlenet", 13'378'280, {224, 224, 3}, 32}};
   for (const auto& each : kNets) {
     SCOPED_TRACE(each.name);
     const TrainableNet read = shipped(each.name);

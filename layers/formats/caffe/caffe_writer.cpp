@@ -1,0 +1,173 @@
+#include "layers/formats/caffe/caffe_writer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace omni {
+
+CaffeWriter::CaffeWriter(const TrainableNet& of, const Net& net) : of_(of), net_(net) {
+  for (const LayerDescription& layer : of.layers)
+    if (!layer.name.empty()) names_of_file_.insert(layer.name);
+}
+
+void CaffeWriter::refuse(std::string what, std::string_view why) {
+  if (status_)
+    status_ = Error{ErrorKind::usage, described().where, std::move(what), std::string(why)};
+}
+
+std::string CaffeWriter::unused(const std::string& wanted, bool is_own) {
+  std::string name = wanted;
+  for (int i = 2; used_.contains(name) || (!is_own && names_of_file_.contains(name)); ++i)
+    name = fmt::format("{}_{}", wanted, i);
+  used_.insert(name);
+  return name;
+}
+
+std::string CaffeWriter::blob(std::size_t input) const {
+  const std::string& name = described().inputs.at(input);
+  const auto found = blobs_.find(name);
+  return found == blobs_.end() ? name : found->second;
+}
+
+caffe::LayerParameter& CaffeWriter::add(std::string_view type, std::string_view kind) {
+  caffe::LayerParameter& layer = *out_.add_layer();
+  const std::string& own = described().name;
+  layer.set_name(own.empty() ? unused(fmt::format("{}{}", kind, number_)) : unused(own, true));
+  layer.set_type(std::string(type));
+  for (std::size_t i = 0; i < described().inputs.size(); ++i) layer.add_bottom(blob(i));
+  const std::string& output = described().outputs.front();
+  std::string top = own.empty() ? layer.name() : output;
+  std::ranges::replace(top, '\n', '_');  // of a blob that no file names
+  layer.add_top(top);
+  blobs_[output] = top;
+  return layer;
+}
+
+caffe::LayerParameter& CaffeWriter::add_behind(const std::string& type, const std::string& name) {
+  const std::string top = out_.layer(out_.layer_size() - 1).top(0);
+  caffe::LayerParameter& layer = *out_.add_layer();
+  layer.set_name(name);
+  layer.set_type(type);
+  layer.add_bottom(top);
+  layer.add_top(top);
+  return layer;
+}
+
+const Param* CaffeWriter::param(ParamRole role) const {
+  const auto& all = built().params();
+  const auto found = std::ranges::find(all, role, &Param::role);
+  return found == all.end() ? nullptr : *found;
+}
+
+bool CaffeWriter::in_files(ParamRole role) const {
+  const Param* of = param(role);
+  return of != nullptr && of->in_files;
+}
+
+void CaffeWriter::put_filler(ParamRole role, caffe::FillerParameter& to) const {
+  const Filler& filler = param(role)->filler;
+  const auto said = described().params.find(role);
+  const Filler own =
+      said == described().params.end() ? Filler{} : said->second.filler.value_or(Filler{});
+  if (own.by_inputs || own.by_outputs) {
+    using Norm = caffe::FillerParameter;
+    to.set_type(filler.kind == Filler::Kind::uniform ? "xavier" : "msra");
+    if (own.by_outputs) to.set_variance_norm(own.by_inputs ? Norm::AVERAGE : Norm::FAN_OUT);
+    return;
+  }
+  switch (filler.kind) {
+    case Filler::Kind::shares: return to.set_type("positive_unitball");
+    case Filler::Kind::constant:
+      to.set_type("constant");
+      if (filler.scale != 0) to.set_value(filler.scale);
+      return;
+    case Filler::Kind::uniform:
+      to.set_type("uniform");
+      to.set_min(filler.centre - filler.scale);
+      return to.set_max(filler.centre + filler.scale);
+    case Filler::Kind::normal:
+      to.set_type("gaussian");
+      if (filler.centre != 0) to.set_mean(filler.centre);
+      if (filler.kept > 0) to.set_sparse(filler.kept);
+      return to.set_std(filler.scale);
+    case Filler::Kind::bilinear: return to.set_type("bilinear");
+  }
+}
+
+void CaffeWriter::put_rates(std::initializer_list<ParamRole> roles,
+                            caffe::LayerParameter& layer) const {
+  const auto is_usual = [&](ParamRole role) {
+    return param(role)->rate == 1 && param(role)->decay == 1;
+  };
+  if (std::ranges::all_of(roles, is_usual)) return;
+  for (const ParamRole role : roles) {
+    caffe::ParamSpec& factors = *layer.add_param();
+    factors.set_lr_mult(param(role)->rate);
+    factors.set_decay_mult(param(role)->decay);
+  }
+}
+
+void CaffeWriter::put_transform(caffe::LayerParameter& layer, bool trains) const {
+  const AugmentOptions& augment = of_.augment;
+  const Extent& input = of_.options.input;
+  const ByteValues values = augment.byte_values.value_or(ByteValues{.scale = 1.0f / 255});
+  caffe::TransformationParameter& transform = *layer.mutable_transform_param();
+  if (values.scale != 1) transform.set_scale(values.scale);
+  if (augment.flip && trains) transform.set_mirror(true);
+  if (augment.mean_image) {
+    transform.set_mean_file(of_.files.mean);
+  } else if (values.mean != ByteValues().mean) {
+    const bool one = values.mean[0] == values.mean[1] && values.mean[0] == values.mean[2];
+    for (int c = 0; c < (one ? 1 : input.c); ++c)
+      transform.add_mean_value(values.mean[static_cast<std::size_t>(c)]);
+  }
+  if (layer.type() != "Data") return;
+  transform.set_crop_size(static_cast<std::uint32_t>(input.h));
+  input.c == 1 ? transform.set_force_gray(true) : transform.set_force_color(true);
+}
+
+// Nets without a loss that read pixels as they are have an Input. Images that are squares come
+// from an LMDB, others, like vectors, from the memory: only that layer says their size.
+void CaffeWriter::put_data() {
+  const Extent& input = of_.options.input;
+  const bool learns = net_.layers().back()->is_loss(), square = input.h == input.w;
+  const bool as_stored = of_.augment.byte_values == ByteValues{.blue_first = true} &&
+                         !of_.augment.mean_image && !of_.augment.flip;
+  const bool in_lmdb = square && input.h > 1 && (input.c == 1 || input.c == 3);
+  const auto batch = static_cast<std::uint32_t>(of_.options.micro_batch());
+  const std::string name = unused(learns ? "images" : "data");
+  for (const bool trains : {true, false}) {
+    caffe::LayerParameter& layer = *out_.add_layer();
+    layer.set_name(name);
+    layer.add_top(of_.inputs.front());
+    if (!learns && as_stored) {
+      layer.set_type("Input");
+      caffe::BlobShape& shape = *layer.mutable_input_param()->add_shape();
+      shape.add_dim(batch);
+      shape.add_dim(input.c);
+      if (!of_.augment.flat) shape.add_dim(input.h);
+      if (!of_.augment.flat) shape.add_dim(input.w);
+      return;
+    }
+    layer.add_top("label");
+    layer.set_type(in_lmdb ? "Data" : "MemoryData");
+    layer.add_include()->set_phase(trains ? caffe::TRAIN : caffe::TEST);
+    put_transform(layer, trains);
+    if (in_lmdb) {
+      caffe::DataParameter& data = *layer.mutable_data_param();
+      const std::string& source = trains ? of_.files.train : of_.files.test;
+      data.set_source(!source.empty() ? source : trains ? "train_lmdb" : "test_lmdb");
+      data.set_backend(caffe::DataParameter::LMDB);
+      data.set_batch_size(batch);
+    } else {
+      caffe::MemoryDataParameter& data = *layer.mutable_memory_data_param();
+      data.set_batch_size(batch);
+      data.set_channels(static_cast<std::uint32_t>(input.c));
+      data.set_height(static_cast<std::uint32_t>(input.h));
+      data.set_width(static_cast<std::uint32_t>(input.w));
+    }
+  }
+}
+
+}  // namespace omni

@@ -1,0 +1,152 @@
+// These tests write nets as prototxt and as cfg, read the text again, and compare the nets.
+#include "layers/formats/darknet/darknet.hpp"
+#include "layers/formats/same_net.hpp"
+#include "tests/unit/caffe/read_nets.hpp"
+
+namespace omni::test {
+namespace {
+
+std::unique_ptr<Net> made(const TrainableNet& described) {
+  auto net = Net::build(described, {.training = false, .images = 1});
+  EXPECT_TRUE(net) << net.error().message();
+  return net ? std::move(*net) : nullptr;
+}
+
+// Returns what is lost if the net is written as a prototxt, or as a cfg; "" if nothing is. `text`
+// receives what was written.
+std::string lost(const TrainableNet& described, bool caffe, MayLose may_lose, TrainableNet& again,
+                 std::string& text) {
+  const log::Capture unsaid;
+  const auto net = made(described);
+  if (net == nullptr) return "no net";
+  auto written = caffe ? write_caffe_net(described, *net) : write_darknet_cfg(described, *net);
+  if (!written) return written.error().message();
+  text = *written;
+  auto read =
+      caffe ? parse_caffe_net({text, "again.prototxt"}) : parse_darknet_cfg(text, "again.cfg");
+  if (!read) return read.error().message() + "\n" + text;
+  again = std::move(*read);
+  const auto net_again = made(again);
+  if (net_again == nullptr) return text;
+  const Status same = check_same_net({*net, described, "a"}, {*net_again, again, "b"}, may_lose);
+  return same ? "" : same.error().message() + "\n" + text;
+}
+
+TEST(CaffeWrite, shipped_nets_of_caffe_lose_nothing) {
+  for (const char* name :
+       {"lenet", "cifar10_quick", "cifar10_full", "alexnet", "caffenet", "googlenet"}) {
+    SCOPED_TRACE(name);
+    TrainableNet again, third;
+    std::string text, second;
+    const TrainableNet net = shipped(name);
+    EXPECT_EQ(lost(net, true, MayLose::nothing, again, text), "");
+    again.name = net.name;
+    EXPECT_EQ(lost(again, true, MayLose::nothing, third, second), "");
+    EXPECT_EQ(text, second);
+    EXPECT_EQ(again.files.train, net.files.train);
+    EXPECT_EQ(again.augment, net.augment);
+  }
+}
+
+TEST(CaffeWrite, shipped_nets_of_darknet_come_back) {
+  for (const char* name :
+       {"lenet", "cifar10-quick", "mlp", "alexnet", "caffenet", "covtype-mlp", "darknet19",
+        "resnet-18-32", "resnet-18", "resnet-50", "small-photos", "vgg-16", "w8a-mlp"}) {
+    SCOPED_TRACE(name);
+    const auto net = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/" + std::string(name) + ".cfg");
+    ASSERT_TRUE(net) << net.error().message();
+    TrainableNet caffe, back;
+    std::string text;
+    EXPECT_EQ(lost(*net, true, MayLose::training, caffe, text), "");
+    EXPECT_EQ(lost(caffe, false, MayLose::training, back, text), "");
+    const auto first = made(*net), last = made(back);
+    ASSERT_NE(last, nullptr);
+    EXPECT_TRUE(check_same_net({*first, *net, "a"}, {*last, back, "b"}, MayLose::training));
+    EXPECT_EQ(back.options.batch * net->options.subdivisions, net->options.batch);
+  }
+}
+
+// A cfg without batch normalisation keeps its initial values, rates and decays in a prototxt.
+TEST(CaffeWrite, a_cfg_loses_nothing_that_caffe_has) {
+  for (const char* name : {"lenet", "mlp", "vgg-16", "caffenet"}) {
+    SCOPED_TRACE(name);
+    const auto net = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/" + std::string(name) + ".cfg");
+    ASSERT_TRUE(net) << net.error().message();
+    TrainableNet again;
+    std::string text;
+    EXPECT_EQ(lost(*net, true, MayLose::nothing, again, text), "");
+  }
+}
+
+TEST(CaffeWrite, every_type_of_layer_comes_back) {
+  for (const char* layer :
+       {"type: 'Convolution' param { lr_mult: 2 } param { lr_mult: 3 decay_mult: 0 }\n"
+        "convolution_param { num_output: 6 kernel_h: 2 kernel_w: 3 stride: 2 pad_h: 1 group: 3\n"
+        "dilation: 1 dilation: 2 weight_filler { type: 'gaussian' mean: 1 sparse: 2 } }",
+        "type: 'Convolution' convolution_param { num_output: 3 kernel_size: 3 bias_term: false\n"
+        "weight_filler { type: 'msra' variance_norm: AVERAGE } }",
+        "type: 'Deconvolution' convolution_param { num_output: 6 kernel_size: 4 stride: 2 pad: 1\n"
+        "group: 3 weight_filler { type: 'bilinear' } }",
+        "type: 'Pooling' pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 }",
+        "type: 'Pooling' pooling_param { kernel_size: 5 stride: 2 round_mode: FLOOR }",
+        "type: 'Pooling' pooling_param { global_pooling: true }",
+        "type: 'LRN' lrn_param { alpha: 0.1 beta: 0.5 k: 2 }",
+        "type: 'LRN' lrn_param { norm_region: WITHIN_CHANNEL }",
+        "type: 'BatchNorm' batch_norm_param { moving_average_fraction: 0.9 eps: 0.01 }",
+        "type: 'BatchNorm' batch_norm_param { use_global_stats: true }",
+        "type: 'Scale' scale_param { bias_term: true filler { type: 'constant' value: 2 } }",
+        "type: 'Scale'",
+        "type: 'Bias' param { lr_mult: 2 }",
+        "type: 'PReLU' prelu_param { channel_shared: true }",
+        "type: 'PReLU' param { lr_mult: 0 }",
+        "type: 'ReLU' relu_param { negative_slope: 0.3 }",
+        "type: 'ReLU' relu_param { negative_slope: 0.1 }",
+        "type: 'Sigmoid'",
+        "type: 'TanH'",
+        "type: 'ELU'",
+        "type: 'ELU' elu_param { alpha: 0.5 }",
+        "type: 'AbsVal'",
+        "type: 'BNLL'",
+        "type: 'Power' power_param { power: 2 scale: 3 shift: 0.1 }",
+        "type: 'Dropout' dropout_param { dropout_ratio: 0.2 }",
+        "bottom: 'data' bottom: 'data' type: 'Eltwise'",
+        "bottom: 'data' type: 'Eltwise' eltwise_param { coeff: 1 coeff: -2 }",
+        "bottom: 'data' bottom: 'data' type: 'Eltwise' eltwise_param { operation: MAX }",
+        "bottom: 'data' type: 'Eltwise' eltwise_param { operation: PROD }",
+        "bottom: 'data' type: 'Concat'",
+        "type: 'Flatten'",
+        "top: 'y' type: 'Split'",
+        "top: 'y' type: 'Slice' slice_param { slice_point: 1 }",
+        "top: 'y' top: 'z' type: 'Slice'"}) {
+    SCOPED_TRACE(layer);
+    TrainableNet again;
+    std::string text;
+    EXPECT_EQ(lost(with_layer(layer), true, MayLose::nothing, again, text), "");
+  }
+}
+
+TEST(CaffeWrite, losses_come_back_in_both_forms) {
+  const TrainableNet net = parsed(
+      "layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { batch_size: 2 }\n"
+      "transform_param { crop_size: 8 scale: 0.00392156886 mirror: true } }\n"
+      "layer { name: 'a' type: 'InnerProduct' bottom: 'data' top: 'a'\n"
+      "  inner_product_param { num_output: 4 } }\n"
+      "layer { name: 'aux' type: 'SoftmaxWithLoss' bottom: 'a' bottom: 'label'\n"
+      "  loss_weight: 0.3 }\n"
+      "layer { name: 'b' type: 'InnerProduct' bottom: 'a' top: 'b'\n"
+      "  inner_product_param { num_output: 4 } }\n"
+      "layer { name: 'own' type: 'SoftmaxWithLoss' bottom: 'b' bottom: 'label' }\n");
+  for (const bool caffe : {true, false}) {
+    TrainableNet again;
+    std::string text;
+    EXPECT_EQ(lost(net, caffe, caffe ? MayLose::nothing : MayLose::training, again, text), "");
+    float sum = 0;
+    for (const LayerDescription& layer : again.layers)
+      if (layer.type == "softmax") sum += layer.loss_weight;
+    EXPECT_EQ(sum, 1.3f) << text;
+    EXPECT_TRUE(again.augment.flip);
+  }
+}
+
+}  // namespace
+}  // namespace omni::test
