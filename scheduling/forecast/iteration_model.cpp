@@ -122,9 +122,9 @@ constexpr int kCaptured = 4;  // iterations: two of each group
 constexpr int kMostRounds = 5;
 // kMostOverhead is in seconds. A relative error of the fit above kFitted causes a warning.
 constexpr double kMostOverhead = 200e-6, kFitted = 0.05;
-constexpr double kOverheadStep = 0.1e-6;     // s
-constexpr double kJitter = 0.01;             // largest random variation of a task, as a share
-constexpr unsigned kFewest = 3, kMost = 12;  // simulations per prediction
+constexpr double kOverheadStep = 0.1e-6;         // s
+constexpr double kJitter = 0.01;                 // largest random variation of a task, as a share
+constexpr unsigned kFewest = 3, kMostRuns = 12;  // simulations per prediction
 constexpr double kSure = 2e-3;  // relative standard error of the mean that ends a prediction
 // A relative distance from `compared` above kFar also ends a prediction, if it exceeds kFarErrors
 // standard errors.
@@ -229,7 +229,7 @@ double IterationModel::predict(const GroupLayout& layout, bool in_turn, double o
     if (count < kFewest) continue;
     const double error = std::sqrt(squares / (count * (count - 1)));
     const double apart = std::abs(mean - compared);
-    if (count == kMost || error < kSure * mean) return mean;
+    if (count == kMostRuns || error < kSure * mean) return mean;
     if (compared > 0 && apart > kFar * mean && apart > kFarErrors * error) return mean;
   }
 }
