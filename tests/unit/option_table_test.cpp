@@ -46,7 +46,7 @@ class OptionTableOf : public testing::Test {
     }
     if (row->value.empty()) return {name};
     if (!row->rules.words.empty()) return {name, row->rules.words.front()};
-    for (std::string value : {"1", "64", "0.5", "word"})
+    for (std::string value : {"1", "64", "0.5", "bf16", "word"})
       if (!row->rules.check || row->rules.check(value).empty()) return {name, value};
     ADD_FAILURE() << "no value for " << name;
     return {};
