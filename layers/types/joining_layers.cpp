@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "codelets/elementwise/shortcut_add.hpp"
 #include "codelets/functions/larger.hpp"
 #include "codelets/functions/product.hpp"
+#include "codelets/functions/shortcut_add.hpp"
 #include "codelets/spatial/copy_channels.hpp"
 #include "layers/layer_builder.hpp"
 #include "layers/types/blocks/output_blocks.hpp"

@@ -1,6 +1,6 @@
 // These tests check batch normalisation in one task. It has the exactness and the bits of its
 // separate parts, and the right access modes.
-#include "codelets/elementwise/shortcut_add.hpp"
+#include "codelets/functions/shortcut_add.hpp"
 #include "codelets/normalise/batchnorm.hpp"
 
 #include "codelets/normalise/batchnorm_whole.hpp"

@@ -1,4 +1,4 @@
-#include "codelets/elementwise/shortcut_add.hpp"
+#include "codelets/functions/shortcut_add.hpp"
 
 #include "runtime/tasks/codelet.hpp"
 

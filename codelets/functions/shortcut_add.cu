@@ -1,6 +1,6 @@
 // This file computes the sum of a residual block on a GPU. If sizes differ, there is a thread per
 // result, which finds the value to add.
-#include "codelets/elementwise/shortcut_add.hpp"
+#include "codelets/functions/shortcut_add.hpp"
 
 #include "codelets/cuda/map.cuh"
 #include "codelets/cuda/rows.cuh"
