@@ -70,8 +70,9 @@ constexpr std::string_view kTop = "top:";
 std::string coding_name(std::string& text) {
   if (text == "fp32" || text == "bf16") return "";
   std::string most = text.starts_with(kTop) ? text.substr(kTop.size()) : "";
-  if (read_share(most, true) != "")
-    return fmt::format("{} is none of fp32, bf16, and top: with a share between 0 and 1 (top:1%)",
+  // An entry has an index and a value, so half of the values are as long as all of them.
+  if (read_share(most, true) != "" || *number_in<double>(most) >= 0.5)
+    return fmt::format("{} is none of fp32, bf16, and top: with a share between 0 and 0.5 (top:1%)",
                        shown_name(text));
   text = fmt::format("{}{}", kTop, most);
   return "";

@@ -275,7 +275,7 @@ int run_or_tell(int argc, char** argv) {
 }
 
 // Returns the value of --patience before the command line is read: ranks watch each other from
-// their start on. A value that cannot be read is refused later.
+// their start on. A value that is not allowed is refused later.
 double early_patience(int argc, char** argv) {
   constexpr std::string_view kOption = "--patience";
   double patience = TrainArguments().patience;
@@ -285,7 +285,8 @@ double early_patience(int argc, char** argv) {
     const bool in_word = word.substr(kOption.size()).starts_with('=');
     const char* value = in_word ? argv[i] + kOption.size() + 1 : i + 1 < argc ? argv[i + 1] : "";
     if (in_word || word == kOption)
-      if (const double given = std::strtod(value, nullptr); given >= 1) patience = given;
+      if (const double given = std::strtod(value, nullptr); given >= 1 && given <= 1e6)
+        patience = given;
   }
   return patience;
 }

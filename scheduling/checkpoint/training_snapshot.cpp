@@ -36,9 +36,9 @@ void TrainingSnapshot::take(ComputeGroups& groups, const TrainingState& state, b
 
 void TrainingSnapshot::restore(ComputeGroups& groups) const {
   for_each_array(groups.net(), copying_from(arrays_));
-  if (groups_ != groups.count()) return groups.refresh_replicas();
+  // With several ranks, replicas are what the owners' messages lead to.
+  if (groups_ != groups.count() || groups.sums != nullptr) return groups.refresh_replicas();
   for_each_replica(groups, copying_from(replicas_));
-  if (groups.sums != nullptr) groups.sums->forget_unsent();
 }
 
 std::size_t TrainingSnapshot::bytes(ComputeGroups& groups, bool with_replicas) {

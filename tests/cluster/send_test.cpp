@@ -344,7 +344,8 @@ TEST_F(Send, is_refused_where_nothing_is_sent) {
   EXPECT_NE(one.errors.find("--send: a training on one rank sends nothing (start several"),
             std::string::npos)
       << one.errors;
-  for (const char* wrong : {"bf8", "top", "top:", "top:0", "top:100%", "top:-1%", "top:nan"}) {
+  for (const char* wrong :
+       {"bf8", "top", "top:", "top:0", "top:50%", "top:100%", "top:-1%", "top:nan"}) {
     const Finished run = on_ranks(1, training(net, 4, {"--send", wrong}));
     EXPECT_EQ(run.exit_code, 2) << wrong;
     EXPECT_NE(run.errors.find("is none of fp32, bf16, and top:"), std::string::npos) << run.errors;

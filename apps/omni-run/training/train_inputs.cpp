@@ -33,7 +33,8 @@ Status TrainInputs::open_nets() {
   if (arguments.data.source.empty()) arguments.data.source = spec.data;
   arguments.net.cores = static_cast<int>(ranks::least(arguments.net.cores));
   // With coded messages each rank sends one sum, so bits depend on the number of ranks.
-  if (arguments.send.kind != Coding::Kind::whole) arguments.net.fixed_sums = false;
+  if (ranks::several() && arguments.send.kind != Coding::Kind::whole)
+    arguments.net.fixed_sums = false;
   const Workers workers{computing_cores(arguments.machine.session) + arguments.net.gpus,
                         arguments.net.gpus};
   int devices =
