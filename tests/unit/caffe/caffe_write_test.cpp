@@ -148,6 +148,29 @@ TEST(CaffeWrite, losses_come_back_in_both_forms) {
   }
 }
 
+TEST(CaffeWrite, what_training_would_lose_is_named_by_itself) {
+  const auto said = [](const std::string& of_layer, const std::string& of_loss, MayLose may_lose) {
+    const auto net = parse_darknet_cfg(
+        "[net]\nbatch=2\ninputs=4\nlabel_smooth_eps=0.1\n[connected]\noutput=3\n" + of_layer +
+            "[softmax]\n" + of_loss,
+        "n.cfg");
+    EXPECT_TRUE(net) << net.error().message();
+    TrainableNet again;
+    std::string text;
+    return lost(*net, true, may_lose, again, text);
+  };
+  const auto has = [](const std::string& text, const char* what) {
+    EXPECT_NE(text.find(what), std::string::npos) << text;
+  };
+  // The prototxt keeps the weight of the loss.
+  const std::string smooth = said("", "loss_weight=0.5\n", MayLose::nothing);
+  has(smooth, ": this would be lost: n.cfg:7: label_smooth_eps 0.1 (nothing was written");
+  has(said("stopbackward=1\n", "", MayLose::nothing),
+      "n.cfg:5: stops backward; n.cfg:8: label_smooth_eps 0.1 (");
+  for (const MayLose may_lose : {MayLose::nothing, MayLose::training})
+    has(said("dontload=1\n", "", may_lose), "n.cfg:5 has dontload");
+}
+
 // Returns the text of a cfg, or the error message.
 std::string cfg_of(const TrainableNet& described) {
   const auto net = made(described);
