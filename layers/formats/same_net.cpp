@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 #include <variant>
 
 #include "codelets/elementwise/activation_functors.hpp"
@@ -23,8 +24,10 @@ std::string shape_of(const Param& param) { return fmt::format("{}", fmt::join(pa
 struct Word {
   std::string text, where;
   std::vector<std::size_t> reads;  // numbers of words, counted from 1; 0: the image
-  std::string learns{};            // what only training uses, except parameters
-  bool reads_image = false;
+  std::map<std::string_view, std::string> learns{};  // what only training uses, except parameters
+  bool load = true;                                  // false: its parameters are not loaded
+  bool reads_colours = false;         // channels of an input are the image's, not mixed
+  bool mixes = false;                 // its result depends on the order of these channels
   bool named = true;                  // files that name layers have it
   std::map<ParamRole, Param*> has{};  // without counts of averaged mini-batches
 };
@@ -61,9 +64,11 @@ std::string text_of(const BatchnormOptions& options) {
   return fmt::format("norm epsilon {:.6g}{}", options.epsilon, options.frozen ? " frozen" : "");
 }
 
-std::string training_of(const BatchnormOptions& options) {
-  if (options.frozen) return "";
-  return fmt::format("averages with {:.6g}{}", options.momentum, options.counts ? " counted" : "");
+void put_training(const BatchnormOptions& options,
+                  std::map<std::string_view, std::string>& learns) {
+  if (options.frozen) return;
+  learns["averages"] = fmt::format("with {:.6g}", options.momentum);
+  if (options.counts) learns["averages"] += " counted";
 }
 
 // The detail of these layers has numbers of layers, which differ between formats.
@@ -73,11 +78,20 @@ bool joins(const std::string& type) {
 
 bool is_of_norm(ParamRole role) { return role != ParamRole::weights && role != ParamRole::bias; }
 
+// Returns whether each channel of the output depends on the same channel of the inputs alone.
+bool keeps_channels(const std::string& type) {
+  constexpr std::array kTypes{"activation", "avgpool",  "batchnorm", "crop",  "curve",
+                              "dropout",    "larger",   "maxpool",   "power", "prelu",
+                              "product",    "shortcut", "upsample"};
+  return std::ranges::find(kTypes, type) != kTypes.end();
+}
+
 // Returns the words of a net in the order of its layers. They hold no numbers of layers, because
 // two nets may count layers differently.
 std::vector<Word> words_of(const Form& form) {
   std::vector<Word> words;
   std::map<const Blob*, std::size_t> makers{{&form.net.image(), 0}};
+  std::set<const Blob*> colours{&form.net.image()};  // whose channels are those of the image
   for (std::size_t i = 0; i < form.net.layers().size(); ++i) {
     const Layer& layer = *form.net.layers()[i];
     const LayerDescription& described = form.described.layers.at(i);
@@ -88,12 +102,10 @@ std::vector<Word> words_of(const Form& form) {
     std::vector<std::size_t> reads;
     for (const Input* input : layer.inputs()) reads.push_back(makers.at(input->blob));
     const std::size_t first = words.size();
-    const auto add = [&](std::string text, std::string learns = "") {
-      words.push_back({.text = std::move(text),
-                       .where = layer.where(),
-                       .reads = std::move(reads),
-                       .learns = std::move(learns)});
+    const auto add = [&](std::string text) {
+      words.push_back({.text = std::move(text), .where = layer.where(), .reads = std::move(reads)});
       reads = {words.size()};
+      return &words.back().learns;
     };
     const auto* norm = std::get_if<BatchnormOptions>(&options);
     const auto* filter = std::get_if<FilterOptions>(&options);
@@ -107,19 +119,16 @@ std::vector<Word> words_of(const Form& form) {
       std::ranges::sort(reads);
     const Extent& out = layer.output().extent;
     if (norm != nullptr)
-      add(text_of(*norm), training_of(*norm));
+      put_training(*norm, *add(text_of(*norm)));
     else if (type == "activation")
       add(layer.detail());
     else
       add(fmt::format("{}{}{} to {}x{}x{}", type, joins(type) ? "" : " " + layer.detail(),
-                      numbers_of(type, options), out.w, out.h, out.c),
-          softmax != nullptr && softmax->smoothing > 0
-              ? fmt::format("label_smooth_eps {:.6g}", softmax->smoothing)
-              : "");
+                      numbers_of(type, options), out.w, out.h, out.c));
     const std::size_t of_weights = words.size() - 1;
     const bool normalises =
         (filter != nullptr && filter->normalise) || (connected != nullptr && connected->normalise);
-    if (normalises) add(text_of(BatchnormOptions{}), training_of(BatchnormOptions{}));
+    if (normalises) put_training(BatchnormOptions{}, *add(text_of(BatchnormOptions{})));
     const std::size_t of_norm = words.size() - 1;
     for (Param* param : layer.params()) {
       if (param->role == ParamRole::averaged) continue;
@@ -127,11 +136,21 @@ std::vector<Word> words_of(const Form& form) {
           is_of_norm(param->role) || (normalises && param->role == ParamRole::bias);
       words[with_norm ? of_norm : of_weights].has[param->role] = param;
     }
-    words[of_weights].reads_image = layer.inputs().front()->blob == &form.net.image();
+    const auto is_colours = [&](const Input* input) { return colours.contains(input->blob); };
+    Word& computing = words[of_weights];
+    computing.reads_colours = std::ranges::any_of(layer.inputs(), is_colours);
+    const bool keeps = keeps_channels(type) && std::ranges::all_of(layer.inputs(), is_colours);
+    computing.mixes = computing.reads_colours && computing.has.empty() && !keeps;
+    if (computing.reads_colours && keeps)
+      colours.insert(&layer.output());
+    else
+      colours.erase(&layer.output());
+    if (softmax != nullptr && softmax->smoothing > 0)
+      computing.learns["label_smooth_eps"] = fmt::format("{:.6g}", softmax->smoothing);
     if (described.loss_weight != 1)
-      words[of_weights].learns += fmt::format(" loss_weight {:.6g}", described.loss_weight);
-    if (described.stops_backward) words[of_weights].learns += " stops backward";
-    if (!described.load) words[of_weights].learns += " is not loaded";
+      computing.learns["loss_weight"] = fmt::format("{:.6g}", described.loss_weight);
+    if (described.stops_backward) computing.learns["stops"] = "backward";
+    computing.load = described.load;
     const Activation activation = norm != nullptr        ? norm->activation
                                   : filter != nullptr    ? filter->activation
                                   : connected != nullptr ? connected->activation
@@ -204,6 +223,9 @@ Status check_same_words(const Form& from, const std::vector<Word>& theirs, const
                       of_to = i < ours.size() ? ours[i].text : "nothing";
     if (of_from != of_to)
       return refusal(to, fmt::format("it has {} where {} has {}", of_to, from.net.name(), of_from));
+    if (theirs[i].load != ours[i].load)
+      return refusal(to, fmt::format("{} has dontload, which it has not in the other net",
+                                     (theirs[i].load ? ours : theirs)[i].where));
     if (theirs[i].reads != ours[i].reads)
       return refusal(to, fmt::format("{} reads {}, but {} of {} reads {}", ours[i].where,
                                      places_of(ours[i].reads, ours), theirs[i].where,
@@ -299,9 +321,13 @@ Status check_same_net(const Form& from, const Form& to, MayLose may_lose) {
   bool names = false;
   for (std::size_t i = 0; i < theirs.size(); ++i) {
     names |= theirs[i].named && !ours[i].named;
-    if (theirs[i].learns != ours[i].learns)
-      lost.push_back(fmt::format("{}: {}", theirs[i].where,
-                                 theirs[i].learns.empty() ? ours[i].learns : theirs[i].learns));
+    for (const auto& [what, how] : theirs[i].learns)
+      if (const auto same = ours[i].learns.find(what);
+          same == ours[i].learns.end() || same->second != how)
+        lost.push_back(fmt::format("{}: {} {}", theirs[i].where, what, how));
+    for (const auto& [what, how] : ours[i].learns)
+      if (!theirs[i].learns.contains(what))
+        lost.push_back(fmt::format("{}: no {} {}", theirs[i].where, what, how));
     for (const auto& [role, param] : theirs[i].has)
       if (const auto same = ours[i].has.find(role); same != ours[i].has.end())
         if (std::string what = other_training(*param, *same->second); !what.empty())
@@ -322,12 +348,15 @@ Status copy_parameters(const Form& from, const Form& to, MayLose may_lose) {
   OMNI_CHECK(check_same_words(from, theirs, to, ours));
   const bool turns = turns_colours(from, to);
   for (std::size_t i = 0; i < theirs.size(); ++i) {
+    if (turns && theirs[i].mixes)
+      return refusal(to, fmt::format("{} reads colours in another order", theirs[i].where));
     for (const auto& [role, param] : theirs[i].has) {
       const auto found = ours[i].has.find(role);
-      const bool turned = turns && theirs[i].reads_image;
-      const bool by_colour =
-          is_of_norm(role) || (role == ParamRole::weights &&
-                               (param->shape.back() != 3 || theirs[i].text.starts_with("deconv")));
+      const bool turned = turns && theirs[i].reads_colours;
+      const bool by_colour = is_of_norm(role) ||
+                             (role == ParamRole::bias && theirs[i].text.starts_with("norm ")) ||
+                             (role == ParamRole::weights &&
+                              (param->shape.back() != 3 || theirs[i].text.starts_with("deconv")));
       if (turned && by_colour)
         return refusal(to, fmt::format("{} is of colours in another order", param->name));
       if (found != ours[i].has.end() && found->second->in_files)

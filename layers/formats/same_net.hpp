@@ -26,8 +26,8 @@ enum class MayLose { nothing, training };
 Status check_same_net(const Form& from, const Form& to, MayLose may_lose);
 
 // Copies the parameters in the order of layers. If only one of the nets takes the blue channel
-// first, the channels of the weights that read the image are reversed. Refuses nets that compute
-// different things, and values that would be lost.
+// first, the input channels of the first weights after the image are reversed. Refuses nets that
+// compute different things, values that would be lost, and layers that mix such colours.
 Status copy_parameters(const Form& from, const Form& to, MayLose may_lose);
 
 }  // namespace omni

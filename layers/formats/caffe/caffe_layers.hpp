@@ -42,11 +42,13 @@ struct CaffeNet {
   std::map<std::string, int, std::less<>> reads{};  // how often a blob's name is a bottom
   std::optional<LayerDescription> loss{};
   std::string loss_input{};
+  bool loss_tests = false;  // the loss is in the TEST phase
   std::ptrdiff_t layers_before_loss = 0;
   std::optional<LayerDescription> probabilities{};           // of a Softmax without loss
   std::map<std::string, std::string, std::less<>> losses{};  // tops of losses: what they read
   std::set<std::string, std::less<>> beside{};  // other blobs that only measures may read
   std::vector<std::pair<std::string, std::string>> measured{};  // blobs of Accuracy: their places
+  std::vector<std::pair<std::string, std::string>> tested{};    // likewise, of TEST and Softmax
   std::vector<std::string> remarks{};                           // for who trains the net
 };
 
@@ -56,6 +58,7 @@ struct CaffeLayer {
   CaffeFields own;     // of its parameter, as convolution_param; without one, of the whole layer
   CaffeNet& to;
   LayerDescription description;
+  bool tests = true;  // is in the TEST phase
 
   bool is_old() const;  // V1
   std::string bottom(int index = 0) const { return fields.text("bottom", index); }

@@ -42,8 +42,10 @@ Result<std::vector<FoundLayer>> find_layers(CaffeFields& net, const CaffeStates&
   std::vector<FoundLayer> layers;
   for (int i = 0; i < count; ++i) {
     const CaffeFields fields = net.nested(list, i);
+    const bool trains = states.train.has(fields), tests = states.test.has(fields);
+    if (!trains && !tests && !(fields.has("include") && fields.has("exclude"))) continue;
     OMNI_TRY(const CaffeType* type, find_caffe_type(fields));
-    layers.push_back({fields, type, states.train.has(fields), states.test.has(fields)});
+    layers.push_back({fields, type, trains, tests});
   }
   return layers;
 }
@@ -157,7 +159,8 @@ CaffeLayer opened(const FoundLayer& found, CaffeNet& to) {
   return {.fields = fields,
           .own = fields.has_field(type.param) ? fields.nested(type.param) : fields,
           .to = to,
-          .description = {}};
+          .description = {},
+          .tests = found.tests};
 }
 
 void read_layer(const FoundLayer& found, CaffeNet& to) {
@@ -188,6 +191,9 @@ void note_blobs(const FoundLayer& found, CaffeNet& to) {
   const CaffeFields& fields = found.fields;
   const Kind kind = found.type->kind;
   const bool is_other_data = kind == Kind::data && !found.trains;
+  const bool is_shown = found.type->name == "Softmax" || found.type->name == "Accuracy";
+  if (is_shown && found.tests && fields.count("bottom") > 0)
+    to.tested.emplace_back(fields.text("bottom", 0), fields.where());
   for (int i = 0; i < fields.count("top"); ++i) {
     if (kind == Kind::loss && fields.count("bottom") > 0)
       to.losses.emplace(fields.text("top", i), fields.text("bottom", 0));
@@ -209,10 +215,26 @@ void check_measures(CaffeNet& to) {
                       shown_name(blob), shown_name(output)));
 }
 
+// Refuses tests of another blob than the net's own loss reads, if no loss is in the TEST phase.
+Status check_tested(const CaffeNet& to) {
+  if (!to.loss || to.loss_tests) return {};
+  for (const auto& [blob, place] : to.tested) {
+    const auto loss = to.losses.find(blob);
+    if (const std::string& read = loss == to.losses.end() ? blob : loss->second;
+        read != to.loss_input)
+      return Error{ErrorKind::usage, place,
+                   fmt::format("reads {}, but the last loss reads {}", shown_name(read),
+                               shown_name(to.loss_input)),
+                   "put the loss that tests use into the TEST phase, too"};
+  }
+  return {};
+}
+
 // Makes the loss the last layer, wherever the file has it. A net without a loss ends with Softmax
 // or another layer.
 Status end_net(CaffeFields& fields, CaffeNet& to) {
   auto& layers = to.net.layers;
+  OMNI_CHECK(check_tested(to));
   if (to.probabilities && to.loss && to.probabilities->inputs.front() != to.loss_input)
     return Error{ErrorKind::usage, to.probabilities->where, "reads another blob than the loss",
                  "a net has one output"};

@@ -19,8 +19,8 @@ void read_softmax(CaffeLayer& layer) {
   layer.to.probabilities = layer.description;
 }
 
-// Reads what all losses have. The last loss of the file becomes the net's own, its last layer.
-// Those before it are auxiliary.
+// Reads what all losses have. The last loss of the TEST phase becomes the net's own, its last
+// layer. If none is in that phase, it is the last of the file. The others are auxiliary.
 void read_loss(CaffeLayer& layer, std::string_view type, LayerOptions options) {
   CaffeFields& fields = layer.fields;
   if (!layer.to.labels.contains(layer.bottom(1)))
@@ -30,13 +30,19 @@ void read_loss(CaffeLayer& layer, std::string_view type, LayerOptions options) {
   if (weight == 0)
     return layer.to.remarks.push_back(
         fmt::format("{}: loss_weight: 0: nothing learns from this loss", fields.where()));
-  layer.to.loss_input = layer.bottom();
   layer.description.type = type;
   layer.description.inputs = {layer.bottom()};
   layer.description.outputs = {fields.count("top") > 0 ? fields.text("top", 0)
                                                        : fields.text("name") + "\nloss"};
   layer.description.options = std::move(options);
   layer.description.loss_weight = weight;
+  if (layer.to.loss && layer.to.loss_tests && !layer.tests) {
+    layer.description.auxiliary = true;
+    layer.to.net.layers.push_back(layer.description);
+    return;
+  }
+  layer.to.loss_input = layer.bottom();
+  layer.to.loss_tests = layer.tests;
   if (layer.to.loss) {
     layer.to.loss->auxiliary = true;
     layer.to.net.layers.insert(layer.to.net.layers.begin() + layer.to.layers_before_loss,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ class CfgWriter {
   Result<std::string> text() {
     put_net();
     makers_[of_.inputs.front()] = -1;
-    for (number_ = 0; number_ < of_.layers.size(); ++number_) put_layer();
+    for (; status_ && number_ < of_.layers.size(); ++number_) put_layer();
     OMNI_CHECK(status_);
     return text_;
   }
@@ -48,6 +49,18 @@ class CfgWriter {
     if (value != usual) put(key, value);
   }
 
+  // Returns the smoothing of all softmax layers, as [net] has one.
+  float smoothing() {
+    std::optional<float> all;
+    for (const LayerDescription& layer : of_.layers)
+      if (const auto* softmax = std::get_if<SoftmaxOptions>(&layer.options)) {
+        if (all.value_or(softmax->smoothing) != softmax->smoothing && status_)
+          status_ = Error{ErrorKind::usage, layer.where, "another label_smooth_eps than above",
+                          "a .cfg has one"};
+        all = softmax->smoothing;
+      }
+    return all.value_or(0.0f);
+  }
   void put_net() {
     const AugmentOptions& augment = of_.augment;
     const Extent& input = of_.options.input;
@@ -61,9 +74,7 @@ class CfgWriter {
       put("width", input.w);
       put("channels", input.c);
     }
-    for (const LayerDescription& layer : of_.layers)
-      if (const auto* softmax = std::get_if<SoftmaxOptions>(&layer.options))
-        put_unless("label_smooth_eps", softmax->smoothing, 0.0f);
+    put_unless("label_smooth_eps", smoothing(), 0.0f);
     put_unless("min_crop", augment.min_crop, 0);
     put_unless("max_crop", augment.max_crop, 0);
     put_unless("angle", augment.angle, 0.0f);
@@ -98,12 +109,14 @@ class CfgWriter {
     makers_[described().outputs.front()] = sections_ - 1;
   }
 
-  // Darknet has one factor for all parameters of a layer.
+  // Darknet has one factor for all parameters of a layer: that of the weights, else of the scale.
   void put_rate() {
-    const auto& params = built().params();
-    const auto learns = std::ranges::find_if(
-        params, [](const Param* param) { return param->trainable && param->in_files; });
-    if (learns != params.end()) put_unless("learning_rate", (*learns)->rate, 1.0f);
+    for (const ParamRole role : {ParamRole::weights, ParamRole::scale, ParamRole::bias}) {
+      const auto param = std::ranges::find(built().params(), role, &Param::role);
+      if (param == built().params().end() || !(*param)->in_files) continue;
+      put_unless("learning_rate", (*param)->rate, 1.0f);
+      break;
+    }
     if (described().stops_backward) put("stopbackward", 1);
     if (!described().load) put("dontload", 1);
   }

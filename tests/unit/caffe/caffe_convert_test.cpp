@@ -2,6 +2,7 @@
 // the same function.
 #include "layers/formats/darknet/darknet.hpp"
 #include "layers/formats/same_net.hpp"
+#include "runtime/tasks/host_access.hpp"
 #include "tests/support/with_session.hpp"
 #include "tests/unit/caffe/read_nets.hpp"
 
@@ -12,16 +13,16 @@ class CaffeConvert : public WithSession {
  protected:
   CaffeConvert() : WithSession(with_workers(1)) {}
 
+  static std::unique_ptr<Net> made(const TrainableNet& described) {
+    auto net = Net::build(described, {.training = false});
+    EXPECT_TRUE(net) << net.error().message();
+    EXPECT_TRUE((*net)->allocate());
+    (*net)->initialise(1);
+    return std::move(*net);
+  }
   // Returns the error message of copying parameters from net `from` to net `to`, or "" if they are
   // copied.
   static std::string refusal(const TrainableNet& from, const TrainableNet& to) {
-    const auto made = [](const TrainableNet& described) {
-      auto net = Net::build(described, {.training = false});
-      EXPECT_TRUE(net) << net.error().message();
-      EXPECT_TRUE((*net)->allocate());
-      (*net)->initialise(1);
-      return std::move(*net);
-    };
     const auto source = made(from), target = made(to);
     const Status status =
         copy_parameters({*source, from, "from"}, {*target, to, "to"}, MayLose::nothing);
@@ -127,6 +128,48 @@ TEST_F(CaffeConvert, layers_may_count_differently) {
   EXPECT_EQ(refusal(of_darknet("-2"), of_caffe), "");
   expect_refusal(of_caffe, of_darknet("-2"), "rolling_batches would be lost");  // is the same net
   expect_refusal(of_darknet("-1"), of_caffe, "reads");
+}
+
+// Layers without weights keep the order of colours, so it is the first weights that are reversed.
+TEST_F(CaffeConvert, colours_are_swapped_behind_layers_without_weights) {
+  const auto behind = [](const std::string& layer, bool blue_first) {
+    TrainableNet net = parsed(kCaffeInput + ("layer { name: 'x' top: 'x' bottom: 'data' " + layer) +
+                              " }\n" + convolution("last", "x") + kCaffeLoss);
+    net.augment.byte_values = ByteValues{.blue_first = blue_first};
+    return net;
+  };
+  const auto first_values = [](Net& net) {
+    for (const Param* param : net.params())
+      if (param->role == ParamRole::weights && param->shape.size() == 4) {
+        const HostAccess read(*param->master, HostAccess::Mode::read);
+        return std::vector<float>(read.f32().begin(), read.f32().begin() + 3);
+      }
+    return std::vector<float>();
+  };
+  for (const char* layer :
+       {"type: 'Pooling' pooling_param { kernel_size: 2 }", "type: 'ReLU'", "type: 'Dropout'",
+        "type: 'Pooling' pooling_param { pool: AVE kernel_size: 2 }", "type: 'Power'",
+        "bottom: 'data' type: 'Eltwise'", "type: 'Split'"}) {
+    SCOPED_TRACE(layer);
+    const TrainableNet from = behind(layer, true), to = behind(layer, false);
+    const auto source = made(from), target = made(to);
+    const float values[] = {1, 2, 3};
+    for (const Param* param : source->params())
+      if (param->role == ParamRole::weights && param->shape.size() == 4) {
+        const HostAccess write(*param->master, HostAccess::Mode::write);
+        std::ranges::copy(values, write.f32().begin());
+      }
+    const Status copied =
+        copy_parameters({*source, from, "from"}, {*target, to, "to"}, MayLose::nothing);
+    ASSERT_TRUE(copied) << copied.error().message();
+    EXPECT_EQ(first_values(*target), (std::vector<float>{3, 2, 1}));
+  }
+  for (const char* layer : {"type: 'LRN'", "bottom: 'data' type: 'Concat'", "type: 'Scale'",
+                            "type: 'Bias'", "type: 'BatchNorm'"}) {
+    SCOPED_TRACE(layer);
+    EXPECT_EQ(refusal(behind(layer, true), behind(layer, true)), "");
+    expect_refusal(behind(layer, true), behind(layer, false), "colours in another order");
+  }
 }
 
 // Vectors stay as they are, so their nets are the same. The values of images are not.

@@ -124,5 +124,54 @@ TEST(CaffeNet, who_measures_another_blob_than_the_output_is_told) {
       << remarks("last");
 }
 
+// Returns a net of the losses 'main', which reads 'x', and 'aux', which reads 'y'. Both have fields
+// of their phases; `more` are further layers.
+std::string with_two_losses(const std::string& of_main, const std::string& of_aux,
+                            const std::string& more) {
+  const auto scores = [](const std::string& name) {
+    return "layer { name: '" + name + "' type: 'InnerProduct' bottom: 'data' top: '" + name +
+           "'\n  inner_product_param { num_output: 4 } }\n";
+  };
+  return kCaffeInput + scores("x") + scores("y") +
+         "layer { name: 'main' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'label' " + of_main +
+         " }\nlayer { name: 'aux' type: 'SoftmaxWithLoss' bottom: 'y' bottom: 'label'\n"
+         "  loss_weight: 0.3 " +
+         of_aux + " }\n" + more;
+}
+
+TEST(CaffeNet, the_own_loss_is_the_last_of_tests) {
+  const std::string train = "include { phase: TRAIN }", of_test = " include { phase: TEST } }\n",
+                    of_x = "layer { name: 'p' type: 'Softmax' bottom: 'x' top: 'p'" + of_test;
+  const TrainableNet net = parsed(with_two_losses("", train, of_x));
+  ASSERT_EQ(net.layers.size(), 4u);
+  EXPECT_EQ(net.layers[2].name, "aux");
+  EXPECT_TRUE(net.layers[2].auxiliary);
+  EXPECT_EQ(net.layers[2].loss_weight, 0.3f);
+  EXPECT_EQ(net.layers[3].name, "main");
+  EXPECT_FALSE(net.layers[3].auxiliary);
+  EXPECT_NE(built(net), nullptr);
+  EXPECT_EQ(parsed(with_two_losses("", "", "")).layers.back().name, "aux");
+  EXPECT_EQ(parsed(with_two_losses(train, train, "")).layers.back().name, "aux");
+  EXPECT_EQ(parsed(with_two_losses(train, "", "")).layers.back().name, "aux");
+  const std::string of_accuracy =
+      "layer { name: 'p' type: 'Accuracy' bottom: 'x' bottom: 'label' top: 'p'" + of_test;
+  for (const std::string& test : {of_x, of_accuracy}) {
+    const auto refused = parse_caffe_net({with_two_losses(train, train, test), "a.prototxt"}, {});
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message().find("'p': reads 'x', but the last loss reads 'y'"),
+              std::string::npos)
+        << refused.error().message();
+  }
+}
+
+TEST(CaffeNet, layers_in_no_phase_are_not_judged) {
+  const TrainableNet net = parsed(
+      kCaffeInput + std::string("layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'last' }\n") +
+      kCaffeLoss +
+      "layer { name: 'b' type: 'LSTM' bottom: 'no' top: 'b' include { stage: 'deploy' } }\n"
+      "layer { name: 'p' type: 'Convolution' bottom: 'no' top: 'p' include { stage: 'x' } }\n");
+  EXPECT_EQ(net.layers.size(), 3u);
+}
+
 }  // namespace
 }  // namespace omni::test

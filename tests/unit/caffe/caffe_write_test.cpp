@@ -148,5 +148,82 @@ TEST(CaffeWrite, losses_come_back_in_both_forms) {
   }
 }
 
+TEST(CaffeWrite, what_training_would_lose_is_named_by_itself) {
+  const auto said = [](const std::string& of_layer, const std::string& of_loss, MayLose may_lose) {
+    const auto net = parse_darknet_cfg(
+        "[net]\nbatch=2\ninputs=4\nlabel_smooth_eps=0.1\n[connected]\noutput=3\n" + of_layer +
+            "[softmax]\n" + of_loss,
+        "n.cfg");
+    EXPECT_TRUE(net) << net.error().message();
+    TrainableNet again;
+    std::string text;
+    return lost(*net, true, may_lose, again, text);
+  };
+  const auto has = [](const std::string& text, const char* what) {
+    EXPECT_NE(text.find(what), std::string::npos) << text;
+  };
+  // The prototxt keeps the weight of the loss.
+  const std::string smooth = said("", "loss_weight=0.5\n", MayLose::nothing);
+  has(smooth, ": this would be lost: n.cfg:7: label_smooth_eps 0.1 (nothing was written");
+  has(said("stopbackward=1\n", "", MayLose::nothing),
+      "n.cfg:5: stops backward; n.cfg:8: label_smooth_eps 0.1 (");
+  for (const MayLose may_lose : {MayLose::nothing, MayLose::training})
+    has(said("dontload=1\n", "", may_lose), "n.cfg:5 has dontload");
+}
+
+// Returns the text of a cfg, or the error message.
+std::string cfg_of(const TrainableNet& described) {
+  const auto net = made(described);
+  if (net == nullptr) return "no net";
+  auto written = write_darknet_cfg(described, *net);
+  return written ? *written : written.error().message();
+}
+
+TEST(CaffeWrite, a_cfg_has_the_rate_of_the_weights) {
+  const auto with_rates = [](const std::string& fields) { return cfg_of(with_layer(fields)); };
+  const std::string filters = " convolution_param { num_output: 2 kernel_size: 1 }";
+  const auto has = [](const std::string& text, const char* what) {
+    EXPECT_NE(text.find(what), std::string::npos) << text;
+  };
+  has(with_rates("type: 'Convolution' param { lr_mult: 0.5 } param { lr_mult: 2 }" + filters),
+      "learning_rate=0.5\n");
+  has(with_rates("type: 'Convolution' param { lr_mult: 0 } param { lr_mult: 2 }" + filters),
+      "learning_rate=0\n");
+  has(with_rates("type: 'Scale' scale_param { bias_term: true }\n"
+                 "param { lr_mult: 3 } param { lr_mult: 4 }"),
+      "learning_rate=3\n");
+  EXPECT_EQ(with_rates("type: 'Convolution' param { lr_mult: 1 } param { lr_mult: 2 }" + filters)
+                .find("learning_rate"),
+            std::string::npos);
+}
+
+TEST(CaffeWrite, the_first_refusal_ends_a_cfg) {
+  const std::string
+      split = "layer { name: 's' type: 'Split' bottom: 'data' top: 's' }\n",
+      join = "layer { name: 's' type: 'Concat' bottom: 'data' bottom: 'data' top: 's' }\n";
+  for (const std::string& first : {split, join}) {
+    const std::string said =
+        cfg_of(parsed(kCaffeInput + first +
+                      "layer { name: 'c' type: 'Convolution' bottom: 's' top: 'last'\n"
+                      "convolution_param { num_output: 2 kernel_size: 1 } }\n" +
+                      kCaffeLoss));
+    EXPECT_NE(said.find("joins the image"), std::string::npos) << said;
+  }
+}
+
+TEST(CaffeWrite, a_cfg_has_one_smoothing) {
+  const auto net = parse_darknet_cfg(
+      "[net]\nbatch=2\ninputs=4\nlabel_smooth_eps=0.1\n[connected]\noutput=3\n"
+      "[softmax]\nloss_weight=0.5\n[route]\nlayers=-2\n[connected]\noutput=3\n[softmax]\n",
+      "n.cfg");
+  ASSERT_TRUE(net) << net.error().message();
+  const std::string text = cfg_of(*net);
+  EXPECT_EQ(text.find("label_smooth_eps"), text.rfind("label_smooth_eps")) << text;
+  EXPECT_NE(text.find("label_smooth_eps=0.1\n"), std::string::npos) << text;
+  TrainableNet other = *net;
+  std::get<SoftmaxOptions>(other.layers.back().options).smoothing = 0;
+  EXPECT_NE(cfg_of(other).find("another label_smooth_eps"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace omni::test
