@@ -45,12 +45,13 @@ void RankSums::declare_coded(const std::string& name, const Piece& piece, std::s
     return &incoming_.declare(fmt::format("{}.{}{}", name, what, set), coding_.bytes(count),
                               DataType::u8);
   };
+  const auto is_guest = [&](int rank) { return set == 0 && piece.first_is_guest && rank == 0; };
   if (from.owner == own) {
     for (const int rank : from.ranks)
-      coded.incoming.push_back(rank == own ? nullptr : message("coded"));
+      coded.incoming.push_back(rank == own || is_guest(rank) ? nullptr : message("coded"));
     coded.exact = values("exact");
     if (!among.has(own)) coded.known = values("known");
-  } else if (from.has(own)) {
+  } else if (from.has(own) && !is_guest(own)) {
     coded.message = message("message");
     coded.left = values("left");
   }
@@ -62,7 +63,7 @@ void RankSums::contribute(const Piece& piece, std::size_t set, TensorPart own, b
   const Senders& from = piece.sets[set];
   const bool sends = from.has(ranks::rank());
   const int its_tag = tag_of(piece, set, false);
-  if (sends && from.coded) {
+  if (sends && from.coded && from.coded->message != nullptr) {
     submit_encode(coding_, own, *from.coded->left, *from.coded->message, clears, tag);
     submit_transfers({{Transfer::Kind::send, *from.coded->message, {from.owner}, its_tag}}, tag);
     return;
@@ -129,7 +130,7 @@ bool RankSums::restore_unsent(std::span<const float> values) {
     std::ranges::copy(values.first(tensor->count()), access.f32().begin());
     values = values.subspan(tensor->count());
   }
-  for (Shared& each : params_of_ranks_) each.first_has_all = false;
+  for (Shared& each : params_of_ranks_) each.first_has_all = true;
   return true;
 }
 

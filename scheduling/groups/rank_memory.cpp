@@ -47,7 +47,7 @@ Status RankSums::gather_memory() {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     const Param& param = *params_[i];
     auto& [pieces, first_has_all] = params_of_ranks_[i];
-    first_has_all = true;
+    first_has_all = first_has_all || !is_coded();
     const bool divided = param.parts_per_rank > 0;
     if (!divided && !is_shared(param)) continue;
     for (const Piece& piece : pieces) {

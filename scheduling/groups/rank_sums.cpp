@@ -355,14 +355,14 @@ void RankSums::collect(const Piece& piece, std::size_t set, std::size_t first,
     const Addend& each = from.addends[i];
     sums.push_back(each.incoming != nullptr ? TensorPart(*each.incoming) : *here++);
     of.push_back(each.of);
-    const Tensor* const message = from.coded ? from.coded->incoming[i] : each.incoming;
+    const Tensor* const coded = from.coded ? from.coded->incoming[i] : nullptr;
+    const Tensor* const message = coded != nullptr ? coded : each.incoming;
     if (message != nullptr)
       arriving.push_back(
           {Transfer::Kind::receive, *message, {each.rank}, tag_of(piece, set, false)});
     if (i + 1 < from.addends.size() && from.addends[i + 1].rank == each.rank) continue;
     submit_transfers(std::exchange(arriving, {}), tag);
-    if (from.coded && message != nullptr)
-      submit_decode(coding_, *message, *each.incoming, false, tag);
+    if (coded != nullptr) submit_decode(coding_, *coded, *each.incoming, false, tag);
   }
   set == 0 && meets_ ? add_in_turn(sums, own.front(), tag)
                      : add_in_tree(std::move(sums), of, from.leaves, own, tag);

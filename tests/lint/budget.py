@@ -28,8 +28,8 @@ from source_tree import is_cpp, run
 # --send. Meetings about fragments took 230.
 # Writers of prototxt and cfg, with the comparison of nets, took 780; several losses, maxima, curves, fillers, states of
 # nets and the rest of Caffe's layers 400.
-LINES = {"runtime": 9_129, "codelets": 8_439, "layers": 7_663, "scheduling": 11_135, "apps": 9_583, "perf": 3_150}
-IN_ALL = 49_098
+LINES = {"runtime": 9_129, "codelets": 8_439, "layers": 7_663, "scheduling": 11_180, "apps": 9_583, "perf": 3_150}
+IN_ALL = 49_138
 
 LITERAL = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'')
 COMMENT = re.compile(r"//[^\n]*|/\*(?:.|\n)*?\*/")
