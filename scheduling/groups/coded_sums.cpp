@@ -101,31 +101,36 @@ void RankSums::for_each_coded(const auto& visit) const {
         if (piece.sets[set].coded) visit(*piece.sets[set].coded, piece, i, set);
 }
 
-std::vector<float> RankSums::unsent() const {
-  std::vector<float> all;
+// Returns the tensors with unsent values. With one model for several groups, each step writes
+// `exact` before it is used.
+std::vector<const Tensor*> RankSums::unsent_tensors() const {
+  std::vector<const Tensor*> all;
   for_each_coded([&](const Coded& coded, const Piece&, std::size_t, std::size_t) {
-    // With one model for several groups, each step writes `exact` before it is used.
     for (const Tensor* tensor : {coded.left, by_group_ ? nullptr : coded.exact})
-      if (tensor != nullptr) {
-        const HostAccess access(*tensor, HostAccess::Mode::read);
-        all.insert(all.end(), access.f32().begin(), access.f32().end());
-      }
+      if (tensor != nullptr) all.push_back(tensor);
   });
   return all;
 }
 
-bool RankSums::restore_unsent(std::span<const float> values) {
-  std::vector<const Tensor*> tensors;
+std::size_t RankSums::unsent_count() const {
   std::size_t count = 0;
-  for_each_coded([&](const Coded& coded, const Piece&, std::size_t, std::size_t) {
-    for (const Tensor* tensor : {coded.left, by_group_ ? nullptr : coded.exact})
-      if (tensor != nullptr) {
-        tensors.push_back(tensor);
-        count += tensor->count();
-      }
-  });
-  if (count != values.size()) return false;
-  for (const Tensor* tensor : tensors) {
+  for (const Tensor* tensor : unsent_tensors()) count += tensor->count();
+  return count;
+}
+
+std::vector<float> RankSums::unsent() const {
+  std::vector<float> all;
+  all.reserve(unsent_count());
+  for (const Tensor* tensor : unsent_tensors()) {
+    const HostAccess access(*tensor, HostAccess::Mode::read);
+    all.insert(all.end(), access.f32().begin(), access.f32().end());
+  }
+  return all;
+}
+
+bool RankSums::restore_unsent(std::span<const float> values) {
+  if (unsent_count() != values.size()) return false;
+  for (const Tensor* tensor : unsent_tensors()) {
     const HostAccess access(*tensor, HostAccess::Mode::write);
     std::ranges::copy(values.first(tensor->count()), access.f32().begin());
     values = values.subspan(tensor->count());

@@ -63,7 +63,7 @@ Status RankSums::gather_memory() {
   OMNI_CHECK(wait_for_tasks());
   if (is_coded()) {  // contributions stay on their ranks, as the values that messages leave out do
     std::vector<double> counts(ranks::size());
-    counts[ranks::rank()] = static_cast<double>(unsent().size());
+    counts[ranks::rank()] = static_cast<double>(unsent_count());
     ranks::sum(counts);
     unsent_of_.assign(counts.begin(), counts.end());
     return {};

@@ -147,6 +147,8 @@ class RankSums {
   RankRange audience(std::size_t set) const;  // the ranks to which new values return
   void declare_coded(const std::string& name, const Piece& piece, std::size_t set, Senders& from);
   void for_each_coded(const auto& visit) const;
+  std::vector<const Tensor*> unsent_tensors() const;
+  std::size_t unsent_count() const;
   int tag_of(const Piece& piece, std::size_t set, bool values) const;
   // Sends the values of this rank to the owner of the piece: at once if they are coded, otherwise
   // with `leaving`.
