@@ -40,10 +40,11 @@ double Fragmented::due_at(const Fragment& fragment, double n) const {
   return rounds >= 0 && rounds == std::floor(rounds) ? rounds + 1 : 0;
 }
 
+// A group waits for a meeting that is a restart: its model will become the average.
 bool Fragmented::may_begin(int group) const {
   const double n = next_of(group);
   return std::ranges::all_of(fragments_, [&](const Fragment& each) {
-    return each.meetings + 1 >= due_at(each, n) &&
+    return !(each.restarts && n > next_meeting(each)) && each.meetings + 1 >= due_at(each, n) &&
            (options_.pulls || each.meetings >= due_at(each, n - parts_.delay));
   });
 }

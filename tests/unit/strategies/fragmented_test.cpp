@@ -192,6 +192,26 @@ TEST_F(FragmentedTest, models_become_the_average_after_a_drop_of_the_rate) {
   EXPECT_EQ(equal(26), 0);
 }
 
+TEST_F(FragmentedTest, a_group_waits_for_a_meeting_that_is_a_restart) {
+  const auto run = make(2);
+  Fragmented strategy(run->groups, run->solver, {.pulls = true, .every = 4, .pull = 0.3},
+                      {.count = 2});
+  const auto end = [&](int group, float rate) {
+    GroupUpdate update;
+    update.batch.group = group;
+    update.rule.learning_rate = rate;
+    strategy.end(update);
+  };
+  for (int i = 0; i < 2; ++i) end(0, 0.1f);
+  EXPECT_TRUE(strategy.may_begin(0));
+  end(1, 0.05f);
+  EXPECT_FALSE(strategy.may_begin(0));
+  EXPECT_TRUE(strategy.may_begin(1));
+  end(1, 0.05f);
+  EXPECT_TRUE(strategy.may_begin(0));
+  EXPECT_TRUE(wait_for_tasks());
+}
+
 TEST_F(FragmentedTest, goes_on_with_the_same_bits_at_any_iteration) {
   for (const bool pulls : {false, true}) {
     const AveragingOptions options{
