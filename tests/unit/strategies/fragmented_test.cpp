@@ -241,6 +241,37 @@ TEST_F(FragmentedTest, another_number_of_fragments_begins_anew) {
     EXPECT_THAT(test::values(*param->change), testing::Each(testing::FloatEq(0))) << param->name;
 }
 
+// Models have been pulled already, so the average still gets the pulls. The steps are counted on.
+TEST_F(FragmentedTest, pulls_and_steps_outlast_another_number_of_fragments) {
+  using Numbers = std::vector<double>;
+  const std::vector<std::pair<int, int>> fragments{{2, 4}, {2, 1}, {1, 2}};
+  for (const auto& [before, after] : fragments) {
+    const auto sma = [](int every, int count) -> MakeStrategy {
+      const AveragingOptions options{.pulls = true, .every = every, .pull = 0.3};
+      if (count > 1) return fragmented(options, {.count = count});
+      return [=](ComputeGroups& groups, const SolverOptions& solver) {
+        return std::make_unique<Averaging>(groups, solver, options);
+      };
+    };
+    const auto contributed = [](Run& run) {
+      double sum = 0;
+      for (const Param* param : run.groups.net().params())
+        for (const float value : test::values(*param->change)) sum += std::abs(value);
+      return sum;
+    };
+    const auto run = make(2);
+    run->train({.iterations = 100, .strategy = sma(2, before)}, 3);
+    run->state = run->done;
+    const double sum = contributed(*run);
+    EXPECT_GT(sum, 0);
+    run->train({.iterations = 100, .strategy = sma(40, after)}, 4);
+    EXPECT_EQ(contributed(*run), sum);
+    const Numbers numbers = run->done.strategy.numbers;
+    EXPECT_THAT(Numbers(numbers.begin() + 5, numbers.begin() + 9), testing::ElementsAre(0, 2, 1, 2))
+        << before << " to " << after;
+  }
+}
+
 TEST_F(FragmentedTest, what_was_learnt_since_the_last_meeting_is_not_lost) {
   const auto run = make(2);
   run->train({.iterations = 8, .strategy = fragmented({.every = 1000}, {.count = 4})});
