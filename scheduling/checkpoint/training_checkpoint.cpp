@@ -382,6 +382,7 @@ Result<TrainingState> restore_training(ComputeGroups& groups, const Checkpoint& 
               group_count == 1 ? "" : "s", groups.count(),
               groups.count() == 1 ? fmt::format(" (--groups {} would continue them)", group_count)
                                   : "; every group starts from the shared model");
+    state.strategy.numbers.clear();
     groups.refresh_replicas();
     groups.forget_updates();
   }

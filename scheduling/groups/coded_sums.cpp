@@ -45,12 +45,13 @@ void RankSums::declare_coded(const std::string& name, const Piece& piece, std::s
     return &incoming_.declare(fmt::format("{}.{}{}", name, what, set), coding_.bytes(count),
                               DataType::u8);
   };
+  const auto is_guest = [&](int rank) { return set == 0 && piece.first_is_guest && rank == 0; };
   if (from.owner == own) {
     for (const int rank : from.ranks)
-      coded.incoming.push_back(rank == own ? nullptr : message("coded"));
+      coded.incoming.push_back(rank == own || is_guest(rank) ? nullptr : message("coded"));
     coded.exact = values("exact");
     if (!among.has(own)) coded.known = values("known");
-  } else if (from.has(own)) {
+  } else if (from.has(own) && !is_guest(own)) {
     coded.message = message("message");
     coded.left = values("left");
   }
@@ -62,7 +63,7 @@ void RankSums::contribute(const Piece& piece, std::size_t set, TensorPart own, b
   const Senders& from = piece.sets[set];
   const bool sends = from.has(ranks::rank());
   const int its_tag = tag_of(piece, set, false);
-  if (sends && from.coded) {
+  if (sends && from.coded && from.coded->message != nullptr) {
     submit_encode(coding_, own, *from.coded->left, *from.coded->message, clears, tag);
     submit_transfers({{Transfer::Kind::send, *from.coded->message, {from.owner}, its_tag}}, tag);
     return;
@@ -100,36 +101,41 @@ void RankSums::for_each_coded(const auto& visit) const {
         if (piece.sets[set].coded) visit(*piece.sets[set].coded, piece, i, set);
 }
 
-std::vector<float> RankSums::unsent() const {
-  std::vector<float> all;
+// Returns the tensors with unsent values. With one model for several groups, each step writes
+// `exact` before it is used.
+std::vector<const Tensor*> RankSums::unsent_tensors() const {
+  std::vector<const Tensor*> all;
   for_each_coded([&](const Coded& coded, const Piece&, std::size_t, std::size_t) {
-    // With one model for several groups, each step writes `exact` before it is used.
     for (const Tensor* tensor : {coded.left, by_group_ ? nullptr : coded.exact})
-      if (tensor != nullptr) {
-        const HostAccess access(*tensor, HostAccess::Mode::read);
-        all.insert(all.end(), access.f32().begin(), access.f32().end());
-      }
+      if (tensor != nullptr) all.push_back(tensor);
   });
   return all;
 }
 
-bool RankSums::restore_unsent(std::span<const float> values) {
-  std::vector<const Tensor*> tensors;
+std::size_t RankSums::unsent_count() const {
   std::size_t count = 0;
-  for_each_coded([&](const Coded& coded, const Piece&, std::size_t, std::size_t) {
-    for (const Tensor* tensor : {coded.left, by_group_ ? nullptr : coded.exact})
-      if (tensor != nullptr) {
-        tensors.push_back(tensor);
-        count += tensor->count();
-      }
-  });
-  if (count != values.size()) return false;
-  for (const Tensor* tensor : tensors) {
+  for (const Tensor* tensor : unsent_tensors()) count += tensor->count();
+  return count;
+}
+
+std::vector<float> RankSums::unsent() const {
+  std::vector<float> all;
+  all.reserve(unsent_count());
+  for (const Tensor* tensor : unsent_tensors()) {
+    const HostAccess access(*tensor, HostAccess::Mode::read);
+    all.insert(all.end(), access.f32().begin(), access.f32().end());
+  }
+  return all;
+}
+
+bool RankSums::restore_unsent(std::span<const float> values) {
+  if (unsent_count() != values.size()) return false;
+  for (const Tensor* tensor : unsent_tensors()) {
     const HostAccess access(*tensor, HostAccess::Mode::write);
     std::ranges::copy(values.first(tensor->count()), access.f32().begin());
     values = values.subspan(tensor->count());
   }
-  for (Shared& each : params_of_ranks_) each.first_has_all = false;
+  for (Shared& each : params_of_ranks_) each.first_has_all = true;
   return true;
 }
 

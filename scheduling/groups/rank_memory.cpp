@@ -47,7 +47,7 @@ Status RankSums::gather_memory() {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     const Param& param = *params_[i];
     auto& [pieces, first_has_all] = params_of_ranks_[i];
-    first_has_all = true;
+    first_has_all = first_has_all || !is_coded();
     const bool divided = param.parts_per_rank > 0;
     if (!divided && !is_shared(param)) continue;
     for (const Piece& piece : pieces) {
@@ -63,7 +63,7 @@ Status RankSums::gather_memory() {
   OMNI_CHECK(wait_for_tasks());
   if (is_coded()) {  // contributions stay on their ranks, as the values that messages leave out do
     std::vector<double> counts(ranks::size());
-    counts[ranks::rank()] = static_cast<double>(unsent().size());
+    counts[ranks::rank()] = static_cast<double>(unsent_count());
     ranks::sum(counts);
     unsent_of_.assign(counts.begin(), counts.end());
     return {};

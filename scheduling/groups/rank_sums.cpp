@@ -355,14 +355,14 @@ void RankSums::collect(const Piece& piece, std::size_t set, std::size_t first,
     const Addend& each = from.addends[i];
     sums.push_back(each.incoming != nullptr ? TensorPart(*each.incoming) : *here++);
     of.push_back(each.of);
-    const Tensor* const message = from.coded ? from.coded->incoming[i] : each.incoming;
+    const Tensor* const coded = from.coded ? from.coded->incoming[i] : nullptr;
+    const Tensor* const message = coded != nullptr ? coded : each.incoming;
     if (message != nullptr)
       arriving.push_back(
           {Transfer::Kind::receive, *message, {each.rank}, tag_of(piece, set, false)});
     if (i + 1 < from.addends.size() && from.addends[i + 1].rank == each.rank) continue;
     submit_transfers(std::exchange(arriving, {}), tag);
-    if (from.coded && message != nullptr)
-      submit_decode(coding_, *message, *each.incoming, false, tag);
+    if (coded != nullptr) submit_decode(coding_, *coded, *each.incoming, false, tag);
   }
   set == 0 && meets_ ? add_in_turn(sums, own.front(), tag)
                      : add_in_tree(std::move(sums), of, from.leaves, own, tag);
@@ -373,20 +373,24 @@ void RankSums::spread(Pieces part, std::size_t set, const Tensor& values, RankRa
   std::vector<Transfer> transfers;
   int arriving = 0;
   const std::vector<int> peers = others(among);
-  for (const Piece& piece : part) {
-    const Senders* const from = piece.sets.empty() ? nullptr : &piece.sets[set];
-    const int owner = from == nullptr ? piece.owner : from->owner;
-    const TensorPart own = piece.values.of(values);
-    const int its_tag = tag_of(piece, set, true);
-    if (codes && from != nullptr && from->coded) {
-      spread_change(*from, own, peers, its_tag, tag, report);
-    } else if (owner != ranks::rank()) {
-      transfers.push_back({Transfer::Kind::receive, own, {owner}, its_tag});
-      ++arriving;
-    } else if (!peers.empty()) {
-      transfers.push_back({Transfer::Kind::send, own, peers, its_tag});
+  // The tasks of one part run one after another, so the pieces of this rank come first. Otherwise
+  // their messages would wait for those of other ranks.
+  for (const bool owns : {true, false})
+    for (const Piece& piece : part) {
+      const Senders* const from = piece.sets.empty() ? nullptr : &piece.sets[set];
+      const int owner = from == nullptr ? piece.owner : from->owner;
+      if ((owner == ranks::rank()) != owns) continue;
+      const TensorPart own = piece.values.of(values);
+      const int its_tag = tag_of(piece, set, true);
+      if (codes && from != nullptr && from->coded) {
+        spread_change(*from, own, peers, its_tag, tag, report);
+      } else if (!owns) {
+        transfers.push_back({Transfer::Kind::receive, own, {owner}, its_tag});
+        ++arriving;
+      } else if (!peers.empty()) {
+        transfers.push_back({Transfer::Kind::send, own, peers, its_tag});
+      }
     }
-  }
   submit_transfers(std::move(transfers), tag, [report, arriving] {
     for (int i = 0; report != nullptr && i < arriving; ++i) report->count_down();
   });

@@ -69,8 +69,8 @@ class RankSums {
   // Gives all ranks the owners' parameters, and the mean of the ranks' running statistics.
   Status settle();
   // Sends the first rank the state of the optimizer and of meetings, and the groups' contributions
-  // to meetings. The optimizer state of a group with a model of its own goes to that group's first
-  // rank.
+  // to meetings; if messages are coded, each rank keeps its own. The optimizer state of a group
+  // with a model of its own goes to that group's first rank.
   Status gather_memory();
 
   // Unsent values are those that coded messages have left out so far, and exact values of owners.
@@ -98,8 +98,9 @@ class RankSums {
   // A Coded has the tensors that this rank needs for the coded messages of a piece's senders.
   struct Coded {
     // A sender codes its values into `message`; `left` are the values that its messages left out.
+    // Null: it sends its values whole. A guest does, as it sends contributions only once.
     Tensor *message = nullptr, *left = nullptr;
-    std::vector<Tensor*> incoming{};  // on the owner: messages, by sender; null: the owner itself
+    std::vector<Tensor*> incoming{};  // on the owner: messages, by sender; null: not coded
     // `change` is the message by which the new values return. The owner codes into it how `exact`
     // differs from the values that the receivers know; an owner outside the group has these in
     // `known`.
@@ -146,6 +147,8 @@ class RankSums {
   RankRange audience(std::size_t set) const;  // the ranks to which new values return
   void declare_coded(const std::string& name, const Piece& piece, std::size_t set, Senders& from);
   void for_each_coded(const auto& visit) const;
+  std::vector<const Tensor*> unsent_tensors() const;
+  std::size_t unsent_count() const;
   int tag_of(const Piece& piece, std::size_t set, bool values) const;
   // Sends the values of this rank to the owner of the piece: at once if they are coded, otherwise
   // with `leaving`.

@@ -113,20 +113,28 @@ std::vector<double> Averaging::numbers() const {
 }
 
 void Averaging::take(std::span<const double> numbers) {
-  meetings_ = numbers[0];
-  rate_ = numbers[1];
-  restarts_ = numbers[2] != 0;
-  at_start_ = numbers[3] != 0;
-  for (std::size_t group = 0; group < progress_.size(); ++group)
-    progress_[group] = {numbers[5 + 2 * group], numbers[6 + 2 * group]};
   // If the saved interval between meetings is another one, the groups begin a new interval.
-  if (numbers[4] == options_.every) return;
-  for (Progress& group : progress_) group.since_meeting = 0;
-  if (!options_.pulls) begin_anew();
+  if (numbers[Saved::every] != options_.every) return begin_anew(numbers);
+  keep(numbers);
+  for (std::size_t group = 0; group < progress_.size(); ++group)
+    progress_[group].since_meeting = numbers[Saved::since(group)];
 }
 
-// Groups that have contributed their models to the next meeting will do so again.
-void Averaging::begin_anew() { clear_contributions(); }
+// With local SGD, groups that have contributed their models to the next meeting do so again. With
+// SMA, models have been pulled already, so the average takes the pulls at the next meeting.
+void Averaging::begin_anew(std::span<const double> saved) {
+  if (Saved::fit(saved, progress_.size())) keep(saved);
+  if (!options_.pulls) clear_contributions();
+}
+
+void Averaging::keep(std::span<const double> numbers) {
+  meetings_ = numbers[Saved::meetings];
+  rate_ = numbers[Saved::rate];
+  restarts_ = numbers[Saved::restarts] != 0;
+  at_start_ = numbers[Saved::at_start] != 0;
+  for (std::size_t group = 0; group < progress_.size(); ++group)
+    progress_[group].steps = numbers[Saved::steps(group)];
+}
 
 namespace {
 

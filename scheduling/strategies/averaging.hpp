@@ -18,6 +18,21 @@ struct AveragingOptions {
   double momentum = 0;   // of the average; with local SGD it is Nesterov's
 };
 
+// AveragingNumbers has the places of saved numbers that do not depend on the number of fragments.
+// The numbers of fragments follow those of the groups, three for each fragment.
+struct AveragingNumbers {
+  enum : std::size_t { meetings, rate, restarts, at_start, every, first_group };
+  static constexpr std::size_t since(std::size_t group) { return first_group + 2 * group; }
+  static constexpr std::size_t steps(std::size_t group) { return since(group) + 1; }
+  static constexpr std::size_t fragment(std::size_t groups, std::size_t number) {
+    return since(groups) + 3 * number;
+  }
+  // Returns true if the numbers are of so many groups.
+  static bool fit(std::span<const double> saved, std::size_t groups) {
+    return saved.size() >= since(groups) && (saved.size() - since(groups)) % 3 == 0;
+  }
+};
+
 class Averaging final : public Strategy {
  public:
   Averaging(ComputeGroups& groups, const SolverOptions& solver, AveragingOptions options)
@@ -44,9 +59,10 @@ class Averaging final : public Strategy {
  protected:
   std::vector<double> numbers() const override;
   void take(std::span<const double> numbers) override;
-  void begin_anew() override;
+  void begin_anew(std::span<const double> saved) override;
 
  private:
+  using Saved = AveragingNumbers;
   struct Progress {
     double since_meeting = 0, steps = 0;  // updates since the last meeting, and in all
   };
@@ -56,6 +72,8 @@ class Averaging final : public Strategy {
   }
   void contribute(int group, std::span<const std::size_t> params);
   void meet();
+  // Restores what does not depend on the interval between meetings.
+  void keep(std::span<const double> numbers);
 
   AveragingOptions options_;
   std::vector<Progress> progress_;  // by group

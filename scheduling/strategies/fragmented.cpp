@@ -40,10 +40,11 @@ double Fragmented::due_at(const Fragment& fragment, double n) const {
   return rounds >= 0 && rounds == std::floor(rounds) ? rounds + 1 : 0;
 }
 
+// A group waits for a meeting that is a restart: its model will become the average.
 bool Fragmented::may_begin(int group) const {
   const double n = next_of(group);
   return std::ranges::all_of(fragments_, [&](const Fragment& each) {
-    return each.meetings + 1 >= due_at(each, n) &&
+    return !(each.restarts && n > next_meeting(each)) && each.meetings + 1 >= due_at(each, n) &&
            (options_.pulls || each.meetings >= due_at(each, n - parts_.delay));
   });
 }
@@ -145,33 +146,45 @@ bool Fragmented::conclude() {
 }
 
 std::vector<double> Fragmented::numbers() const {
-  std::vector<double> all{meetings_, rate_, static_cast<double>(options_.every)};
-  for (const Fragment& each : fragments_)
-    all.insert(all.end(), {each.meetings, each.at_start ? 1.0 : 0.0, each.restarts ? 1.0 : 0.0});
+  const auto any = [this](bool Fragment::*has) {
+    return std::ranges::any_of(fragments_, has) ? 1.0 : 0.0;
+  };
+  std::vector<double> all{meetings_, rate_, any(&Fragment::restarts), any(&Fragment::at_start),
+                          static_cast<double>(options_.every)};
   for (const Progress& group : progress_) all.insert(all.end(), {group.since, group.steps});
+  for (const Fragment& each : fragments_)
+    all.insert(all.end(), {each.meetings, each.restarts ? 1.0 : 0.0, each.at_start ? 1.0 : 0.0});
   return all;
 }
 
 void Fragmented::take(std::span<const double> numbers) {
-  meetings_ = numbers[0];
-  rate_ = numbers[1];
-  const bool same = numbers[2] == options_.every;
-  auto next = numbers.begin() + 3;
-  for (Fragment& each : fragments_) {
-    each.meetings = same ? *next : 0;
-    each.at_start = *++next != 0;
-    each.restarts = *++next != 0;
-    ++next;
+  if (numbers[Saved::every] != options_.every) return begin_anew(numbers);
+  keep(numbers);
+  for (std::size_t group = 0; group < progress_.size(); ++group)
+    progress_[group].since = numbers[Saved::since(group)];
+  for (std::size_t i = 0; i < fragments_.size(); ++i) {
+    const auto saved = numbers.subspan(Saved::fragment(progress_.size(), i), 3);
+    fragments_[i].meetings = saved[0];
+    fragments_[i].restarts = saved[1] != 0;
+    fragments_[i].at_start = saved[2] != 0;
   }
-  for (Progress& group : progress_) {
-    group.since = same ? *next : 0;
-    group.steps = *++next;
-    ++next;
-  }
-  if (!same) begin_anew();
 }
 
-// Groups begin a new interval, in which each contributes again.
-void Fragmented::begin_anew() { clear_contributions(); }
+// Groups begin a new interval, as with Averaging::begin_anew().
+void Fragmented::begin_anew(std::span<const double> saved) {
+  if (Saved::fit(saved, progress_.size())) keep(saved);
+  if (!options_.pulls) clear_contributions();
+}
+
+void Fragmented::keep(std::span<const double> numbers) {
+  meetings_ = numbers[Saved::meetings];
+  rate_ = numbers[Saved::rate];
+  for (Fragment& each : fragments_) {
+    each.restarts = numbers[Saved::restarts] != 0;
+    each.at_start = numbers[Saved::at_start] != 0;
+  }
+  for (std::size_t group = 0; group < progress_.size(); ++group)
+    progress_[group].steps = numbers[Saved::steps(group)];
+}
 
 }  // namespace omni

@@ -43,9 +43,10 @@ class Fragmented final : public Strategy {
  protected:
   std::vector<double> numbers() const override;
   void take(std::span<const double> numbers) override;
-  void begin_anew() override;
+  void begin_anew(std::span<const double> saved) override;
 
  private:
+  using Saved = AveragingNumbers;
   struct Progress {
     double since = 0, steps = 0;  // updates since the start of meetings, and in all
   };
@@ -65,6 +66,8 @@ class Fragmented final : public Strategy {
   }
   Fragment& of(std::size_t param) { return fragments_[fragment_of_[param]]; }
   void meet(Fragment& fragment);
+  // Restores what does not depend on the fragments, nor on the interval between meetings.
+  void keep(std::span<const double> numbers);
 
   AveragingOptions options_;
   FragmentOptions parts_;

@@ -103,7 +103,8 @@ class Strategy {
   // Restores the state, unless it is of another strategy, or of other groups or meetings.
   void restore(const StrategyState& state) {
     if (state.name != name()) return;
-    state.numbers.size() == numbers().size() ? take(state.numbers) : begin_anew();
+    const bool fits = state.numbers.size() == numbers().size();
+    fits ? take(state.numbers) : begin_anew(state.numbers);
   }
   virtual std::vector<StrategyFigure> figures(int /*group*/) const { return {}; }
 
@@ -111,7 +112,7 @@ class Strategy {
   virtual std::vector<double> numbers() const { return {}; }
   virtual void take(std::span<const double> /*as many as numbers() gives*/) {}
   // begin_anew() is called instead if the saved numbers are not as many. No task is under way.
-  virtual void begin_anew() {}
+  virtual void begin_anew(std::span<const double> /*saved*/) {}
 
   int count() const { return groups_.count(); }
   // Returns the solver's momentum, for the steps of a group that has its own model.

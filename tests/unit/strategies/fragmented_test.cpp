@@ -192,6 +192,26 @@ TEST_F(FragmentedTest, models_become_the_average_after_a_drop_of_the_rate) {
   EXPECT_EQ(equal(26), 0);
 }
 
+TEST_F(FragmentedTest, a_group_waits_for_a_meeting_that_is_a_restart) {
+  const auto run = make(2);
+  Fragmented strategy(run->groups, run->solver, {.pulls = true, .every = 4, .pull = 0.3},
+                      {.count = 2});
+  const auto end = [&](int group, float rate) {
+    GroupUpdate update;
+    update.batch.group = group;
+    update.rule.learning_rate = rate;
+    strategy.end(update);
+  };
+  for (int i = 0; i < 2; ++i) end(0, 0.1f);
+  EXPECT_TRUE(strategy.may_begin(0));
+  end(1, 0.05f);
+  EXPECT_FALSE(strategy.may_begin(0));
+  EXPECT_TRUE(strategy.may_begin(1));
+  end(1, 0.05f);
+  EXPECT_TRUE(strategy.may_begin(0));
+  EXPECT_TRUE(wait_for_tasks());
+}
+
 TEST_F(FragmentedTest, goes_on_with_the_same_bits_at_any_iteration) {
   for (const bool pulls : {false, true}) {
     const AveragingOptions options{
@@ -219,6 +239,37 @@ TEST_F(FragmentedTest, another_number_of_fragments_begins_anew) {
   run->train({.iterations = 100, .strategy = fragmented({.every = 40}, {.count = 4})}, 4);
   for (const Param* param : run->groups.net().params())
     EXPECT_THAT(test::values(*param->change), testing::Each(testing::FloatEq(0))) << param->name;
+}
+
+// Models have been pulled already, so the average still gets the pulls. The steps are counted on.
+TEST_F(FragmentedTest, pulls_and_steps_outlast_another_number_of_fragments) {
+  using Numbers = std::vector<double>;
+  const std::vector<std::pair<int, int>> fragments{{2, 4}, {2, 1}, {1, 2}};
+  for (const auto& [before, after] : fragments) {
+    const auto sma = [](int every, int count) -> MakeStrategy {
+      const AveragingOptions options{.pulls = true, .every = every, .pull = 0.3};
+      if (count > 1) return fragmented(options, {.count = count});
+      return [=](ComputeGroups& groups, const SolverOptions& solver) {
+        return std::make_unique<Averaging>(groups, solver, options);
+      };
+    };
+    const auto contributed = [](Run& run) {
+      double sum = 0;
+      for (const Param* param : run.groups.net().params())
+        for (const float value : test::values(*param->change)) sum += std::abs(value);
+      return sum;
+    };
+    const auto run = make(2);
+    run->train({.iterations = 100, .strategy = sma(2, before)}, 3);
+    run->state = run->done;
+    const double sum = contributed(*run);
+    EXPECT_GT(sum, 0);
+    run->train({.iterations = 100, .strategy = sma(40, after)}, 4);
+    EXPECT_EQ(contributed(*run), sum);
+    const Numbers numbers = run->done.strategy.numbers;
+    EXPECT_THAT(Numbers(numbers.begin() + 5, numbers.begin() + 9), testing::ElementsAre(0, 2, 1, 2))
+        << before << " to " << after;
+  }
 }
 
 TEST_F(FragmentedTest, what_was_learnt_since_the_last_meeting_is_not_lost) {
