@@ -91,7 +91,7 @@ TEST_F(ServiceTest, waits_longer_than_the_patience_for_a_rank_that_lives) {
     Service& service = start<2>(0.2);
     char byte = 0;
     service.post({{&byte, 1, 1, kFirstTag, false}}, [] {});
-    std::this_thread::sleep_for(std::chrono::milliseconds(800));
+    std::this_thread::sleep_for(std::chrono::milliseconds(800));  // four times the patience
     std::fputs("still here\n", stderr);
     while (true) ::pause();
   };
