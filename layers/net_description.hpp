@@ -224,6 +224,8 @@ struct TrainableNet : NetDescription {
   struct {
     std::string train{}, test{}, mean{};  // images, and their mean
   } files;
+  // These are the file's defaults for --seed, and for the iterations between reports and tests.
+  std::optional<std::uint64_t> seed{}, display{}, test_every{};
   std::string text;  // of the file, with settings; for equal ones the same
   // A Place tells where an option of the training is in the file, and the key that the file's
   // format has for it.

@@ -41,12 +41,14 @@ struct MachineArguments {
 
 struct DataArguments {
   std::string source;
-  std::uint64_t seed = 1;
-  std::optional<std::uint64_t> data_seed{};  // none: `seed`
-  bool test = true;                          // the command needs test images
+  std::optional<std::uint64_t> seed{}, data_seed{};
+  bool test = true;  // the command needs test images
   bool scale_features = false;
   double hold_out = 0;    // share of the training samples to test on; 0: the data's own test set
   double damaged = 0.01;  // largest share of damaged images in a set
+
+  std::uint64_t seed_of_net() const { return seed.value_or(1); }
+  std::uint64_t seed_of_samples() const { return data_seed.value_or(seed_of_net()); }
 };
 
 // Every command that runs a net on this machine has these arguments.
@@ -113,8 +115,9 @@ void describe(auto& add, DataArguments& data) {
   add("--hold-out SHARE", &data.hold_out, {.check = share_between},
       "Test on this share of the training samples of every class, as in 0.1 or 10%, and train on "
       "the others; the seed draws them. A test set of the data is not used");
-  add("--seed NUMBER", &data.seed, {.check = whole_number(), .shows_default = true},
-      "Seed of all random numbers; default in a task of a Slurm array: its number");
+  add("--seed NUMBER", &data.seed, {.check = whole_number()},
+      "Seed of all random numbers; default: 1, or random_seed of a --solver; in a task of a Slurm "
+      "array its number");
   add("--data-seed NUMBER", &data.data_seed, {.check = whole_number()},
       "Seed of what concerns the samples: their order, their augmentation, what --hold-out draws; "
       "default: that of --seed");

@@ -36,7 +36,9 @@ std::string glog_prefix(const char* place) {
                      duration_cast<microseconds>(now).count() % 1'000'000, getpid(), place);
 }
 
-void CaffeLog::begin(const std::string& net, RatePolicy policy, int averaged) {
+void CaffeLog::begin(std::uint64_t display, const std::string& net, RatePolicy policy,
+                     int averaged) {
+  display_ = display;
   averaged_ = static_cast<std::size_t>(averaged);
   print("solver.cpp:279", "Solving {}", net);
   print("solver.cpp:280", "Learning Rate Policy: {}", kPolicies[static_cast<std::size_t>(policy)]);

@@ -14,12 +14,11 @@ namespace omni {
 
 class CaffeLog {
  public:
-  explicit CaffeLog(std::uint64_t display) : display_(display) {}
-
   // Caffe reports an iteration before its update, and counts iterations from 0.
   bool is_reported(std::uint64_t iteration) const { return (iteration - 1) % display_ == 0; }
-  // The line of an iteration has the mean loss of `averaged` mini-batches, up to the iteration's.
-  void begin(const std::string& net, RatePolicy policy, int averaged);
+  // Every `display` iterations are reported. The line of an iteration has the mean loss of
+  // `averaged` mini-batches, up to the iteration's.
+  void begin(std::uint64_t display, const std::string& net, RatePolicy policy, int averaged);
   void iteration(const StepReport& report);
   void step(const StepReport& report);
   void evaluation(const EvaluationReport& report, int classes) const;
@@ -27,7 +26,7 @@ class CaffeLog {
   void end() const;
 
  private:
-  std::uint64_t display_, last_ = 0;  // last_: the last iteration that was reported
+  std::uint64_t display_ = 1, last_ = 0;  // last_: the last iteration that was reported
   bool first_ = true;
   double seconds_ = 0;  // of training, at that report
   std::size_t averaged_ = 1;

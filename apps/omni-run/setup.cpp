@@ -169,7 +169,7 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bo
                          .net_input = net.options().input,
                          .flat = flat,
                          .classes = net.classes(),
-                         .seed = arguments.data_seed.value_or(arguments.seed),
+                         .seed = arguments.seed_of_samples(),
                          .test = arguments.test,
                          .scale_features = arguments.scale_features,
                          .hold_out = arguments.hold_out,
@@ -177,7 +177,7 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bo
   log::info("data: {}", data.train->description());
   if (arguments.hold_out > 0)
     log::info("--hold-out {}: seed {} draws what is held out; a test set of the data is not used",
-              arguments.hold_out, arguments.data_seed.value_or(arguments.seed));
+              arguments.hold_out, arguments.seed_of_samples());
   const Extent images = data.train->extent(), input = net.options().input;
   if (data.train->holds_vectors()) return data;
   if (flat)

@@ -40,8 +40,9 @@ struct TrainArguments : NetRunArguments {
   std::string trace;  // folder
   DataArguments data;
   std::optional<double> epochs;
-  std::uint64_t display = 20;
-  std::optional<std::uint64_t> test_every{};  // iterations; 0: at the end only; none: an epoch
+  // These are numbers of iterations. Without a number, reports are 20 apart and tests an epoch. Tests
+  // with 0 are at the end only.
+  std::optional<std::uint64_t> display{}, test_every{};
   bool dry_run = false, no_test = false;
   bool logs_as_caffe = false;
   std::string weights, snapshot, save_weights, metrics;
@@ -151,12 +152,14 @@ void describe(auto& add, TrainArguments& train) {
 
   add.group("Output");
   add("--display ITERATIONS", &train.display,
-      {.check = whole_number(1, 1 << 30), .shows_default = true}, "Iterations between two reports");
+      {.check = whole_number(1, 1 << 30)},
+      "Iterations between two reports; default: 20, or display of a --solver");
   add("--log darknet|caffe", choice(train.logs_as_caffe, {{"darknet", false}, {"caffe", true}}),
       "Lines of progress: those of Darknet (default), or those that scripts for Caffe read");
   add("--test-every ITERATIONS", &train.test_every,
       {.check = whole_number(0, kMost), .excludes = {{"--no-test"}}},
-      "Iterations between two evaluations on the test set; default: an epoch; 0: only at the end");
+      "Iterations between two evaluations on the test set; default: an epoch, or test_interval of "
+      "a --solver; 0: only at the end");
   add("--snapshot FILE", &train.snapshot,
       {.check = not_empty,
        .excludes = {{"--weights", "the snapshot names its parameters", "leave --weights out"}}},

@@ -1,13 +1,15 @@
 """Measures Caffe: `caffe train` runs the model that the user gives, with a solver that is written here. The
-seconds are those between the iterations that it logs."""
+seconds are those between the times at which it logs iterations."""
 
+import itertools
 import os
 import re
 import shutil
 
 from processes import Failed, Refused, checked, run
 
-LINE = re.compile(r"\] Iteration \d+ \(\S+ iter/s, ([\d.e+-]+)s/1 iters?\), loss")
+# Older versions log no seconds per iteration, so the times of the lines are taken.
+LINE = re.compile(r"^I\d+ (\d+):(\d+):([\d.]+) .*\] Iteration (\d+).*, loss = ", re.MULTILINE)
 BATCH = re.compile(r"\bbatch_size\s*:\s*(\d+)|\bdim\s*:\s*(\d+)")
 
 
@@ -45,11 +47,14 @@ class Caffe:
 
     def measure(self, warm_up, iterations):
         path = os.path.join(self.folder, "solver.prototxt")
+        most = warm_up + iterations + 1  # the first line of the log has no whole iteration behind it
         with open(path, "w", encoding="ascii") as file:
-            # The first line of the log has no whole iteration behind it.
-            file.write(self.solver + f"max_iter: {warm_up + iterations + 1}\n")
+            file.write(self.solver + f"max_iter: {most}\n")
         finished = checked([self.program, "train", f"--solver={path}"], self.environment)
-        seconds = [float(each) for each in LINE.findall(finished.errors)][-iterations:]
+        times = [3600 * int(hours) + 60 * int(minutes) + float(seconds)
+                 for hours, minutes, seconds, iteration in LINE.findall(finished.errors)
+                 if int(iteration) < most]  # the last line follows a forward pass alone
+        seconds = [(after - before) % 86400 for before, after in itertools.pairwise(times)][-iterations:]
         if len(seconds) < iterations:
-            raise Failed(f"caffe logged {len(seconds)} iterations of {iterations}")
+            raise Failed(f"caffe logged {len(seconds)} whole iterations of {iterations}")
         return {"seconds": seconds, "peak_memory_bytes": finished.peak_memory, "others": finished.others}

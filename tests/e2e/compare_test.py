@@ -127,10 +127,12 @@ class Logs(unittest.TestCase):
         self.assertEqual([float(each) for _, each in DARKNET_LINE.findall(log)], [1.25, 0.75])
 
     def test_caffe(self):
-        log = ("I1121 15:00:00.000000 7 solver.cpp:239] Iteration 3 (0.5 iter/s, 2.5s/1 iters), loss = 2.3\n"
-               "I1121 15:00:00.000000 7 solver.cpp:258]     Train net output #0: loss = 2.3\n"
-               "I1121 15:00:00.000000 7 solver.cpp:347] Iteration 4, loss = 2.2\n")
-        self.assertEqual(CAFFE_LINE.findall(log), ["2.5"])
+        log = ("I1121 15:00:01.500000 7 solver.cpp:239] Iteration 3 (0.5 iter/s, 2.5s/1 iters), loss = 2.3\n"
+               "I1121 15:00:01.600000 7 solver.cpp:258]     Train net output #0: loss = 2.3\n"
+               "I20261121 15:00:04.000000 7 solver.cpp:231] Iteration 4, loss = 2.2\n"
+               "I20261121 15:00:04.100000 7 sgd_solver.cpp:106] Iteration 4, lr = 0.1\n")
+        self.assertEqual(CAFFE_LINE.findall(log), [("15", "00", "01.500000", "3"),
+                                                     ("15", "00", "04.000000", "4")])
 
 
 class Processes(unittest.TestCase):
@@ -211,7 +213,8 @@ if sys.argv[1] == "--version":
 assert sys.argv[1] == "train"
 count = int(re.search(r"max_iter: (\\d+)", open(sys.argv[2].split("=")[1]).read())[1])
 for i in range(count):
-    print(f"I0 0 solver.cpp:1] Iteration {{i}} (2 iter/s, {{0.5 if i else 0}}s/1 iters), loss = 2", file=sys.stderr)
+    print(f"I1130 23:59:{{59 + i / 2 if i < 2 else (i - 2) / 2:09.6f}} 7 solver.cpp:1] Iteration {{i}}, loss = 2",
+          file=sys.stderr)
 """
 SMALL = ["--net", "lenet", "--batch", "4", "--threads", "1", "--rounds", "2", "--iterations", "2"]
 LENET_PARAMETERS = 431080

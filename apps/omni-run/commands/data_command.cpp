@@ -263,7 +263,7 @@ Status data_command(const DataCheckArguments& arguments) {
     return Error{ErrorKind::usage, "data", "no data given", "omni-run data photos, say"};
   DatasetRequest request{.source = given.source,
                          .net_input = {},
-                         .seed = given.seed,
+                         .seed = given.seed_of_net(),
                          .scale_features = given.scale_features,
                          .hold_out = given.hold_out,
                          .for_check = true};

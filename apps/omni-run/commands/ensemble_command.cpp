@@ -277,7 +277,7 @@ class Ensemble {
     if (arguments_.before) OMNI_CHECK(judge_->keep_final(folder() / "finals.json", resumes));
     if (arguments_.exploit)
       OMNI_CHECK(judge_->exploit_by(
-          {.every = *arguments_.exploit, .seed = first.data.data_seed.value_or(first.data.seed)},
+          {.every = *arguments_.exploit, .seed = first.data.seed_of_samples()},
           folder(), kinds, resumes));
     if (!arguments_.stop.empty()) {
       OMNI_TRY(const RungOptions options, rung_options(arguments_.stop, length));

@@ -139,7 +139,7 @@ class Prediction {
     const TrainedNet& trained = nets_[number_];
     const std::size_t first = std::exchange(next_, next_ + indices.size());
     ChosenImages chosen(data, std::move(indices));
-    DataFeed feed(chosen, feed_options(*trained.net, trained.spec.augment, arguments_.data.seed,
+    DataFeed feed(chosen, feed_options(*trained.net, trained.spec.augment, arguments_.data.seed_of_net(),
                                        false, kEvaluationSlots));
     OMNI_CHECK(feed.allocate());
     const auto use = [&](std::size_t index, std::span<const float> outputs) -> Status {
@@ -151,7 +151,7 @@ class Prediction {
       }
       return number_ + 1 == nets_.size() ? finish(image, name(index), outputs) : Status();
     };
-    OMNI_CHECK(evaluate(*trained.net, feed, arguments_.data.seed, use));
+    OMNI_CHECK(evaluate(*trained.net, feed, arguments_.data.seed_of_net(), use));
     return {};
   }
 

@@ -30,14 +30,15 @@ namespace {
 // that are now test samples.
 void warn_of_learned_samples(const DataArguments& tested, const TrainedNet& trained) {
   const DataArguments& learned = trained.data;
-  if (tested.hold_out > 0 && (learned.hold_out != tested.hold_out || learned.seed != tested.seed))
+  if (tested.hold_out > 0 && (learned.hold_out != tested.hold_out || learned.seed_of_net() != tested.seed_of_net()))
     log::warn(
         "{}: was trained with other values of --hold-out and --seed: samples that it learned may "
         "be among the test samples",
         shown_name(trained.member));
 }
 
-Result<DatasetPair> open_test_data(const DataArguments& arguments, const TrainedNet& trained) {
+Result<DatasetPair> open_test_data(DataArguments arguments, const TrainedNet& trained) {
+  if (!arguments.seed) arguments.seed = trained.spec.seed;
   OMNI_TRY(DatasetPair data, open_data(arguments, *trained.net, trained.spec.augment.flat));
   data.test = skip_damaged_images(std::move(data.test), arguments.damaged, false);
   return data;
@@ -89,7 +90,7 @@ class Validation {
   Status evaluate_net(const Session& session, std::size_t number, std::vector<std::string>& names) {
     const TrainedNet& trained = trained_.nets[number];
     Net& net = *trained.net;
-    const std::uint64_t seed = arguments_.data.seed;
+    const std::uint64_t seed = arguments_.data.seed_of_net();
     DataFeed test(*data_.test,
                   feed_options(net, trained.spec.augment, seed, false, kEvaluationSlots));
     OMNI_TRY(auto stored,

@@ -122,7 +122,7 @@ Status sweep(EnsembleArguments& ensemble, const TrainArguments& common, std::vec
   if (ensemble.sweep.empty()) return {};
   TrainArguments any;
   OMNI_TRY(const SweepSpec spec, parse_sweep(ensemble.sweep, table_of(any)));
-  const std::uint64_t seed = common.data.seed;
+  const std::uint64_t seed = common.data.seed_of_net();
   std::vector<SweepMember> settings;
   if (spec.wave > 0) {
     OMNI_CHECK(check_waves(ensemble, spec, all.size()));
@@ -209,7 +209,7 @@ std::optional<int> read_members(EnsembleArguments& ensemble, std::vector<Member>
   if (ensemble.prepare_only && common.resume != "none")
     return refuse_members({ErrorKind::usage, "--resume", "--prepare-only begins with sample 0",
                            "leave one of them out"});
-  auto wanted = members_of_nets(ensemble.nets, common.data.seed);
+  auto wanted = members_of_nets(ensemble.nets, common.data.seed_of_net());
   if (!wanted) return refuse_members(wanted.error());
   if (!ensemble.members.empty())
     if (const Status added = add_members_of_file(ensemble.members, *wanted); !added)
@@ -245,7 +245,7 @@ std::optional<int> read_members(EnsembleArguments& ensemble, std::vector<Member>
     Words words = words_without(given.once, ensemble.words);
     words.insert(words.end(), each.words.begin(), each.words.end());
     if (!common.data.data_seed && !gives(given, "--data-seed"))
-      words.insert(words.end(), {"--data-seed", std::to_string(common.data.seed)});
+      words.insert(words.end(), {"--data-seed", std::to_string(common.data.seed_of_net())});
     words = words_without({"--trace"}, words);
     Member& member = members.emplace_back();
     member.name = each.name;

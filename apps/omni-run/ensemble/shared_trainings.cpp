@@ -16,7 +16,7 @@ namespace omni {
 namespace {
 
 auto what_is_opened(const DataArguments& data) {
-  return std::tuple(data.source, data.data_seed.value_or(data.seed), data.test, data.scale_features,
+  return std::tuple(data.source, data.seed_of_samples(), data.test, data.scale_features,
                     data.hold_out, data.damaged);
 }
 

@@ -279,7 +279,7 @@ Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
            open_groups(spec, arguments.net,
                        {.count = numbers.back(), .fully_connected = arguments.fully_connected}));
   const Workers workers = workers_of(session);
-  DataFeed feed(images, feed_options(groups.net(), spec.augment, arguments.data.seed, true,
+  DataFeed feed(images, feed_options(groups.net(), spec.augment, arguments.data.seed_of_net(), true,
                                      Trainer::slots(groups)));
   const std::size_t snapshots = TrainingSnapshot::bytes(groups) + Guard().bytes(groups);
   MemoryDemand demand = training_demand(groups, feed, nullptr, groups.net().working_bytes());
@@ -287,14 +287,14 @@ Result<std::vector<UpdateRatio>> measure_updates(const PlanArguments& arguments,
   OMNI_CHECK(MemoryForecast(groups.net(), std::move(demand), arguments.machine).require());
   OMNI_CHECK(groups.allocate());
   OMNI_CHECK(feed.allocate());
-  groups.net().initialise(arguments.data.seed);
+  groups.net().initialise(arguments.data.seed_of_net());
   groups.use(1, workers);
   groups.refresh_replicas();
 
   const std::size_t batch = groups.net().options().batch;
   const std::size_t window = std::clamp<std::size_t>(2048 / batch, 32, 256);
   const std::uint64_t length = std::max<std::uint64_t>(arguments.update_iterations, 2 * window);
-  TrainingState state{.seed = arguments.data.seed};
+  TrainingState state{.seed = arguments.data.seed_of_net()};
   TrainingSnapshot start;
   start.take(groups, state);
   OMNI_TRY(const std::vector<double> one, losses_of(groups, feed, state, spec.solver, length,

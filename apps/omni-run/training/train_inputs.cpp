@@ -31,6 +31,9 @@ Status TrainInputs::open_nets() {
   arguments.net.endless = arguments.epochs.has_value();
   OMNI_TRY(spec, read_net(arguments.net));
   if (arguments.data.source.empty()) arguments.data.source = spec.data;
+  if (!arguments.data.seed) arguments.data.seed = spec.seed;
+  if (!arguments.display) arguments.display = spec.display;
+  if (!arguments.test_every) arguments.test_every = spec.test_every;
   arguments.net.cores = static_cast<int>(ranks::least(arguments.net.cores));
   // With coded messages each rank sends one sum, so bits depend on the number of ranks.
   if (ranks::several() && arguments.send.kind != Coding::Kind::whole)
@@ -108,13 +111,13 @@ Status TrainInputs::find_origin() {
     std::error_code unequal;  // a folder that does not exist yet is not the same
     goes_on = std::filesystem::equivalent(checkpoint->path.parent_path(), out, unequal);
   }
-  seed = arguments.data.seed;
+  seed = arguments.data.seed_of_net();
   data_seed = arguments.data.data_seed;
   if (checkpoint) {
     OMNI_TRY(seed, checkpoint->fields.number<std::uint64_t>("seed"));
     OMNI_TRY(data_seed, saved_data_seed(*checkpoint));
     const std::uint64_t own = data_seed.value_or(seed);
-    if (seed != arguments.data.seed) log::info("the checkpoint's seed {} is used", seed);
+    if (seed != arguments.data.seed_of_net()) log::info("the checkpoint's seed {} is used", seed);
     if (arguments.data.data_seed && own != *arguments.data.data_seed)
       log::info("the checkpoint's --data-seed {} is used", own);
     if (!arguments.weights.empty())

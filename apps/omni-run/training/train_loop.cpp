@@ -123,7 +123,7 @@ Status TrainCommand::train() {
     damage_->record_from(start_.iteration);
     for (const GroupPlan::Row& row : group_plan_.rows)
       report_.record(&MetricsLog::planned, row, row.groups == groups().count(), start_.iteration);
-    report_.begin_caffe_log(inputs_.spec);
+    report_.begin(inputs_.arguments.display.value_or(20), inputs_.spec);
   } else {
     log::info("already at iteration {} of {}: nothing to do (raise --epochs or --max-batches)",
               start_.iteration, planned());

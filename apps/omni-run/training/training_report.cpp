@@ -9,9 +9,7 @@ namespace omni {
 TrainingReport::TrainingReport(const TrainArguments& arguments, CommonLine* common,
                                const std::string& name)
     : progress_(arguments.common.quiet, common, name),
-      caffe_log_(arguments.logs_as_caffe ? std::optional(CaffeLog(arguments.display))
-                                         : std::nullopt),
-      display_(arguments.display) {}
+      caffe_log_(arguments.logs_as_caffe ? std::optional(CaffeLog()) : std::nullopt) {}
 
 Status TrainingReport::open_metrics(const std::filesystem::path& file,
                                     std::optional<std::uint64_t> resumed,
@@ -20,8 +18,9 @@ Status TrainingReport::open_metrics(const std::filesystem::path& file,
   return job_from ? metrics_->job(*job_from) : Status();
 }
 
-void TrainingReport::begin_caffe_log(const TrainableNet& net) {
-  if (caffe_log_) caffe_log_->begin(net.name, net.solver.policy, net.averaged_losses);
+void TrainingReport::begin(std::uint64_t display, const TrainableNet& net) {
+  display_ = display;
+  if (caffe_log_) caffe_log_->begin(display, net.name, net.solver.policy, net.averaged_losses);
 }
 
 void TrainingReport::iteration(const StepReport& report) {

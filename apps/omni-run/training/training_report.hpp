@@ -39,7 +39,8 @@ class TrainingReport {
     }
   }
 
-  void begin_caffe_log(const TrainableNet& net);  // prints nothing without --log caffe
+  // `display` is the number of iterations between two reports.
+  void begin(std::uint64_t display, const TrainableNet& net);
   void end_caffe_log() const;
   void iteration(const StepReport& report);
   bool is_reported(std::uint64_t iteration) const;
@@ -56,7 +57,7 @@ class TrainingReport {
  private:
   Progress progress_;
   std::optional<CaffeLog> caffe_log_;  // --log caffe
-  std::uint64_t display_;
+  std::uint64_t display_ = 1;
   std::optional<MetricsLog> metrics_;
 };
 

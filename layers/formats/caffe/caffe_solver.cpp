@@ -160,6 +160,10 @@ void read_solver_fields(CaffeFields& fields, const NamedOptions& named, Trainabl
   net.options.subdivisions = fields.whole("iter_size", 1, kMostImages);
   net.averaged_losses = fields.whole("average_loss", 1, kAnyWhole);
   read_snapshots(fields, net.snapshots);
+  // As in Caffe, nothing is tested without test_interval, except here at the end.
+  net.test_every = fields.whole("test_interval", 0, kAnyWhole);
+  if (const int display = fields.whole("display", 0, kAnyWhole); display > 0) net.display = display;
+  if (const int seed = fields.whole("random_seed", -1, kAnyWhole); seed >= 0) net.seed = seed;
   for (const auto& [option, field] : kFieldsOfOptions)
     net.places[std::string(option)] = {fields.where(field), std::string(field)};
 }

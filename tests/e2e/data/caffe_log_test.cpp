@@ -110,6 +110,36 @@ TEST_F(CaffeRun, lines_are_those_that_caffes_script_reads) {
     EXPECT_NE(run.errors.find(said), std::string::npos) << said << run.errors;
 }
 
+// Without options, reports, tests and the seed are those of the solver.
+TEST_F(CaffeRun, solvers_say_what_is_reported_and_tested) {
+  const auto trained = [&](const std::string& fields, std::vector<std::string> words) {
+    solver(fields);
+    words.insert(words.end(), {"--solver", folder_ / "s.prototxt", "--data", "synthetic:40:4",
+                               "--log", "caffe", "--deterministic", "--out", folder_ / "run"});
+    const Finished run = omni_run(words);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return parse_log(run.errors);
+  };
+  const auto iterations = [](const auto& lines) {
+    std::vector<double> all;
+    for (const auto& [at, numbers] : lines) all.push_back(at);
+    return all;
+  };
+  const std::string fields = "test_interval: 3 display: 4 random_seed: 7\n";
+  const ParsedLog own = trained(fields, {});
+  EXPECT_EQ(iterations(own.train), (std::vector<double>{0, 4, 8}));
+  EXPECT_EQ(iterations(own.test), (std::vector<double>{3, 6, 9, 10}));
+  const ParsedLog commanded =
+      trained(fields, {"--test-every", "5", "--display", "5", "--seed", "8"});
+  EXPECT_EQ(iterations(commanded.train), (std::vector<double>{0, 5}));
+  EXPECT_EQ(iterations(commanded.test), (std::vector<double>{5, 10}));
+  const ParsedLog silent = trained("display: 0\n", {"--seed", "7"});
+  EXPECT_EQ(iterations(silent.train), (std::vector<double>{0}));
+  EXPECT_EQ(iterations(silent.test), (std::vector<double>{10}));
+  EXPECT_EQ(silent.train.at(0), own.train.at(0)) << "random_seed is --seed";
+  EXPECT_NE(commanded.train.at(0), own.train.at(0)) << "--seed replaces random_seed";
+}
+
 // The line of an iteration has the mean of the last losses; the line of the output has the last
 // one.
 TEST_F(CaffeRun, losses_are_averaged_as_the_solver_says) {
