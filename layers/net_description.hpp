@@ -226,6 +226,7 @@ struct TrainableNet : NetDescription {
   } files;
   // These are the file's defaults for --seed, and for the iterations between reports and tests.
   std::optional<std::uint64_t> seed{}, display{}, test_every{};
+  bool tests_first = false;  // before the first iteration, if `test_every` counts
   std::string text;  // of the file, with settings; for equal ones the same
   // A Place tells where an option of the training is in the file, and the key that the file's
   // format has for it.

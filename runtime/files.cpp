@@ -112,6 +112,12 @@ constexpr std::size_t kFirstBytes = 65536;  // of a LineSource's buffer; doubled
 
 }  // namespace
 
+std::filesystem::path shipped_folder() {
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return program.parent_path().parent_path() / "share/omnivore";
+}
+
 Status require_there(const fs::path& path) {
   if (::access(path.c_str(), R_OK) == 0) return {};
   return Error{ErrorKind::usage, path.string(),

@@ -44,6 +44,9 @@ enum class Links { followed, refused };
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit,
                               Links links = Links::followed);
 
+// Returns the folder of the files that come with this program, installed or in the build tree.
+std::filesystem::path shipped_folder();
+
 // Returns ErrorKind::usage if a path that the command line names cannot be read.
 Status require_there(const std::filesystem::path& path);
 

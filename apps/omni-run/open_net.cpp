@@ -32,9 +32,7 @@ namespace fs = std::filesystem;
 std::vector<fs::path> folders_of(const ShippedKind& kind) {
   std::vector<fs::path> folders;
   if (const char* folder = std::getenv(kind.variable)) folders.emplace_back(folder);
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  folders.push_back(program.parent_path().parent_path() / "share/omnivore" / kind.folder);
+  folders.push_back(shipped_folder() / kind.folder);
   return folders;
 }
 

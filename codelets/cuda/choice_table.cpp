@@ -29,12 +29,14 @@ std::string file_name(std::string device, const ChoiceTable::Library& library) {
 
 }  // namespace
 
-ChoiceTable::ChoiceTable(const std::filesystem::path& folder, std::string device, Library library)
+ChoiceTable::ChoiceTable(const std::filesystem::path& folder, std::string device, Library library,
+                         const std::filesystem::path& shipped)
     : path_(folder / file_name(device, library)),
       device_(std::move(device)),
       library_(std::move(library)) {
-  if (const Status status = read(); !status)
-    log::warn("{}; algorithms of {} are measured anew", status.error().message(), library_.name);
+  for (const auto& path : {path_, shipped / path_.filename()})
+    if (const Status status = read(path); !status)
+      log::warn("{}; algorithms of {} are measured anew", status.error().message(), library_.name);
 }
 
 ChoiceTable& ChoiceTable::shared(const std::string& device, const Library& library) {
@@ -43,7 +45,8 @@ ChoiceTable& ChoiceTable::shared(const std::string& device, const Library& libra
   const std::filesystem::path folder = default_model_folder();
   const std::scoped_lock lock(mutex);
   std::unique_ptr<ChoiceTable>& table = tables[folder / file_name(device, library)];
-  if (!table) table = std::make_unique<ChoiceTable>(folder, device, library);
+  if (!table)
+    table = std::make_unique<ChoiceTable>(folder, device, library, shipped_folder() / "choices");
   return *table;
 }
 
@@ -70,12 +73,12 @@ std::optional<ChoiceTable::Numbers> ChoiceTable::choose(
   return found;
 }
 
-Status ChoiceTable::read() {
+Status ChoiceTable::read(const std::filesystem::path& path) {
   std::error_code none;
-  if (!std::filesystem::exists(path_, none)) return {};
-  OMNI_TRY(const std::string text, read_file(path_, kMostBytes));
+  if (!std::filesystem::exists(path, none)) return {};
+  OMNI_TRY(const std::string text, read_file(path, kMostBytes));
   const auto refuse = [&](std::string what) {
-    return Error{ErrorKind::data, path_.string(), std::move(what), ""};
+    return Error{ErrorKind::data, path.string(), std::move(what), ""};
   };
   const ordered_json json = ordered_json::parse(text, nullptr, false);
   if (!json.is_object()) return refuse("not a JSON object");
@@ -98,7 +101,7 @@ Status ChoiceTable::read() {
                                 library_.numbers != 0 ? fmt::format("{} ", library_.numbers) : ""));
     choices[key] = value.get<Numbers>();
   }
-  choices_ = std::move(choices);
+  choices_.merge(choices);  // keeps what is known
   return {};
 }
 

@@ -1,5 +1,6 @@
 // A ChoiceTable has a library's fastest algorithm for each shape. It is stored in a file beside
-// StarPU's performance models. So a shape is measured only once on a kind of GPU.
+// StarPU's performance models. So a shape is measured only once on a kind of GPU. The program comes
+// with such files of some GPUs.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +28,10 @@ class ChoiceTable {
     std::size_t numbers = 0;  // per algorithm; 0: algorithms have different numbers of them
   };
 
-  // Reads this device's table from `folder`. Warns if the file cannot be used; the next measured
-  // choice then replaces it.
-  ChoiceTable(const std::filesystem::path& folder, std::string device, Library library);
+  // Reads this device's table from `folder`, and what it lacks from `shipped`. Warns if the file in
+  // `folder` cannot be used; the next measured choice then replaces it.
+  ChoiceTable(const std::filesystem::path& folder, std::string device, Library library,
+              const std::filesystem::path& shipped = {});
 
   // Returns the table in the folder of performance models, which all workers of this process share.
   static ChoiceTable& shared(const std::string& device, const Library& library);
@@ -44,7 +46,7 @@ class ChoiceTable {
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  Status read();
+  Status read(const std::filesystem::path& path);
   Status write() const;
 
   std::filesystem::path path_;

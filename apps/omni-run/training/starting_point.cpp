@@ -101,6 +101,8 @@ Result<TrainingState> starting_point(const TrainInputs& inputs, Training& traini
     OMNI_CHECK(compare_parameters(net, "--weights"));
   }
   training.groups().refresh_replicas();
+  state.owes_evaluation = inputs.spec.tests_first && training.test() != nullptr &&
+                          state.iteration % *inputs.arguments.test_every == 0;
   return state;
 }
 

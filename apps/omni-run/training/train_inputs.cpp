@@ -33,6 +33,7 @@ Status TrainInputs::open_nets() {
   if (arguments.data.source.empty()) arguments.data.source = spec.data;
   if (!arguments.data.seed) arguments.data.seed = spec.seed;
   if (!arguments.display) arguments.display = spec.display;
+  spec.tests_first = spec.tests_first && !arguments.test_every;
   if (!arguments.test_every) arguments.test_every = spec.test_every;
   arguments.net.cores = static_cast<int>(ranks::least(arguments.net.cores));
   // With coded messages each rank sends one sum, so bits depend on the number of ranks.

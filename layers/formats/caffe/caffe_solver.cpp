@@ -162,6 +162,7 @@ void read_solver_fields(CaffeFields& fields, const NamedOptions& named, Trainabl
   read_snapshots(fields, net.snapshots);
   // As in Caffe, nothing is tested without test_interval, except here at the end.
   net.test_every = fields.whole("test_interval", 0, kAnyWhole);
+  net.tests_first = fields.flag("test_initialization") && *net.test_every > 0;
   if (const int display = fields.whole("display", 0, kAnyWhole); display > 0) net.display = display;
   if (const int seed = fields.whole("random_seed", -1, kAnyWhole); seed >= 0) net.seed = seed;
   for (const auto& [option, field] : kFieldsOfOptions)

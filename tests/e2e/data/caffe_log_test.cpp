@@ -128,7 +128,9 @@ TEST_F(CaffeRun, solvers_say_what_is_reported_and_tested) {
   const std::string fields = "test_interval: 3 display: 4 random_seed: 7\n";
   const ParsedLog own = trained(fields, {});
   EXPECT_EQ(iterations(own.train), (std::vector<double>{0, 4, 8}));
-  EXPECT_EQ(iterations(own.test), (std::vector<double>{3, 6, 9, 10}));
+  EXPECT_EQ(iterations(own.test), (std::vector<double>{0, 3, 6, 9, 10}));
+  EXPECT_EQ(iterations(trained(fields + "test_initialization: false\n", {}).test),
+            (std::vector<double>{3, 6, 9, 10}));
   const ParsedLog commanded =
       trained(fields, {"--test-every", "5", "--display", "5", "--seed", "8"});
   EXPECT_EQ(iterations(commanded.train), (std::vector<double>{0, 5}));

@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -140,6 +142,45 @@ TEST(ChoiceTable, other_devices_versions_and_libraries_have_files_of_their_own) 
   EXPECT_EQ(ask(other, "a").measured, 1);
   EXPECT_EQ(ask(third, "a").measured, 1);
   EXPECT_EQ(ask(fourth, "a").measured, 1);
+}
+
+TEST(ChoiceTable, what_comes_with_the_program_needs_no_measurement) {
+  const TemporaryDirectory folder, shipped;
+  {
+    ChoiceTable recorded(shipped.path(), "GPU", kLibrary);
+    EXPECT_EQ(ask(recorded, "a").measured, 1);
+    EXPECT_EQ(ask(recorded, "b").measured, 1);
+  }
+  {
+    ChoiceTable table(folder.path(), "GPU", kLibrary, shipped.path());
+    EXPECT_EQ(ask(table, "a").measured, 0);
+    EXPECT_EQ(ask(table, "a").choice, kFast);
+    EXPECT_EQ(ask(table, "b", kOther, kFast).choice, kOther) << "one that fails is measured anew";
+  }
+  ChoiceTable table(folder.path(), "GPU", kLibrary, shipped.path());
+  EXPECT_EQ(ask(table, "b").choice, kOther) << "the user's own are preferred";
+  EXPECT_EQ(ask(table, "b").measured, 0);
+  EXPECT_EQ(ask(table, "c").measured, 1);
+}
+
+// The files of perf/recorded come with the program. A file of an old format would be of no use.
+TEST(ChoiceTable, recorded_files_are_used) {
+  const TemporaryDirectory folder;
+  std::size_t files = 0;
+  for (const auto& each : std::filesystem::directory_iterator(shipped_folder() / "choices")) {
+    const auto json = nlohmann::json::parse(get(each.path()));
+    const std::string name = json.contains("cudnn") ? "cuDNN" : "cuBLASLt";
+    const std::size_t version = json.at(name == "cuDNN" ? "cudnn" : "cublaslt");
+    ChoiceTable table(folder.path(), json.at("device"), {name, version}, each.path().parent_path());
+    EXPECT_EQ(table.path().filename(), each.path().filename());
+    for (const auto& [key, numbers] : json.at("algorithms").items()) {
+      const Asked asked = ask(table, key);
+      ASSERT_EQ(asked.measured, 0) << each.path();
+      EXPECT_EQ(asked.choice, numbers.get<Numbers>());
+    }
+    ++files;
+  }
+  EXPECT_GE(files, 2u);
 }
 
 TEST(ChoiceTable, a_file_that_cannot_be_used_is_replaced) {
