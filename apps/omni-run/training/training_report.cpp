@@ -21,7 +21,7 @@ Status TrainingReport::open_metrics(const std::filesystem::path& file,
 }
 
 void TrainingReport::begin_caffe_log(const TrainableNet& net) {
-  if (caffe_log_) caffe_log_->begin(net.name, net.solver.policy, net.averaged_losses);
+  if (caffe_log_) caffe_log_->begin(net);
 }
 
 void TrainingReport::iteration(const StepReport& report) {
