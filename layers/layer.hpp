@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codelets/elementwise/sum_tree.hpp"
+#include "codelets/loss/label_metrics.hpp"
 #include "layers/net_description.hpp"
 #include "runtime/extent.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -156,8 +157,9 @@ class Layer {
   // slice.
   virtual bool computes_in_blocks() const { return false; }
   virtual bool is_loss() const { return false; }
-  virtual float label_smoothing() const { return 0; }  // of a loss
-  virtual float loss_weight() const { return 1; }      // likewise, in the sum of losses
+  virtual float label_smoothing() const { return 0; }          // of a loss
+  virtual float loss_weight() const { return 1; }              // likewise, in the sum of losses
+  virtual IgnoredLabels ignored_labels() const { return {}; }  // likewise
 
   // Returns whether backward obeys Input::adds. Then this layer needs no private gradient tensors.
   virtual bool adds_gradients() const { return false; }

@@ -333,6 +333,20 @@ void Net::refresh_replicas() {
 
 int Net::classes() const { return static_cast<int>(layers().back()->output().extent.count()); }
 
+std::vector<LabelLimit> Net::label_limits() const {
+  std::vector<LabelLimit> limits;
+  for (const auto& layer : layers()) {
+    const bool is_last = layer == layers().back();
+    const Extent& outputs = is_last ? layer->output().extent : layer->inputs().front()->extent();
+    const IgnoredLabels ignored = layer->ignored_labels();
+    if (is_last || layer->is_loss())
+      limits.push_back({.classes = static_cast<int>(outputs.count()),
+                        .ignored = ignored.by_both(ignored.in_loss) ? ignored.in_loss : kNoLabel,
+                        .where = is_last ? "" : layer->where()});
+  }
+  return limits;
+}
+
 std::vector<Param*> Net::params() {
   std::vector<Param*> all;
   for (const auto& layer : layers())

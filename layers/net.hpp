@@ -11,6 +11,7 @@
 
 #include "layers/layer_builder.hpp"
 #include "layers/net_description.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/tensor_pool.hpp"
 
@@ -99,6 +100,9 @@ class Net {
   const Slices& slices() const { return parts_.slices; }
   DataType values() const { return parts_.values; }  // of images and activations
   int classes() const;
+  std::size_t metrics() const { return kMetrics + parts_.auxiliary_metrics.size(); }
+  // Returns which labels each loss takes, the net's own last.
+  std::vector<LabelLimit> label_limits() const;
   const std::vector<std::unique_ptr<Layer>>& layers() const { return parts_.layers; }
   std::vector<Param*> params();
   std::size_t tensor_bytes() const { return parts_.tensors.bytes(); }  // that allocate() takes

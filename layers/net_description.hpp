@@ -138,11 +138,17 @@ struct CurveOptions {
   Curve curve{};
   float parameter = 1;
 };
+// The loss is the mean over the images of a mini-batch with a label that is not ignored, the mean
+// over all images, or the sum.
+enum class MeanLoss { of_labelled, of_all, none };
 struct SoftmaxOptions {
   int groups = 1;
   float temperature = 1;
   bool loss = true, spatial = false;
   float smoothing = 0;  // target probability of all wrong classes together
+  MeanLoss mean = MeanLoss::of_labelled;
+  int ignored = -1;     // label without a loss; -1: none
+  int not_judged = -1;  // label that does not count for the accuracy; -1: none
 };
 struct DistanceOptions {
   Distance distance{};
@@ -220,9 +226,15 @@ struct TrainableNet : NetDescription {
   int averaged_losses = 1;            // mini-batches whose mean loss the log shows
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
   std::string data;                   // as of --data, if the file names data that are there
+  std::string title;                  // that the file gives the net; "": none
   // These are files that the net's file names, whether or not they are there; "": it names none.
+  // The rest is what it says about data, which only decides how the net is written again.
   struct {
-    std::string train{}, test{}, mean{};  // images, and their mean
+    std::string train{}, test{}, mean{};                     // images, and their mean
+    enum { unsaid, training, apart, same } phases = unsaid;  // of its layers of data
+    bool only_shapes = false;                                // true: it has no source of data
+    bool has_rules = false;  // for stages or levels, or of a loss in one phase
+    int test_batch = 0;      // images of a mini-batch of tests, if they have a layer of their own
   } files;
   // These are the file's defaults for --seed, and for the iterations between reports and tests.
   std::optional<std::uint64_t> seed{}, display{}, test_every{};
@@ -268,7 +280,9 @@ struct NamedOptions {
 struct ReadOptions {
   NamedOptions named{};
   std::vector<std::string> settings{};  // key=value, as if the file ended with them
-  int classes = 0;                      // outputs that the last layer gets; 0: the file's
+  int classes = 0;                      // outputs that the losses get; 0: the file's
+  std::vector<std::string> stages{};    // of Caffe's rules, in both phases
+  std::optional<int> level{};           // likewise; none: the files'
   bool strict = false;                  // unknown keys are errors
   bool endless = false;                 // true: --epochs ends the training, not max_batches
   bool learns = true;                   // false: the rate is 0, unless the command line sets one

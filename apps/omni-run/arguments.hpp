@@ -80,6 +80,11 @@ void describe(auto& add, NetArguments& net) {
       "Images per task; default: 0, a choice by the net, the mini-batch and the cores");
   add("--classes COUNT", &net.classes, {.check = class_count},
       "Outputs of the last layer, in place of what the net says");
+  add("--net-stage NAME", &net.stages, {.check = not_empty},
+      "A stage of a .prototxt net, beside those of its files; may be repeated");
+  add("--net-level NUMBER", &net.level,
+      {.check = range(std::numeric_limits<int>::min(), std::numeric_limits<int>::max())},
+      "Level of a .prototxt net, in place of that of its files");
   add("--set KEY=VALUE", &net.settings, "Override a key of [net], as in --set momentum=0.8");
   describe_settings(add, net);
 }

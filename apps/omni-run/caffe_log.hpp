@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <vector>
 
-#include "layers/solver_options.hpp"
+#include "layers/net_description.hpp"
 #include "scheduling/training/step_report.hpp"
 
 namespace omni {
@@ -17,8 +18,8 @@ class CaffeLog {
   // Caffe reports an iteration before its update, and counts iterations from 0.
   bool is_reported(std::uint64_t iteration) const { return (iteration - 1) % display_ == 0; }
   // Every `display` iterations are reported. The line of an iteration has the mean loss of
-  // `averaged` mini-batches, up to the iteration's.
-  void begin(std::uint64_t display, const std::string& net, RatePolicy policy, int averaged);
+  // averaged_losses mini-batches, up to its own.
+  void begin(std::uint64_t display, const TrainableNet& net);
   void iteration(const StepReport& report);
   void step(const StepReport& report);
   void evaluation(const EvaluationReport& report, int classes) const;
@@ -31,6 +32,13 @@ class CaffeLog {
   double seconds_ = 0;  // of training, at that report
   std::size_t averaged_ = 1;
   std::deque<double> losses_{};
+  // A Loss is a loss layer of the net. Auxiliary ones are in the order of StepReport.
+  struct Loss {
+    std::string name;
+    double weight = 1;
+  };
+  std::vector<Loss> auxiliary_{};
+  Loss own_{"loss"};
 };
 
 // Returns what glog prints before a line: "I1130 06:50:06.586750 15231 solver.cpp:231] ". `place`

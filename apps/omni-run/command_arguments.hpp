@@ -19,6 +19,8 @@ void describe_trained(auto& add, auto& command) {
                     .excludes = {{"--weights"},
                                  {"--net", "the members' nets are used", "leave --net out"},
                                  {"--classes", options, "leave --classes out"},
+                                 {"--net-stage", options, "leave --net-stage out"},
+                                 {"--net-level", options, "leave --net-level out"},
                                  {"--set", options, "leave --set out"}}};
   if constexpr (requires { command.trace; })
     rules.excludes.push_back(

@@ -141,6 +141,10 @@ Result<TrainableNet> read_net(const NetArguments& arguments) {
     OMNI_TRY(solver, find_shipped(kShippedSolvers, arguments.solver));
   }
   if (is_read_as_caffe(path, arguments)) return read_caffe_net(path, solver, arguments);
+  if (!arguments.stages.empty() || arguments.level)
+    return Error{ErrorKind::usage, arguments.level ? "--net-level" : "--net-stage",
+                 fmt::format("{} is no net of Caffe", shown_name(path.string())),
+                 "only a .prototxt has rules for them"};
   if (!solver.empty())
     return Error{ErrorKind::usage, "--solver " + arguments.solver,
                  fmt::format("{} is no net of Caffe", shown_name(path.string())),

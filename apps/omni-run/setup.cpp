@@ -169,6 +169,7 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bo
                          .net_input = net.options().input,
                          .flat = flat,
                          .classes = net.classes(),
+                         .losses = net.label_limits(),
                          .seed = arguments.seed_of_samples(),
                          .test = arguments.test,
                          .scale_features = arguments.scale_features,

@@ -5,13 +5,26 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
+#include "runtime/bf16/bf16.hpp"
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/kernel.hpp"
 #include "runtime/tasks/slices.hpp"
 #include "runtime/tasks/submission.hpp"
 
 namespace omni {
+
+// IgnoredLabels have no loss and no gradient, or do not count for the accuracy. kNoLabel: there is
+// none. A label that both ignore need not be a class.
+struct IgnoredLabels {
+  int in_loss = kNoLabel, in_accuracy = kNoLabel;
+
+  OMNI_HD bool any() const { return in_loss != kNoLabel || in_accuracy != kNoLabel; }
+  OMNI_HD bool by_both(int label) const { return label == in_loss && label == in_accuracy; }
+};
+
+inline constexpr int kNotJudged = std::numeric_limits<int>::max();  // a rank: is never right
 
 // LabelMetrics are stored as f32[4] in the order of the members.
 struct LabelMetrics {
@@ -57,18 +70,21 @@ int checked_label(std::int32_t label, int classes, int image);
 
 // Calls judge(sums, label, x, d) for n images, and stores the sums. x points to an image's values.
 // d points to its gradient, or is null if `diff` is. Places without an image get the gradient 0.
-// The loss and the gradients are multiplied by `weight`.
+// The loss and the gradients are multiplied by `weight`. judge() decides about labels that only
+// the loss or only the accuracy ignores.
 template <class T, class Judge>
 void judge_images(int n, int inputs, float weight, const T* src, const std::int32_t* labels,
-                  T* metrics, T* diff, Judge judge) {
+                  T* metrics, T* diff, Judge judge, IgnoredLabels ignored = {}) {
   LabelMetrics sums;
   for (int image = 0; image < n; ++image) {
     const std::int64_t first = std::int64_t{image} * inputs;
     T* d = diff != nullptr ? diff + first : nullptr;
-    if (labels[image] != kNoLabel)
+    if (labels[image] != kNoLabel && !ignored.by_both(labels[image])) {
       judge(sums, checked_label(labels[image], inputs, image), src + first, d);
-    else if (d != nullptr)
-      std::fill_n(d, inputs, T{0});
+      continue;
+    }
+    if (labels[image] != kNoLabel) sums.count(kNotJudged);
+    if (d != nullptr) std::fill_n(d, inputs, T{0});
   }
   if (weight != 1) {
     sums.loss *= static_cast<double>(weight);

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "codelets/loss/cost_loss.hpp"
+#include "codelets/loss/label_counts.hpp"
 #include "codelets/loss/label_metrics.hpp"
 #include "codelets/loss/logistic_loss.hpp"
 #include "codelets/loss/softmax.hpp"
@@ -78,5 +79,39 @@ Codelet<CostLossArgs> cost_loss({
     .footprint = footprint_by<&CostLossArgs::n, &CostLossArgs::inputs, &CostLossArgs::distance,
                               &CostLossArgs::gradient>,
 });
+
+Codelet<AddedLossArgs> add_loss({
+    .name = "add_loss",
+    .color = kLossColor,
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(add_loss)},
+    .cost = [](const AddedLossArgs&) -> Cost { return {.flops = 1, .bytes = 16}; },
+    .footprint = footprint_by<&AddedLossArgs::place>,
+});
+
+Codelet<LabelCountArgs> count_labels({
+    .name = "count_labels",
+    .color = kLossColor,
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(count_labels)},
+    .cost = [](const LabelCountArgs& args) -> Cost {
+      return {3.0 * args.n, 4.0 * args.n};
+    },
+    .footprint = footprint_by<&LabelCountArgs::n>,
+});
+
+Codelet<LossMeanArgs> scale_loss({
+    .name = "scale_loss",
+    .color = kLossColor,
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(scale_loss)},
+    .cost = loss_cost<0, 0, 1>,
+    .footprint = footprint_by<&LossMeanArgs::n, &LossMeanArgs::inputs, &LossMeanArgs::gradient>,
+});
+
+void submit_scale_loss(LossMeanArgs args, const Tensor& counts, const Tensor& metrics,
+                       const Tensor* diff, TaskTag tag) {
+  args.gradient = args.of_labelled && diff != nullptr;
+  scale_loss.submit(
+      args, {read(counts), read_write(metrics), if_any(read_write, args.gradient ? diff : nullptr)},
+      tag);
+}
 
 }  // namespace omni

@@ -4,6 +4,7 @@
 
 #include "codelets/cuda/elements.cuh"
 #include "codelets/loss/cost_loss.hpp"
+#include "codelets/loss/label_counts.hpp"
 #include "codelets/loss/label_metrics.hpp"
 #include "codelets/loss/logistic_loss.hpp"
 #include "codelets/loss/softmax.hpp"
@@ -36,13 +37,13 @@ __device__ int block_label_rank(const float* values, int classes, int label) {
 // Computes the loss of each image. A kernel cannot report a label out of range, so the loss becomes
 // NaN, which ends the run.
 template <class Row>
-__global__ void image_losses_kernel(const std::int32_t* labels, int inputs, float weight, Row row,
-                                    float* diff, ImageLoss* losses) {
+__global__ void image_losses_kernel(const std::int32_t* labels, IgnoredLabels ignored, int inputs,
+                                    float weight, Row row, float* diff, ImageLoss* losses) {
   const int image = static_cast<int>(blockIdx.x);
   const int label = labels[image];
   float* d = diff == nullptr ? nullptr : diff + std::int64_t{image} * inputs;
   ImageLoss result{0, 0, false};
-  if (label >= 0 && label < inputs) {
+  if (label >= 0 && label < inputs && !ignored.by_both(label)) {
     result = row(image, label, d);
     result.loss *= static_cast<double>(weight);
     if (d != nullptr && weight != 1)  // each thread has written these values
@@ -53,7 +54,8 @@ __global__ void image_losses_kernel(const std::int32_t* labels, int inputs, floa
       for (int i = static_cast<int>(threadIdx.x); i < inputs; i += static_cast<int>(blockDim.x))
         d[i] = 0;
     if (label != kNoLabel)
-      result = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<int>::max(), true};
+      result = {ignored.by_both(label) ? 0 : std::numeric_limits<double>::quiet_NaN(), kNotJudged,
+                true};
   }
   if (threadIdx.x == 0) losses[image] = result;
 }
@@ -77,11 +79,11 @@ __global__ void add_losses_kernel(int images, const ImageLoss* losses, float* me
 // unless d is null. The ImageLoss that the block's first thread returns counts.
 template <class Row>
 void label_losses(int images, int inputs, float weight, const std::int32_t* labels, Row row,
-                  float* metrics, float* diff) {
+                  float* metrics, float* diff, IgnoredLabels ignored = {}) {
   CudaWorker& worker = CudaWorker::current();
   auto* losses = static_cast<ImageLoss*>(worker.workspace(images * sizeof(ImageLoss)));
   launch(image_losses_kernel<Row>, dim3(static_cast<unsigned>(images)), threads_for_row(inputs), 0,
-         worker.stream(), labels, inputs, weight, row, diff, losses);
+         worker.stream(), labels, ignored, inputs, weight, row, diff, losses);
   launch(add_losses_kernel, dim3(1), threads_for_row(images), 0, worker.stream(), images, losses,
          metrics);
 }
@@ -108,6 +110,7 @@ struct CrossEntropyRow {
   int inputs, size;  // values of the image, and of one group
   float temperature, sharpness;
   Truth truth;
+  IgnoredLabels ignored;
   const float *logits, *probabilities;
 
   __device__ ImageLoss operator()(int image, int label, float* d) const {
@@ -115,7 +118,12 @@ struct CrossEntropyRow {
     const float* p = probabilities + std::int64_t{image} * inputs;
     const int first = label / size * size,
               last = first + size;  // the label's group
+    const int rank = label == ignored.in_accuracy ? kNotJudged : block_label_rank(p, inputs, label);
     const int thread = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+    if (label == ignored.in_loss) {
+      for (int i = thread; d != nullptr && i < inputs; i += step) d[i] = 0;
+      return {0, rank, true};
+    }
     const auto own = static_cast<double>(x[label]);
     float top = x[label], rest = 0;
     for (int i = first + thread; i < last; i += step) top = Greater{}(x[i], top);
@@ -137,7 +145,7 @@ struct CrossEntropyRow {
         const float here = i == label ? error : p[i] - static_cast<float>(truth.other);
         d[i] = i >= first && i < last ? here * sharpness : 0.0f;
       }
-    return {loss, block_label_rank(p, inputs, label), true};
+    return {loss, rank, true};
   }
 };
 
@@ -180,7 +188,63 @@ struct DistanceRow {
   }
 };
 
+// The following kernels add a loss, count labels with one block, and scale what a loss wrote.
+
+__global__ void add_loss_kernel(int place, const float* auxiliary, float* metrics) {
+  metrics[0] += auxiliary[0];
+  metrics[place] = auxiliary[0];
+}
+
+__global__ void count_labels_kernel(LabelCountArgs args, const std::int32_t* labels,
+                                    float* counts) {
+  int images = 0, labelled = 0, judged = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < args.n; i += static_cast<int>(blockDim.x)) {
+    const bool here = labels[i] != kNoLabel;
+    images += here;
+    labelled += here && labels[i] != args.ignored.in_loss;
+    judged += here && labels[i] != args.ignored.in_accuracy;
+  }
+  images = reduce_block(images, Plus{});
+  labelled = reduce_block(labelled, Plus{});
+  judged = reduce_block(judged, Plus{});
+  if (threadIdx.x > 0) return;
+  counts[0] = (args.first ? 0 : counts[0]) + static_cast<float>(images);
+  counts[1] = (args.first ? 0 : counts[1]) + static_cast<float>(labelled);
+  counts[2] = (args.first ? 0 : counts[2]) + static_cast<float>(judged);
+}
+
+__global__ void scale_loss_kernel(LossMeanArgs args, const float* counts, float* metrics,
+                                  float* diff) {
+  const LabelCounts of{counts[0], counts[1], counts[2]};
+  const float loss = args.of_labelled ? of.factor(of.labelled) : 1, right = of.factor(of.judged);
+  const std::int64_t first = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (std::int64_t i = first; args.gradient && i < std::int64_t{args.n} * args.inputs;
+       i += std::int64_t{gridDim.x} * blockDim.x)
+    diff[i] *= loss;
+  if (first > 0) return;
+  metrics[0] *= loss;
+  metrics[1] *= right;
+  metrics[2] *= right;
+}
+
 }  // namespace
+
+void gpu::add_loss(const AddedLossArgs& args, const Buffers& buffers, DeviceContext&) {
+  launch(add_loss_kernel, dim3(1), dim3(1), 0, CudaWorker::current().stream(), args.place,
+         buffers.get(0), buffers.get(1));
+}
+
+void gpu::count_labels(const LabelCountArgs& args, const Buffers& buffers, DeviceContext&) {
+  launch(count_labels_kernel, dim3(1), threads_for_row(args.n), 0, CudaWorker::current().stream(),
+         args, buffers.get<std::int32_t>(0), buffers.get(1));
+}
+
+void gpu::scale_loss(const LossMeanArgs& args, const Buffers& buffers, DeviceContext&) {
+  CudaWorker& worker = CudaWorker::current();
+  launch(scale_loss_kernel, blocks_for(worker, std::int64_t{args.n} * args.inputs), dim3(kThreads),
+         0, worker.stream(), args, buffers.get(0), buffers.get(1),
+         args.gradient ? buffers.get(2) : nullptr);
+}
 
 void gpu::softmax_forward(const SoftmaxArgs& args, const Buffers& buffers, DeviceContext&) {
   CudaWorker& worker = CudaWorker::current();
@@ -191,11 +255,11 @@ void gpu::softmax_forward(const SoftmaxArgs& args, const Buffers& buffers, Devic
 }
 
 void gpu::cross_entropy(const CrossEntropyArgs& args, const Buffers& buffers, DeviceContext&) {
-  label_losses(
-      args.n, args.inputs, args.weight, buffers.get<std::int32_t>(2),
-      CrossEntropyRow{args.inputs, args.inputs / args.groups, args.temperature,
-                      1 / args.temperature, smoothed_truth(args), buffers.get(0), buffers.get(1)},
-      buffers.get(3), args.gradient ? buffers.get(4) : nullptr);
+  label_losses(args.n, args.inputs, args.weight, buffers.get<std::int32_t>(2),
+               CrossEntropyRow{args.inputs, args.inputs / args.groups, args.temperature,
+                               1 / args.temperature, smoothed_truth(args), args.ignored,
+                               buffers.get(0), buffers.get(1)},
+               buffers.get(3), args.gradient ? buffers.get(4) : nullptr, args.ignored);
 }
 
 void gpu::logistic_loss(const LogisticLossArgs& args, const Buffers& buffers, DeviceContext&) {

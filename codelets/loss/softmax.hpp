@@ -28,6 +28,7 @@ struct CrossEntropyArgs {
   float smoothing = 0;    // share of the truth that is spread over the wrong classes
   float weight = 1;       // multiplies the loss and its gradient
   bool gradient = false;  // the submit function sets it: there is a diff to write
+  IgnoredLabels ignored{};
 };
 
 // Truth has the target probability of the label and of every other class in its group.
@@ -81,30 +82,36 @@ void cross_entropy(const CrossEntropyArgs& args, const T* logits, const T* proba
   const int size = args.inputs / args.groups;
   const auto temperature = static_cast<double>(args.temperature);
   const Truth truth = smoothed_truth(args);
-  judge_images(args.n, args.inputs, args.weight, logits, labels, metrics,
-               args.gradient ? diff : nullptr,
-               [&](LabelMetrics& sums, int label, const T* x, T* d) {
-                 const T* p = probabilities + (x - logits);
-                 const int first = label / size * size;  // of the label's group
-                 const T top = *std::max_element(x + first, x + first + size);
-                 const auto below = [&](int i) {
-                   return (static_cast<double>(top) - static_cast<double>(x[i])) / temperature;
-                 };
-                 LabelOdds odds{.own = std::exp(-below(label)), .below = below(label)};
-                 double others_below = 0;  // sum over the group of log p(label) - log p(class)
-                 for (int i = first; i < first + size; ++i) {
-                   if (i != label) odds.rest += std::exp(-below(i));
-                   others_below += below(i) - odds.below;
-                 }
-                 sums.loss += odds.loss() + (truth.other > 0 ? truth.other * others_below : 0);
-                 sums.count(label_rank(p, args.inputs, label));
-                 for (int i = 0; d != nullptr && i < args.inputs; ++i) {
-                   const bool inside = i >= first && i < first + size;
-                   const double error = i == label ? odds.error(truth.label)
-                                                   : static_cast<double>(p[i]) - truth.other;
-                   d[i] = inside ? static_cast<T>(error / temperature) : T{0};
-                 }
-               });
+  judge_images(
+      args.n, args.inputs, args.weight, logits, labels, metrics, args.gradient ? diff : nullptr,
+      [&](LabelMetrics& sums, int label, const T* x, T* d) {
+        const T* p = probabilities + (x - logits);
+        sums.count(label == args.ignored.in_accuracy ? kNotJudged
+                                                     : label_rank(p, args.inputs, label));
+        if (label == args.ignored.in_loss) {
+          if (d != nullptr) std::fill_n(d, args.inputs, T{0});
+          return;
+        }
+        const int first = label / size * size;  // of the label's group
+        const T top = *std::max_element(x + first, x + first + size);
+        const auto below = [&](int i) {
+          return (static_cast<double>(top) - static_cast<double>(x[i])) / temperature;
+        };
+        LabelOdds odds{.own = std::exp(-below(label)), .below = below(label)};
+        double others_below = 0;  // sum over the group of log p(label) - log p(class)
+        for (int i = first; i < first + size; ++i) {
+          if (i != label) odds.rest += std::exp(-below(i));
+          others_below += below(i) - odds.below;
+        }
+        sums.loss += odds.loss() + (truth.other > 0 ? truth.other * others_below : 0);
+        for (int i = 0; d != nullptr && i < args.inputs; ++i) {
+          const bool inside = i >= first && i < first + size;
+          const double error =
+              i == label ? odds.error(truth.label) : static_cast<double>(p[i]) - truth.other;
+          d[i] = inside ? static_cast<T>(error / temperature) : T{0};
+        }
+      },
+      args.ignored);
 }
 
 }  // namespace reference

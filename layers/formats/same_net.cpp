@@ -12,6 +12,7 @@
 
 #include "codelets/elementwise/activation_functors.hpp"
 #include "runtime/log.hpp"
+#include "runtime/shown_name.hpp"
 #include "runtime/tasks/host_access.hpp"
 
 namespace omni {
@@ -147,6 +148,10 @@ std::vector<Word> words_of(const Form& form) {
       colours.erase(&layer.output());
     if (softmax != nullptr && softmax->smoothing > 0)
       computing.learns["label_smooth_eps"] = fmt::format("{:.6g}", softmax->smoothing);
+    if (softmax != nullptr && softmax->ignored != kNoLabel)
+      computing.learns["ignore_label"] = fmt::format("{}", softmax->ignored);
+    if (softmax != nullptr && softmax->mean != MeanLoss::of_labelled)
+      computing.learns["mean"] = fmt::format("{}", static_cast<int>(softmax->mean));
     if (described.loss_weight != 1)
       computing.learns["loss_weight"] = fmt::format("{:.6g}", described.loss_weight);
     if (described.stops_backward) computing.learns["stops"] = "backward";
@@ -311,11 +316,23 @@ Status copy_counts(const Form& from, const Form& to, MayLose may_lose) {
   return {};
 }
 
+// Warns of test images that are read otherwise if they have another size than the input.
+void warn_of_sizes(const Form& from, const Form& to) {
+  const AugmentOptions &theirs = from.described.augment, &ours = to.described.augment;
+  if (theirs.own_size != ours.own_size)
+    log::warn("test images of other sizes are cut by {}, but resized by {}",
+              (ours.own_size ? to : from).file, (ours.own_size ? from : to).file);
+  if (theirs.min_crop != ours.min_crop || theirs.max_crop != ours.max_crop)
+    log::warn("{}: min_crop {} and max_crop {} decide the size of test images, too: it is lost",
+              from.file, theirs.min_crop, theirs.max_crop);
+}
+
 }  // namespace
 
 Status check_same_net(const Form& from, const Form& to, MayLose may_lose) {
   const std::vector<Word> theirs = words_of(from), ours = words_of(to);
   OMNI_CHECK(check_same_words(from, theirs, to, ours));
+  warn_of_sizes(from, to);
   if (may_lose == MayLose::training) return {};
   std::vector<std::string> lost = other_training(from.described.augment, to.described.augment);
   bool names = false;
@@ -334,6 +351,12 @@ Status check_same_net(const Form& from, const Form& to, MayLose may_lose) {
           lost.push_back(std::move(what));
   }
   if (names) lost.insert(lost.begin(), "the names of layers");
+  const TrainableNet &a = from.described, &b = to.described;
+  if (!a.title.empty() && a.title != b.title)
+    lost.push_back(fmt::format("the name {} of the net", shown_name(a.title)));
+  if (a.files.has_rules) lost.push_back("rules of stages, levels and losses");
+  if (a.files.test_batch > 0 && a.files.test_batch != b.files.test_batch)
+    lost.push_back(fmt::format("mini-batches of {} images in tests", a.files.test_batch));
   if (lost.empty()) return {};
   constexpr std::size_t kNamed = 6;
   std::string text =

@@ -46,24 +46,35 @@ Result<DatasetPair> open_source(const DatasetRequest& request) {
   return pair;
 }
 
-// Refuses labels beyond the net's outputs: kernels would access memory outside of buffers.
-Status check_labels(const DatasetPair& pair, const DatasetRequest& request) {
+// Refuses labels that the loss does not take: kernels would access memory outside of buffers.
+Status check_labels(const DatasetPair& pair, const std::string& source, const LabelLimit& limit) {
   const Dataset& data = *pair.train;
-  if (request.classes == 0 || data.classes() <= request.classes) return {};
+  if (limit.classes == 0 || data.classes() <= limit.classes) return {};
+  const bool own = limit.where.empty(), ignores = limit.ignored != kNoLabel;
+  const std::string outputs = fmt::format("{}{} has {} outputs", own ? "the net" : "the loss of ",
+                                          limit.where, limit.classes);
+  const std::string hint = fmt::format("--classes {} gives {} as many outputs", data.classes(),
+                                       own ? "the last layer" : "every loss");
+  const Error of_all{ErrorKind::usage, source,
+                     fmt::format("has {} classes, but {}", data.classes(), outputs), hint};
   for (const Dataset* each : {pair.train.get(), pair.test.get()})
-    for (std::size_t i = 0; each != nullptr && i < each->size() && !each->place_of_label(i).empty();
-         ++i)
-      if (each->label(i) >= request.classes)
-        return Error{
-            ErrorKind::data, each->place_of_label(i),
-            fmt::format("label {} is out of range: the net has {} outputs", each->label(i),
-                        request.classes),
-            fmt::format("labels count from 0; --classes {} gives the last layer as many outputs",
-                        data.classes())};
-  return Error{
-      ErrorKind::usage, request.source,
-      fmt::format("has {} classes, but the net has {} outputs", data.classes(), request.classes),
-      fmt::format("--classes {} gives the last layer as many outputs", data.classes())};
+    for (std::size_t i = 0; each != nullptr && i < each->size(); ++i) {
+      const std::string place = each->place_of_label(i);
+      if (place.empty() && !ignores) return of_all;
+      if (const int label = each->label(i); label >= limit.classes && label != limit.ignored)
+        return Error{ErrorKind::data, place.empty() ? each->name_of(i) : place,
+                     fmt::format("label {} is out of range: {}", label, outputs),
+                     "labels count from 0; " + hint};
+    }
+  return ignores ? Status() : of_all;
+}
+
+Status check_labels(const DatasetPair& pair, const DatasetRequest& request) {
+  if (request.losses.empty())
+    return check_labels(pair, request.source, {.classes = request.classes});
+  for (const LabelLimit& limit : request.losses)
+    OMNI_CHECK(check_labels(pair, request.source, limit));
+  return {};
 }
 
 }  // namespace

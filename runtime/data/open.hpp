@@ -3,12 +3,25 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "runtime/data/dataset.hpp"
 #include "runtime/extent.hpp"
 #include "runtime/result.hpp"
+#include "runtime/tasks/slices.hpp"
 
 namespace omni {
+
+// A LabelLimit says which labels a loss takes: those from 0 to classes - 1, and `ignored`.
+struct LabelLimit {
+  int classes = 0;  // 0: unknown
+  int ignored = kNoLabel;
+  std::string where{};  // of an auxiliary loss in the net's file; "": it is the net's own
+
+  bool operator==(const LabelLimit& other) const {
+    return classes == other.classes && ignored == other.ignored;
+  }
+};
 
 struct DatasetRequest {
   // The source is one of the names "fashion-mnist", "cifar10", "synthetic[:IMAGES[:CLASSES]]" and
@@ -20,6 +33,7 @@ struct DatasetRequest {
   Extent net_input;   // of the net, and of synthetic images; c 0: unknown
   bool flat = false;  // see AugmentOptions
   int classes = 0;    // outputs of the net; data with more classes are refused; 0: unknown
+  std::vector<LabelLimit> losses{};  // of the net, which decide instead; none: not known
   std::uint64_t seed = 0;
   bool test = true;  // false: only training data are opened, and DatasetPair::test is null
   bool scale_features = false;  // as LibsvmRequest::scale

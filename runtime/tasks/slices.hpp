@@ -81,7 +81,7 @@ struct Slices {
 };
 
 // A slice has these metrics: the sum of losses, the numbers of correct top-1 and top-5 predictions,
-// and the number of images with a label.
+// and the number of images with a label. In training the auxiliary losses follow.
 inline constexpr std::size_t kMetrics = 4;
 
 // This label marks a place of a mini-batch without an image: beyond the end of a test set, or of a
@@ -92,7 +92,7 @@ inline constexpr int kNoLabel = -1;
 struct BatchSlot {
   std::vector<Tensor*> images;   // channels last; f32 or bf16, as the net takes them
   std::vector<Tensor*> labels;   // i32
-  std::vector<Tensor*> metrics;  // f32[kMetrics], which the loss layer writes
+  std::vector<Tensor*> metrics;  // f32[kMetrics] or more, which the loss layer writes
 };
 
 }  // namespace omni

@@ -110,9 +110,11 @@ class SweepJudge::MemberPilot : public Pilot {
   Result<std::vector<float>> losses_of(Trainer& training) {
     std::vector<float> losses;
     DataFeed& images = *judge_.feeds_[member_];
+    const int ignored = training.groups().net().layers().back()->ignored_labels().in_loss;
     OMNI_TRY(const Tally tally,
              training.evaluate(images, [&](std::size_t index, std::span<const float> outputs) {
-               losses.push_back(loss_of(outputs, images.dataset().label(index)));
+               const int label = images.dataset().label(index);
+               losses.push_back(label == ignored ? 0 : loss_of(outputs, label));
                return Status();
              }));
     (void)tally;

@@ -1,5 +1,6 @@
 #include "scheduling/training/evaluator.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "runtime/communicator/ranks.hpp"
@@ -13,7 +14,8 @@ void Tally::add(const BatchSlot& slot) {
   for (const Tensor* metrics : slot.metrics) {
     const HostAccess access(*metrics, HostAccess::Mode::read);
     const std::span<const float> sums = access.f32();
-    add(Tally{sums[0], sums[1], sums[2], sums[3]});
+    const auto others = sums.subspan(kMetrics);
+    add(Tally{sums[0], sums[1], sums[2], sums[3], {others.begin(), others.end()}});
   }
 }
 
@@ -22,6 +24,14 @@ void Tally::add(const Tally& other) {
   top1 += other.top1;
   top5 += other.top5;
   images += other.images;
+  auxiliary.resize(std::max(auxiliary.size(), other.auxiliary.size()));
+  for (std::size_t i = 0; i < other.auxiliary.size(); ++i) auxiliary[i] += other.auxiliary[i];
+}
+
+std::vector<double> Tally::auxiliary_losses() const {
+  std::vector<double> means = auxiliary;
+  for (double& each : means) each /= std::max(images, 1.0);
+  return means;
 }
 
 namespace {

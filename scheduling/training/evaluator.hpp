@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "layers/net.hpp"
 #include "runtime/data/feed/data_feed.hpp"
@@ -15,10 +16,12 @@ namespace omni {
 // the slices.
 struct Tally {
   double loss = 0, top1 = 0, top5 = 0, images = 0;
+  std::vector<double> auxiliary{};  // losses, which are parts of `loss`; in training only
 
   void add(const BatchSlot& slot);  // waits for the mini-batch's forward pass
   void add(const Tally& other);
   double mean_loss() const { return images > 0 ? loss / images : 0; }
+  std::vector<double> auxiliary_losses() const;  // means
   double accuracy() const { return images > 0 ? top1 / images : 0; }
   double top5_accuracy() const { return images > 0 ? top5 / images : 0; }
 };

@@ -23,6 +23,7 @@ inline FeedOptions feed_options(const Net& net, const AugmentOptions& augment, s
           .values = net.values(),
           .slices = net.slices(),
           .slots = slots,
+          .metrics = training ? net.metrics() : kMetrics,
           .unpack_apart = gpus_compute(),
           .stream = stream};
 }

@@ -262,6 +262,7 @@ void Trainer::report(const FinishedUpdate& finished) {
       .average_loss = state_.average_loss,
       .accuracy = finished.outcome.tally.accuracy(),
       .average_accuracy = *state_.average_accuracy,
+      .auxiliary_losses = finished.outcome.tally.auxiliary_losses(),
       .learning_rate = finished.rule.learning_rate,
       .momentum = finished.rule.momentum,
       .adam = !has_momentum(solver_.rule, solver_.adam),

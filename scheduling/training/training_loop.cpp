@@ -132,7 +132,8 @@ void TrainingLoop::agree(GroupOutcome& outcome) {
     std::array values{tally.loss, tally.top1, tally.top5, tally.images,
                       stop_requested() ? 1.0 : 0.0};
     ranks::sum(values);
-    tally = {values[0], values[1], values[2], values[3]};
+    ranks::sum(tally.auxiliary);
+    tally = {values[0], values[1], values[2], values[3], std::move(tally.auxiliary)};
     outcome.stops = values[4] > 0;
   }
   ranks::note_iteration(state_.iteration + 1);

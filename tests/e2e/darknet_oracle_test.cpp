@@ -225,8 +225,8 @@ TEST_P(DarknetNets, WeightsThatDarknetWroteLoad) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, DarknetNets,
-                         testing::Values("darknet19-like", "connected", "branches", "crop-l2norm",
-                                         "local"),
+                         testing::Values("darknet19-like", "connected", "branches", "pixels",
+                                         "crop-l2norm", "local"),
                          [](const auto& net) {
                            std::string name = net.param;
                            std::erase(name, '-');

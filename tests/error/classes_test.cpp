@@ -91,6 +91,26 @@ TEST(Classes, are_the_outputs_of_the_last_layer) {
   }
 }
 
+// An auxiliary loss gets as many outputs, and no label may exceed those of any loss.
+TEST(Classes, are_the_outputs_of_every_loss) {
+  const TemporaryDirectory folder;
+  const std::string file = folder / "own.cfg", data = "synthetic:24:5";
+  put(file, kHead +
+                "[connected]\noutput=4\nactivation=linear\n[softmax]\nloss_weight=0.3\n"
+                "[route]\nlayers=-2\n[connected]\noutput=7\nactivation=linear\n[softmax]\n");
+  const Finished refused = omni_run({"--net", file, "--data", data, "--max-batches", "2"});
+  EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+  EXPECT_THAT(refused.errors, HasSubstr(data + ": has 5 classes, but the loss of " + file +
+                                        ":10 has 4 outputs (--classes 5 gives every loss"));
+  const Finished checked = omni_run({"data", data, "--net", file});
+  EXPECT_EQ(checked.exit_code, 2) << checked.errors;
+  EXPECT_THAT(checked.errors, HasSubstr("the loss of " + file + ":10 has 4 outputs"));
+  EXPECT_EQ(outputs({"--net", file, "--classes", "5"}), 5);
+  const Finished trained = omni_run({"--net", file, "--data", data, "--classes", "5",
+                                     "--max-batches", "2", "--out", folder / "run"});
+  EXPECT_EQ(trained.exit_code, 0) << trained.errors;
+}
+
 TEST(Classes, are_refused_where_no_single_layer_decides) {
   const TemporaryDirectory folder;
   const std::string file = folder / "own.cfg";
@@ -103,6 +123,10 @@ TEST(Classes, are_refused_where_no_single_layer_decides) {
                    ":13: --classes 6: ", "[route] come from several layers"),
         std::tuple("[conv]\nfilters=7\nsize=3\n[softmax]\n",
                    ":7: --classes 6: ", "with filters=6 the net has 216 outputs (put [avgpool]"),
+        std::tuple(
+            "[conv]\nfilters=7\nsize=3\n[softmax]\nloss_weight=1\n[route]\nlayers=-2\n[connected]\n"
+            "activation=linear\n[softmax]\n",
+            ":10: --classes 6: ", "this loss has 216 outputs (put [avgpool]"),
         std::tuple("[avgpool]\n[softmax]\n", ":8: --classes 6: ", "no layer says how many")}) {
     put(file, kHead + layers);
     for (const Words& words :

@@ -122,6 +122,30 @@ TEST_F(OpenDataset, Synthetic) {
   EXPECT_EQ(open("synthetic:1")->test->size(), 1u);
 }
 
+// Every loss of a net has to take all labels. One that a loss ignores may be no class.
+TEST_F(OpenDataset, labels_fit_every_loss) {
+  const auto with = [&](std::vector<LabelLimit> losses) {
+    return open_dataset({.source = put_idx("some", 7).string(),
+                         .net_input = kLeNet,
+                         .classes = 10,
+                         .losses = std::move(losses)});
+  };
+  EXPECT_TRUE(with({{.classes = 8}, {.classes = 10}}));
+  const std::string source = put_idx("some", 7).string();
+  expect_refused(with({{.classes = 7, .where = "n.prototxt:5: layer 'aux'"}, {.classes = 10}}),
+                 ErrorKind::usage,
+                 source +
+                     ": has 8 classes, but the loss of n.prototxt:5: layer 'aux' has 7 outputs "
+                     "(--classes 8 gives every loss as many outputs)");
+  expect_refused(with({{.classes = 9}, {.classes = 5}}), ErrorKind::usage,
+                 "but the net has 5 outputs (--classes 8 gives the last layer as many outputs)");
+  EXPECT_TRUE(with({{.classes = 5, .ignored = 7}}));
+  expect_refused(with({{.classes = 5, .ignored = 6}}), ErrorKind::data,
+                 "sample 0: label 7 is out of range: the net has 5 outputs (labels count from 0");
+  expect_refused(with({{.classes = 5, .ignored = 7}, {.classes = 4}}), ErrorKind::usage,
+                 "the net has 4 outputs");
+}
+
 TEST_F(OpenDataset, MalformedSynthetic) {
   for (const char* source :
        {"synthetic:", "synthetic:0", "synthetic:-5", "synthetic:ten", "synthetic:5x",

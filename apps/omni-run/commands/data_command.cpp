@@ -276,6 +276,7 @@ Status data_command(const DataCheckArguments& arguments) {
     request.net_input = net->options().input;
     request.flat = spec.augment.flat;
     request.classes = net->classes();
+    request.losses = net->label_limits();
   }
   Checked all;
   auto opened = open_dataset(request);

@@ -244,7 +244,8 @@ Status predict_command(const PredictArguments& arguments) {
   const auto sample_name = [&](std::size_t at) {
     const std::size_t sample = arguments.samples[at];
     const std::size_t label = data.test->label(sample);
-    return fmt::format("test image {} ({})", sample, predict.names()[label]);
+    return fmt::format("test image {} ({})", sample,
+                       label < predict.names().size() ? predict.names()[label] : "no class");
   };
   for (std::size_t i = 0; i < trained.nets.size(); ++i) {
     if (i > 0) {

@@ -130,7 +130,8 @@ class Validation {
 
   Status count(std::size_t number, std::size_t index, std::span<const float> outputs) {
     const int label = data_.test->label(index);
-    if (label == kNoLabel) {  // the image could not be read
+    const int ignored = trained_.nets[number].net->layers().back()->ignored_labels().in_accuracy;
+    if (label == kNoLabel || label == ignored) {  // kNoLabel: the image could not be read
       if (joint_) joint_->leave_out(index);
       return {};
     }

@@ -28,12 +28,12 @@ Result<std::shared_ptr<DatasetPair>> SharedTrainings::open(
   const Extent input = net.options().input;
   for (const Opened& each : opened_)
     if (what_is_opened(each.arguments) == what_is_opened(arguments) && each.input == input &&
-        each.classes == net.classes() && each.flat == flat)
+        each.losses == net.label_limits() && each.flat == flat)
       return each.data;
   OMNI_TRY(DatasetPair data, open_now());
   opened_.push_back({.arguments = arguments,
                      .input = input,
-                     .classes = net.classes(),
+                     .losses = net.label_limits(),
                      .flat = flat,
                      .data = std::make_shared<DatasetPair>(std::move(data))});
   return opened_.back().data;

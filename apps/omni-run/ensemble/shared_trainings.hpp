@@ -50,7 +50,7 @@ class SharedTrainings {
   struct Opened {
     DataArguments arguments;
     Extent input;
-    int classes = 0;
+    std::vector<LabelLimit> losses;  // of the net
     bool flat = false;
     std::shared_ptr<DatasetPair> data;
     bool checked = false;

@@ -20,7 +20,7 @@ Status TrainingReport::open_metrics(const std::filesystem::path& file,
 
 void TrainingReport::begin(std::uint64_t display, const TrainableNet& net) {
   display_ = display;
-  if (caffe_log_) caffe_log_->begin(display, net.name, net.solver.policy, net.averaged_losses);
+  if (caffe_log_) caffe_log_->begin(display, net);
 }
 
 void TrainingReport::iteration(const StepReport& report) {

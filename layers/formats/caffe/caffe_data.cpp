@@ -179,6 +179,8 @@ void read_caffe_data(CaffeLayer& layer) {
   if (first == 0) return;
 
   NetOptions& options = to.net.options;
+  to.net.files.phases = to.net.files.training;
+  to.net.files.only_shapes = is_input;
   options.input = {0, 0, 3};
   if (is_input || own.count("shape") > 0) {
     if (own.count("shape") == 0)
@@ -205,7 +207,14 @@ void read_caffe_data(CaffeLayer& layer) {
 }
 
 void check_caffe_test_data(const CaffeLayer& layer) {
-  if (CaffeFields own = layer.own; is_lmdb(own)) layer.to.test_source = own.text("source");
+  CaffeFields own = layer.own;
+  if (is_lmdb(own)) layer.to.test_source = own.text("source");
+  const bool shaped = own.has_field("shape") && own.count("shape") > 0,
+             counted = own.has_field("batch_size") && own.has("batch_size");
+  layer.to.net.files.phases = layer.to.net.files.apart;
+  layer.to.net.files.test_batch = shaped    ? own.nested("shape", 0).whole("dim", 1, kMostImages, 0)
+                                  : counted ? own.whole("batch_size", 1, kMostImages)
+                                            : 0;
   const CaffeTransform test = transform_of(layer), &train = layer.to.transform;
   const auto refuse = [&](const char* field, std::string what, const char* hint) {
     holder_of(layer, field).refuse(field, std::move(what), hint, 0);
@@ -232,7 +241,9 @@ namespace {
 // named, unless the command line names other data. If the net does not say how large images are,
 // the first training image does.
 Status take_lmdbs(CaffeNet& to, const std::string& data) {
-  to.net.files = {to.train_source, to.test_source, to.transform.mean_file};
+  to.net.files.train = to.train_source;
+  to.net.files.test = to.test_source;
+  to.net.files.mean = to.transform.mean_file;
   std::string train = two_files({.source = data, .net_input = {}}).first;
   const bool is_named = !to.train_source.empty(), exists = LmdbFile::is(to.train_source);
   if (is_named && !exists)

@@ -292,10 +292,8 @@ void CaffeFields::check() {
     const int values = of->is_repeated() ? reflection.FieldSize(*message_, of) : 1;
     const bool plain = has_default(*message_, *of);
     const bool is_message = of->cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE;
-    const std::string& always = of->options().GetExtension(caffe::refused_if_set);
-    const std::string& refused =
-        always.empty() ? of->options().GetExtension(caffe::refused) : always;
-    if (!refused.empty() && !(plain && always.empty()))
+    const std::string& refused = of->options().GetExtension(caffe::refused);
+    if (!refused.empty() && !plain)
       refuse(name,
              is_message ? fmt::format("{} is not supported", name)
                         : fmt::format("{}: {} is not supported", name,

@@ -116,9 +116,8 @@ std::vector<CaffeTypeRow> caffe_type_matrix() {
         caffe::LayerParameter::descriptor()->FindFieldByName(std::string(type.param));
     for (int i = 0; param != nullptr && i < param->message_type()->field_count(); ++i) {
       const google::protobuf::FieldDescriptor& field = *param->message_type()->field(i);
-      const auto& always = field.options().GetExtension(caffe::refused_if_set);
       row.fields.push_back({field.name(), field.has_default_value() ? default_text(field) : "",
-                            always.empty() ? field.options().GetExtension(caffe::refused) : always,
+                            field.options().GetExtension(caffe::refused),
                             field.options().GetExtension(caffe::in_vain)});
     }
     rows.push_back(std::move(row));

@@ -27,6 +27,13 @@ struct CaffeTransform {
   std::string mean_file{}, place_of_file{};
 };
 
+// A CaffeMeasure is an Accuracy layer, with the label that it ignores.
+struct CaffeMeasure {
+  std::string blob{}, where{}, place_of_ignored{};
+  int ignored = -1;   // -1: none
+  bool tests = true;  // is in the TEST phase
+};
+
 // A CaffeNet holds what is known of a net while its layers are read, in the order of the file.
 struct CaffeNet {
   TrainableNet& net;
@@ -47,9 +54,9 @@ struct CaffeNet {
   std::optional<LayerDescription> probabilities{};           // of a Softmax without loss
   std::map<std::string, std::string, std::less<>> losses{};  // tops of losses: what they read
   std::set<std::string, std::less<>> beside{};  // other blobs that only measures may read
-  std::vector<std::pair<std::string, std::string>> measured{};  // blobs of Accuracy: their places
-  std::vector<std::pair<std::string, std::string>> tested{};    // likewise, of TEST and Softmax
-  std::vector<std::string> remarks{};                           // for who trains the net
+  std::vector<CaffeMeasure> measured{};
+  std::vector<std::pair<std::string, std::string>> tested{};  // likewise, of TEST and Softmax
+  std::vector<std::string> remarks{};                         // for who trains the net
 };
 
 // A CaffeLayer is a layer that is being read. emit() adds its description to the net.
@@ -86,6 +93,10 @@ std::vector<CaffeType> caffe_channel_types();  // what is by channel: BatchNorm,
 std::vector<CaffeType> caffe_other_types();
 std::vector<CaffeType> caffe_loss_types();
 
+// Adds a remark for each Accuracy of another blob than the net's output, since right answers are
+// only counted of that. Those of the TEST phase say which label does not count.
+Status check_caffe_measures(CaffeNet& to);
+
 // A CaffeState is what rules of layers ask for, in one phase.
 struct CaffeState {
   std::string_view phase;
@@ -97,8 +108,9 @@ struct CaffeState {
 struct CaffeStates {
   CaffeState train{.phase = "TRAIN"}, test{.phase = "TEST"};
 };
-// Reads the level and the stages of the net, and those that the solver adds.
-CaffeStates read_caffe_states(const CaffeFields& net, CaffeFields* solver);
+bool asks_for_stages(const CaffeFields& layer);  // or levels, in its rules
+// Reads the level and the stages of the net, and those that the solver and the command line add.
+CaffeStates read_caffe_states(const CaffeFields& net, CaffeFields* solver, const ReadOptions& how);
 
 // Reads a filler, which says how a parameter is initialised. Caffe's default is the constant 0,
 // even for weights. Weights of filters give their size, as only they may be pyramids.

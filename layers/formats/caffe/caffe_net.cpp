@@ -26,7 +26,8 @@ struct FoundLayer {
   bool trains = true, tests = true;  // is in the phase
 };
 
-Result<std::vector<FoundLayer>> find_layers(CaffeFields& net, const CaffeStates& states) {
+Result<std::vector<FoundLayer>> find_layers(CaffeFields& net, const CaffeStates& states,
+                                            TrainableNet& to) {
   if (net.has("layer") && net.has("layers")) {
     net.refuse("layers", "layers beside layer", "write all of them as layer", 0);
     return Error{};
@@ -43,8 +44,10 @@ Result<std::vector<FoundLayer>> find_layers(CaffeFields& net, const CaffeStates&
   for (int i = 0; i < count; ++i) {
     const CaffeFields fields = net.nested(list, i);
     const bool trains = states.train.has(fields), tests = states.test.has(fields);
+    to.files.has_rules = to.files.has_rules || asks_for_stages(fields);
     if (!trains && !tests && !(fields.has("include") && fields.has("exclude"))) continue;
     OMNI_TRY(const CaffeType* type, find_caffe_type(fields));
+    if (type->kind == Kind::loss && trains != tests) to.files.has_rules = true;
     layers.push_back({fields, type, trains, tests});
   }
   return layers;
@@ -70,6 +73,8 @@ void read_inputs(CaffeFields& net, CaffeNet& to) {
   to.image = net.text("input", 0);
   to.image_place = net.where("input", 0);
   to.net.inputs = {to.image};
+  to.net.files.phases = to.net.files.same;
+  to.net.files.only_shapes = true;
   for (int i = 1; i < inputs; ++i) to.labels.insert(net.text("input", i));
   if (net.has("input_shape")) {
     CaffeFields shape = net.nested("input_shape", 0);
@@ -201,20 +206,6 @@ void note_blobs(const FoundLayer& found, CaffeNet& to) {
   }
 }
 
-// Adds a remark for each layer of the file that measures another blob than the net's output.
-// Accuracy is only computed from the net's output.
-void check_measures(CaffeNet& to) {
-  const LayerDescription& last = to.net.layers.back();
-  const bool has_loss = to.loss || to.probabilities;
-  const std::string& output = has_loss ? last.inputs.front() : last.outputs.front();
-  for (const auto& [blob, place] : to.measured)
-    if (const auto loss = to.losses.find(blob);
-        blob != output && (loss == to.losses.end() || loss->second != output))
-      to.remarks.push_back(
-          fmt::format("{}: reads {}, but what is right is counted of {}, the net's output", place,
-                      shown_name(blob), shown_name(output)));
-}
-
 // Refuses tests of another blob than the net's own loss reads, if no loss is in the TEST phase.
 Status check_tested(const CaffeNet& to) {
   if (!to.loss || to.loss_tests) return {};
@@ -248,8 +239,7 @@ Status end_net(CaffeFields& fields, CaffeNet& to) {
   if (layers.empty())
     return Error{ErrorKind::usage, fields.where(), "no layer but data",
                  "docs/caffe.md lists what is read"};
-  check_measures(to);
-  return {};
+  return check_caffe_measures(to);
 }
 
 // Sets the number of classes, which is the number of outputs of the InnerProduct that the loss
@@ -277,14 +267,15 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
   TrainableNet net;
   net.name = std::filesystem::path(text.file).stem().string();
   net.where = fmt::format("{}:1", text.file);
+  net.title = fields.text("name");
   CaffeNet to{.net = net};
   std::optional<CaffeFields> solver_fields;
   if (solver != nullptr) {
     OMNI_CHECK(solver->unknown);
     solver_fields.emplace(*solver, status);
   }
-  auto found =
-      find_layers(fields, read_caffe_states(fields, solver_fields ? &*solver_fields : nullptr));
+  auto found = find_layers(
+      fields, read_caffe_states(fields, solver_fields ? &*solver_fields : nullptr, how), net);
   OMNI_CHECK(status);
   if (!found) return std::move(found.error());
   OMNI_CHECK(text.unknown);
@@ -306,9 +297,11 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
   }
   for (const FoundLayer& layer : *found) {
     if (layer.type->kind != Kind::data || !layer.tests || fields.failed()) continue;
-    if (!layer.trains)
+    if (layer.trains && net.files.phases == net.files.training)
+      net.files.phases = net.files.same;
+    else if (!layer.trains)
       check_caffe_test_data(opened(layer, to));
-    else if (to.transform.mirror)
+    if (layer.trains && to.transform.mirror)
       to.remarks.push_back(
           fmt::format("{}: mirrors images in training alone, although it is in both phases",
                       layer.fields.where()));

@@ -1,4 +1,5 @@
 // This file decides in which phases a layer is, by its rules include and exclude.
+#include <array>
 #include <limits>
 
 #include "layers/formats/caffe/caffe_layers.hpp"
@@ -33,6 +34,14 @@ void add_state(CaffeFields said, CaffeState& to) {
   for (int i = 0; i < said.count("stage"); ++i) to.stages.insert(said.text("stage", i));
 }
 
+// Adds the states that the solver has for the two phases.
+void add_states(CaffeFields& solver, CaffeStates& states) {
+  if (solver.has("train_state")) add_state(solver.nested("train_state"), states.train);
+  if (solver.count("test_state") > 1)
+    solver.refuse("test_state", "several test_state", "a training has one test", 1);
+  if (solver.has("test_state")) add_state(solver.nested("test_state", 0), states.test);
+}
+
 }  // namespace
 
 bool CaffeState::has(const CaffeFields& layer) const {
@@ -40,15 +49,24 @@ bool CaffeState::has(const CaffeFields& layer) const {
   return !any_rule_applies(layer, "exclude", *this);
 }
 
-CaffeStates read_caffe_states(const CaffeFields& net, CaffeFields* solver) {
+bool asks_for_stages(const CaffeFields& layer) {
+  for (const std::string_view list : {"include", "exclude"})
+    for (int i = 0; i < layer.count(list); ++i)
+      for (const std::string_view field : {"stage", "not_stage", "min_level", "max_level"})
+        if (layer.nested(list, i).has(field)) return true;
+  return false;
+}
+
+CaffeStates read_caffe_states(const CaffeFields& net, CaffeFields* solver, const ReadOptions& how) {
   CaffeStates states;
+  const std::array both{&states.train, &states.test};
   if (net.has("state"))
-    for (CaffeState* state : {&states.train, &states.test}) add_state(net.nested("state"), *state);
-  if (solver == nullptr) return states;
-  if (solver->has("train_state")) add_state(solver->nested("train_state"), states.train);
-  if (solver->count("test_state") > 1)
-    solver->refuse("test_state", "several test_state", "a training has one test", 1);
-  if (solver->has("test_state")) add_state(solver->nested("test_state", 0), states.test);
+    for (CaffeState* state : both) add_state(net.nested("state"), *state);
+  if (solver != nullptr) add_states(*solver, states);
+  for (CaffeState* state : both) {
+    state->stages.insert(how.stages.begin(), how.stages.end());
+    state->level = how.level.value_or(state->level);
+  }
   return states;
 }
 

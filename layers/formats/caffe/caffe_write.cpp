@@ -33,7 +33,7 @@ class CaffeNetWriter : CaffeWriter {
  public:
   using CaffeWriter::CaffeWriter;
   Result<std::string> text() {
-    out_.set_name(of_.name);
+    out_.set_name(of_.title.empty() ? of_.name : of_.title);
     put_data();
     for (number_ = 0; number_ < of_.layers.size(); ++number_) put_layer();
     OMNI_CHECK(status_);
@@ -262,33 +262,51 @@ class CaffeNetWriter : CaffeWriter {
     }
     put_activation(sum.activation);
   }
-  void put_loss(caffe::LayerParameter& layer) {
-    layer.add_bottom("label");
+  void put_loss(caffe::LayerParameter& layer, int not_judged = kNoLabel) {
+    layer.add_bottom(labels_);
     if (described().loss_weight != 1) layer.add_loss_weight(described().loss_weight);
-    if (!described().auxiliary) put_accuracy(blob());
+    if (!described().auxiliary) put_accuracy(std::string(layer.bottom(0)), not_judged);
   }
   // Right answers are counted beside the loss.
-  void put_accuracy(const std::string& scores) {
+  void put_accuracy(const std::string& scores, int not_judged) {
     for (const int top : {1, 5}) {
       if (top >= built().output().extent.c) return;
       caffe::LayerParameter& layer = *out_.add_layer();
       layer.set_name(unused(top == 1 ? "accuracy" : "accuracy_top5"));
       layer.set_type("Accuracy");
       layer.add_bottom(scores);
-      layer.add_bottom("label");
+      layer.add_bottom(labels_);
       layer.add_top(layer.name());
       layer.add_include()->set_phase(caffe::TEST);
       if (top > 1) layer.mutable_accuracy_param()->set_top_k(5);
+      if (not_judged != kNoLabel) layer.mutable_accuracy_param()->set_ignore_label(not_judged);
     }
   }
   void put(const SoftmaxOptions& softmax) {
     if (softmax.groups != 1 || softmax.temperature != 1)
       return refuse(softmax.groups != 1 ? "groups above 1" : "a temperature", "Caffe has none");
-    if (!softmax.loss) {
-      add("Softmax", "prob");
-      return;
-    }
-    put_loss(add("SoftmaxWithLoss", "loss"));
+    const std::string scores = flattened();
+    caffe::LayerParameter& layer =
+        softmax.loss ? add("SoftmaxWithLoss", "loss") : add("Softmax", "prob");
+    layer.set_bottom(0, scores);
+    if (!softmax.loss) return;
+    using Loss = caffe::LossParameter;
+    if (softmax.ignored != kNoLabel) layer.mutable_loss_param()->set_ignore_label(softmax.ignored);
+    if (softmax.mean != MeanLoss::of_labelled)
+      layer.mutable_loss_param()->set_normalization(
+          softmax.mean == MeanLoss::none ? Loss::NONE : Loss::BATCH_SIZE);
+    put_loss(layer, softmax.not_judged);
+  }
+  // Caffe's softmax is over the channels of each pixel, so it reads a blob with one pixel. This
+  // function returns the name of that blob.
+  std::string flattened() {
+    if (const Extent& of = built().inputs().front()->extent(); of.h * of.w == 1) return blob();
+    caffe::LayerParameter& layer = *out_.add_layer();
+    layer.set_name(unused(fmt::format("flat{}", number_)));
+    layer.set_type("Flatten");
+    layer.add_bottom(blob());
+    layer.add_top(layer.name());
+    return layer.name();
   }
   void put(const DistanceOptions& cost) {
     if (cost.distance < Distance::hinge || cost.scale != 1)

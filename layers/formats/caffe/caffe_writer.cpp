@@ -4,11 +4,17 @@
 
 #include <algorithm>
 
+#include "runtime/log.hpp"
+
 namespace omni {
 
 CaffeWriter::CaffeWriter(const TrainableNet& of, const Net& net) : of_(of), net_(net) {
-  for (const LayerDescription& layer : of.layers)
+  for (const LayerDescription& layer : of.layers) {
     if (!layer.name.empty()) names_of_file_.insert(layer.name);
+    names_of_file_.insert(layer.inputs.begin(), layer.inputs.end());
+    names_of_file_.insert(layer.outputs.begin(), layer.outputs.end());
+  }
+  labels_ = unused("label");
 }
 
 void CaffeWriter::refuse(std::string what, std::string_view why) {
@@ -38,7 +44,10 @@ caffe::LayerParameter& CaffeWriter::add(std::string_view type, std::string_view 
   for (std::size_t i = 0; i < described().inputs.size(); ++i) layer.add_bottom(blob(i));
   const std::string& output = described().outputs.front();
   std::string top = own.empty() ? layer.name() : output;
-  std::ranges::replace(top, '\n', '_');  // of a blob that no file names
+  if (top.find('\n') != std::string::npos) {  // of a blob that no file names
+    std::ranges::replace(top, '\n', '_');
+    top = unused(top);
+  }
   layer.add_top(top);
   blobs_[output] = top;
   return layer;
@@ -123,50 +132,72 @@ void CaffeWriter::put_transform(caffe::LayerParameter& layer, bool trains) const
       transform.add_mean_value(values.mean[static_cast<std::size_t>(c)]);
   }
   if (layer.type() != "Data") return;
-  transform.set_crop_size(static_cast<std::uint32_t>(input.h));
+  if (of_.files.phases == of_.files.unsaid || augment.own_size)
+    transform.set_crop_size(static_cast<std::uint32_t>(input.h));
   input.c == 1 ? transform.set_force_gray(true) : transform.set_force_color(true);
 }
 
+void CaffeWriter::put_shapes(caffe::LayerParameter& layer, std::uint32_t batch) const {
+  const Extent& input = of_.options.input;
+  caffe::BlobShape& shape = *layer.mutable_input_param()->add_shape();
+  shape.add_dim(batch);
+  shape.add_dim(input.c);
+  if (!of_.augment.flat) shape.add_dim(input.h);
+  if (!of_.augment.flat) shape.add_dim(input.w);
+  if (layer.top_size() > 1) layer.mutable_input_param()->add_shape()->add_dim(batch);
+}
+
+void CaffeWriter::put_source(caffe::LayerParameter& layer, std::uint32_t batch, bool trains) const {
+  const Extent& input = of_.options.input;
+  if (layer.type() == "Data") {
+    caffe::DataParameter& data = *layer.mutable_data_param();
+    const std::string& source = trains ? of_.files.train : of_.files.test;
+    data.set_source(!source.empty() ? source : trains ? "train_lmdb" : "test_lmdb");
+    data.set_backend(caffe::DataParameter::LMDB);
+    data.set_batch_size(batch);
+    if (source.empty())
+      log::warn("the written net reads images from {}, an LMDB that {} does not name",
+                data.source(), of_.name);
+    return;
+  }
+  caffe::MemoryDataParameter& data = *layer.mutable_memory_data_param();
+  data.set_batch_size(batch);
+  data.set_channels(static_cast<std::uint32_t>(input.c));
+  data.set_height(static_cast<std::uint32_t>(input.h));
+  data.set_width(static_cast<std::uint32_t>(input.w));
+}
+
 // Nets without a loss that read pixels as they are have an Input. Images that are squares come
-// from an LMDB, others, like vectors, from the memory: only that layer says their size.
+// from an LMDB, others, like vectors, from the memory: only that layer says their size. So do
+// images of a prototxt that says their size otherwise than by crop_size.
 void CaffeWriter::put_data() {
   const Extent& input = of_.options.input;
+  const auto& files = of_.files;
   const bool learns = net_.layers().back()->is_loss(), square = input.h == input.w;
   const bool as_stored = of_.augment.byte_values == ByteValues{.blue_first = true} &&
                          !of_.augment.mean_image && !of_.augment.flip;
-  const bool in_lmdb = square && input.h > 1 && (input.c == 1 || input.c == 3);
-  const auto batch = static_cast<std::uint32_t>(of_.options.micro_batch());
+  const bool only_shapes = files.only_shapes || (!learns && as_stored);
+  const bool in_lmdb =
+      square && input.h > 1 && (input.c == 1 || input.c == 3) &&
+      (files.phases == files.unsaid || of_.augment.own_size || !files.train.empty());
+  const bool same = files.phases == files.same || (only_shapes && files.phases != files.apart);
   const std::string name = unused(learns ? "images" : "data");
   for (const bool trains : {true, false}) {
+    if (!trains && (same || files.phases == files.training)) return;
+    const int batch =
+        trains || files.test_batch == 0 ? of_.options.micro_batch() : files.test_batch;
     caffe::LayerParameter& layer = *out_.add_layer();
     layer.set_name(name);
+    layer.set_type(only_shapes ? "Input" : in_lmdb ? "Data" : "MemoryData");
     layer.add_top(of_.inputs.front());
-    if (!learns && as_stored) {
-      layer.set_type("Input");
-      caffe::BlobShape& shape = *layer.mutable_input_param()->add_shape();
-      shape.add_dim(batch);
-      shape.add_dim(input.c);
-      if (!of_.augment.flat) shape.add_dim(input.h);
-      if (!of_.augment.flat) shape.add_dim(input.w);
-      return;
+    if (learns || !only_shapes) layer.add_top(labels_);
+    if (!same) layer.add_include()->set_phase(trains ? caffe::TRAIN : caffe::TEST);
+    if (only_shapes) {
+      put_shapes(layer, static_cast<std::uint32_t>(batch));
+      continue;
     }
-    layer.add_top("label");
-    layer.set_type(in_lmdb ? "Data" : "MemoryData");
-    layer.add_include()->set_phase(trains ? caffe::TRAIN : caffe::TEST);
     put_transform(layer, trains);
-    if (in_lmdb) {
-      caffe::DataParameter& data = *layer.mutable_data_param();
-      const std::string& source = trains ? of_.files.train : of_.files.test;
-      data.set_source(!source.empty() ? source : trains ? "train_lmdb" : "test_lmdb");
-      data.set_backend(caffe::DataParameter::LMDB);
-      data.set_batch_size(batch);
-    } else {
-      caffe::MemoryDataParameter& data = *layer.mutable_memory_data_param();
-      data.set_batch_size(batch);
-      data.set_channels(static_cast<std::uint32_t>(input.c));
-      data.set_height(static_cast<std::uint32_t>(input.h));
-      data.set_width(static_cast<std::uint32_t>(input.w));
-    }
+    put_source(layer, static_cast<std::uint32_t>(batch), trains);
   }
 }
 

@@ -25,7 +25,7 @@ class CaffeWriter {
   const Layer& built() const { return *net_.layers()[number_]; }
   void refuse(std::string what, std::string_view why);  // the first refusal counts
 
-  // Returns a name that no layer has. With `is_own` the file has this name for the layer.
+  // Returns a name that no layer or blob has. With `is_own` the file has this name for the layer.
   std::string unused(const std::string& wanted, bool is_own = false);
   std::string blob(std::size_t input = 0) const;  // the name in the new file
   // Adds a layer that reads the blobs of the described layer, and makes its output. A layer without
@@ -44,6 +44,7 @@ class CaffeWriter {
 
   const TrainableNet& of_;
   const Net& net_;
+  std::string labels_;  // the blob of labels
   caffe::NetParameter out_;
   Status status_;
   std::size_t number_ = 0;                    // of the current layer
@@ -51,6 +52,8 @@ class CaffeWriter {
 
  private:
   void put_transform(caffe::LayerParameter& layer, bool trains) const;
+  void put_shapes(caffe::LayerParameter& layer, std::uint32_t batch) const;
+  void put_source(caffe::LayerParameter& layer, std::uint32_t batch, bool trains) const;
   std::set<std::string> names_of_file_, used_;
 };
 

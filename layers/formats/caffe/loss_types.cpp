@@ -1,11 +1,14 @@
 // This file reads Caffe's losses, and the layers beside them that only measure.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "codelets/loss/cost_loss.hpp"
 #include "layers/formats/caffe/caffe_layers.hpp"
 #include "runtime/shown_name.hpp"
+#include "runtime/tasks/slices.hpp"
 
 namespace omni {
 namespace {
@@ -26,7 +29,21 @@ void read_loss(CaffeLayer& layer, std::string_view type, LayerOptions options) {
   if (!layer.to.labels.contains(layer.bottom(1)))
     fields.refuse("bottom", fmt::format("{} is no blob of labels", shown_name(layer.bottom(1))),
                   "the second bottom is the second top of the data", 1);
-  const float weight = fields.count("loss_weight") > 0 ? fields.real("loss_weight", 0, 1e6f, 0) : 1;
+  const int tops = std::max(fields.count("top"), 1), most = type == "softmax" ? 2 : 1,
+            weights = fields.count("loss_weight");
+  if (tops > most)
+    fields.refuse("top", fmt::format("has {} tops", tops),
+                  most == 1 ? "the loss is the only one" : "they are the loss and probabilities",
+                  most);
+  if (weights > 0 && weights != tops)
+    fields.refuse("loss_weight",
+                  fmt::format("{} value{} of loss_weight for {} top{}", weights,
+                              weights == 1 ? "" : "s", tops, tops == 1 ? "" : "s"),
+                  "each top has one", 0);
+  if (weights > 1 && fields.real("loss_weight", 0, 1e6f, 1) != 0)
+    fields.refuse("loss_weight", "a loss_weight of probabilities",
+                  "only the first top is a loss: set it to 0", 1);
+  const float weight = weights > 0 ? fields.real("loss_weight", 0, 1e6f, 0) : 1;
   if (weight == 0)
     return layer.to.remarks.push_back(
         fmt::format("{}: loss_weight: 0: nothing learns from this loss", fields.where()));
@@ -52,11 +69,27 @@ void read_loss(CaffeLayer& layer, std::string_view type, LayerOptions options) {
   layer.to.loss = layer.description;
 }
 
+// Returns an ignore_label. Data have no labels below 0, so such a number ignores none.
+int ignored_label(CaffeFields& fields) {
+  using Limits = std::numeric_limits<int>;
+  if (!fields.has("ignore_label")) return kNoLabel;
+  return std::max(fields.whole("ignore_label", Limits::min(), Limits::max()), kNoLabel);
+}
+
 void read_softmax_loss(CaffeLayer& layer) {
-  if (const std::string mode = layer.own.word("normalization"); mode == "NONE")
-    layer.own.refuse("normalization", "normalization: NONE is not supported",
-                     "the loss is the mean over the images");
-  read_loss(layer, "softmax", SoftmaxOptions{.spatial = !layer.to.flat.contains(layer.bottom())});
+  CaffeFields& own = layer.own;
+  const bool by_old = own.has("normalize") && !own.has("normalization");
+  const std::string mode = !by_old                 ? own.word("normalization")
+                           : own.flag("normalize") ? "VALID"
+                                                   : "BATCH_SIZE";
+  SoftmaxOptions options{.spatial = !layer.to.flat.contains(layer.bottom()),
+                         .ignored = ignored_label(own)};
+  options.not_judged = options.ignored;
+  if (mode == "NONE") options.mean = MeanLoss::none;
+  if (mode != "NONE" && mode != "VALID" && options.ignored != kNoLabel)
+    options.mean = MeanLoss::of_all;
+  layer.name("ignored", "ignore_label");
+  read_loss(layer, "softmax", options);
 }
 
 void read_hinge_loss(CaffeLayer& layer) {
@@ -69,7 +102,11 @@ void read_hinge_loss(CaffeLayer& layer) {
 void read_accuracy(CaffeLayer& layer) {
   if (const int most = layer.own.whole("top_k", 1, 1 << 24); most != 1 && most != 5)
     layer.own.refuse("top_k", fmt::format("top_k: {} is not supported", most), "known: 1 and 5");
-  layer.to.measured.emplace_back(layer.bottom(), layer.fields.where());
+  layer.to.measured.push_back({.blob = layer.bottom(),
+                               .where = layer.fields.where(),
+                               .place_of_ignored = layer.own.where("ignore_label"),
+                               .ignored = ignored_label(layer.own),
+                               .tests = layer.tests});
 }
 
 void read_silence(CaffeLayer&) {}
@@ -80,6 +117,34 @@ void read_best(CaffeLayer& layer) {
 }
 
 }  // namespace
+
+Status check_caffe_measures(CaffeNet& to) {
+  LayerDescription& last = to.net.layers.back();
+  const bool has_loss = to.loss || to.probabilities;
+  const std::string& output = has_loss ? last.inputs.front() : last.outputs.front();
+  auto* const softmax = to.loss ? std::get_if<SoftmaxOptions>(&last.options) : nullptr;
+  const CaffeMeasure* first = nullptr;
+  for (const CaffeMeasure& each : to.measured) {
+    const auto loss = to.losses.find(each.blob);
+    if (each.blob != output && (loss == to.losses.end() || loss->second != output)) {
+      to.remarks.push_back(
+          fmt::format("{}: reads {}, but what is right is counted of {}, the net's output",
+                      each.where, shown_name(each.blob), shown_name(output)));
+      continue;
+    }
+    if (!each.tests || !to.loss) continue;
+    if (softmax == nullptr && each.ignored != kNoLabel)
+      return Error{ErrorKind::usage, each.place_of_ignored, "ignore_label beside a HingeLoss",
+                   "only SoftmaxWithLoss leaves labels out"};
+    if (first != nullptr && first->ignored != each.ignored)
+      return Error{ErrorKind::usage, each.place_of_ignored,
+                   "ignores another label than the Accuracy above",
+                   "right answers are counted once: give both the same ignore_label"};
+    first = &each;
+    if (softmax != nullptr) softmax->not_judged = each.ignored;
+  }
+  return {};
+}
 
 std::vector<CaffeType> caffe_loss_types() {
   constexpr int kMany = 1024;

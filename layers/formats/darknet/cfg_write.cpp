@@ -257,6 +257,10 @@ class CfgWriter {
     put_activation(sum.activation);
   }
   void put_layer(const SoftmaxOptions& softmax) {
+    if (softmax.ignored != kNoLabel || softmax.not_judged != kNoLabel)
+      return refuse("a label that is ignored", "a .cfg has none");
+    if (softmax.mean == MeanLoss::none)
+      return refuse("a loss that is no mean over the images", "a .cfg has none");
     begin("softmax");
     put_unless("groups", softmax.groups, 1);
     put_unless("temperature", softmax.temperature, 1.0f);

@@ -1,5 +1,5 @@
-// This file changes the number of classes of a described net. For that it sets the number of
-// filters or neurons of the last layer that has some.
+// This file changes the number of classes of a described net. For each loss it sets the number of
+// filters or neurons of the last layer before it that has some.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,11 +26,10 @@ void set(Section& section, std::string_view key, std::string value) {
     *last = {last->key, std::move(value), kCommandLine};
 }
 
-}  // namespace
-
-Result<ClassesKey> set_classes(std::vector<Section>& layers, int classes) {
+// Sets the number of the last layer before number `end` that has one.
+Result<ClassesKey> set_outputs(std::vector<Section>& layers, std::size_t end, int classes) {
   const std::string option = fmt::format("--classes {}", classes);
-  for (std::size_t i = layers.size(); i-- > 0;) {
+  for (std::size_t i = end; i-- > 0;) {
     Section& section = layers[i];
     OMNI_TRY(const DarknetType* type, find_darknet_type(section));
     if (declares(*type, "layers") || declares(*type, "from"))
@@ -45,18 +44,36 @@ Result<ClassesKey> set_classes(std::vector<Section>& layers, int classes) {
     set(section, key, std::to_string(classes));
     return ClassesKey{section.where(), key};
   }
-  return Error{ErrorKind::usage, layers.back().where(),
+  return Error{ErrorKind::usage, layers[end - 1].where(),
                option + ": no layer says how many outputs the net has",
                "put [connected] with so many outputs before the loss"};
 }
 
+}  // namespace
+
+Result<ClassesKey> set_classes(std::vector<Section>& layers, int classes) {
+  for (std::size_t i = 0; i + 1 < layers.size(); ++i) {
+    OMNI_TRY(const DarknetType* type, find_darknet_type(layers[i]));
+    const auto& options = layers[i].options;
+    if (declares(*type, "loss_weight") &&
+        std::ranges::find(options, "loss_weight", &Option::key) != options.end())
+      OMNI_CHECK(set_outputs(layers, i + 1, classes));
+  }
+  return set_outputs(layers, layers.size(), classes);
+}
+
 Status check_classes(const NetDescription& net, int classes, const ClassesKey& set) {
   OMNI_TRY(const auto built, Net::build(net, {.training = false, .images = 1, .slice = 1}));
-  if (built->classes() == classes) return {};
-  return Error{ErrorKind::usage, set.where,
-               fmt::format("--classes {}: with {}={} the net has {} outputs", classes, set.key,
-                           classes, built->classes()),
-               "put [avgpool], or [connected] with so many outputs, behind it"};
+  for (const LabelLimit& limit : built->label_limits())
+    if (limit.classes != classes)
+      return Error{
+          ErrorKind::usage, limit.where.empty() ? set.where : limit.where,
+          limit.where.empty()
+              ? fmt::format("--classes {}: with {}={} the net has {} outputs", classes, set.key,
+                            classes, limit.classes)
+              : fmt::format("--classes {}: this loss has {} outputs", classes, limit.classes),
+          "put [avgpool], or [connected] with so many outputs, behind it"};
+  return {};
 }
 
 }  // namespace omni

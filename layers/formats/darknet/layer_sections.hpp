@@ -57,8 +57,8 @@ Result<std::vector<LayerDescription>> describe_layers(const std::vector<Section>
                                                       float smoothing, bool strict);
 
 // A ClassesKey is the option for the number of filters or neurons of the last layer that has some.
-// set_classes() sets it to the number of classes. set_classes() refuses a net in which no single
-// layer decides the number, check_classes() one that then has another number of outputs.
+// set_classes() sets it, and that of each auxiliary loss, to the number of classes. It refuses a
+// net in which no single layer decides a number, check_classes() a loss with other outputs.
 struct ClassesKey {
   std::string where;
   std::string_view key;

@@ -37,7 +37,7 @@ DataFeed::DataFeed(const Dataset& dataset, FeedOptions options)
       };
       slot.batch.images.push_back(declare("images", images, values_per_image(), options_.values));
       slot.batch.labels.push_back(declare("labels", images, 1, DataType::i32));
-      slot.batch.metrics.push_back(declare("metrics", 1, kMetrics, DataType::f32));
+      slot.batch.metrics.push_back(declare("metrics", 1, options_.metrics, DataType::f32));
       if (!apart_) continue;
       std::vector<Tensor*>& parts = slot.parts.emplace_back();
       for (const int part : parts_of(images).sizes)

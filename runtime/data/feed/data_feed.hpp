@@ -24,7 +24,8 @@ struct FeedOptions {
   Extent net_input;
   DataType values = DataType::f32;  // type of the images' values: f32 or bf16
   Slices slices;
-  int slots = 1;  // mini-batches that may exist at once
+  int slots = 1;                   // mini-batches that may exist at once
+  std::size_t metrics = kMetrics;  // of a slice
   // True: images in memory are prepared as 8-bit pixels if that is exact. A GPU then gets a quarter
   // of the bytes, and converts them to `values` itself.
   bool unpack_apart = false;

@@ -168,6 +168,67 @@ TEST_F(CaffeRun, losses_are_averaged_as_the_solver_says) {
   EXPECT_NE(losses[9], means[9]);
 }
 
+// Every loss is an output, in the order of names. The sum of their weighted values is the loss.
+TEST_F(CaffeRun, every_loss_is_an_output) {
+  put(folder_ / "n.prototxt",
+      "layer { name: 'd' type: 'Input' top: 'data' top: 'label'\n"
+      "  input_param { shape { dim: 10 dim: 3 dim: 8 dim: 8 } } }\n"
+      "layer { name: 's' type: 'InnerProduct' bottom: 'data' top: 's'\n"
+      "  inner_product_param { num_output: 4 weight_filler { type: 'xavier' } } }\n"
+      "layer { name: 't' type: 'InnerProduct' bottom: 'data' top: 't'\n"
+      "  inner_product_param { num_output: 4 weight_filler { type: 'xavier' } } }\n"
+      "layer { name: 'z' type: 'HingeLoss' bottom: 's' bottom: 'label' top: 'z/hinge'\n"
+      "  loss_weight: 0.25 }\n"
+      "layer { name: 'own' type: 'SoftmaxWithLoss' bottom: 't' bottom: 'label' loss_weight: 2 }\n");
+  solver("");
+  for (const char* slice : {"10", "3"}) {
+    const Finished run = train({"--log", "caffe", "--display", "4", "--slice", slice});
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    const std::regex lines(
+        "loss = (\\S+)\n.*Train net output #0: own = (\\S+) \\(\\* 2 = (\\S+) loss\\)\n"
+        ".*Train net output #1: z/hinge = (\\S+) \\(\\* 0.25 = (\\S+) loss\\)\n");
+    int found = 0;
+    for (std::sregex_iterator at(run.errors.begin(), run.errors.end(), lines), end; at != end;
+         ++at) {
+      const auto value = [&](int number) { return std::stod((*at)[number]); };
+      EXPECT_NEAR(value(1), value(3) + value(5), 2e-5 * value(1));
+      EXPECT_NEAR(2 * value(2), value(3), 2e-5 * value(3));
+      EXPECT_NEAR(0.25 * value(4), value(5), 2e-5 * value(5));
+      EXPECT_GT(value(4), 1) << "four margins of about 1";
+      ++found;
+    }
+    EXPECT_EQ(found, 3) << run.errors;
+    const ParsedLog log = parse_log(run.errors);
+    EXPECT_EQ(log.train.at(0).size(), 2u);
+    EXPECT_TRUE(log.test.at(5).contains("own")) << run.errors;
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
+// A layer of a stage is in the net if the command line names the stage.
+TEST_F(CaffeRun, stages_and_levels_of_the_command_line_choose_layers) {
+  std::string net = get(folder_ / "n.prototxt");
+  net.insert(net.find("layer { name: 'loss'"),
+             "layer { name: 'extra' type: 'Power' bottom: 's' top: 's'\n"
+             "  include { stage: 'more' min_level: 2 } }\n");
+  put(folder_ / "n.prototxt", net);
+  const auto layers = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--net", folder_ / "n.prototxt", "--dry-run", "--json", "-q"});
+    const Finished run = omni_run(words);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return nlohmann::json::parse(run.output)["layers"].size();
+  };
+  EXPECT_EQ(layers({}), 2u);
+  EXPECT_EQ(layers({"--net-stage", "more"}), 2u);
+  EXPECT_EQ(layers({"--net-stage", "other", "--net-stage", "more", "--net-level", "2"}), 3u);
+  for (const char* option : {"--net-stage", "--net-level"}) {
+    const Finished refused = omni_run({"--net", "lenet", "--dry-run", option, "1"});
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.errors.find(std::string("error: ") + option + ": "), std::string::npos)
+        << refused.errors;
+  }
+}
+
 TEST_F(CaffeRun, snapshots_are_in_the_run_folder_and_go_on) {
   solver("snapshot: 6\nsnapshot_prefix: 'examples/mine'\n");
   const Finished whole = train({"--save-weights", folder_ / "whole.caffemodel"});

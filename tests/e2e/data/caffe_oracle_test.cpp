@@ -138,6 +138,55 @@ TEST_F(CaffeOracleFiles, an_lmdb_that_the_net_names_is_its_data) {
   expect_losses("stored", folder_ / "s.prototxt", "", {"--weights", kOracle + "stored.caffemodel"});
 }
 
+// Some labels have no loss, or do not count for the accuracy. A softmax of several pixels has its
+// classes in Caffe's order. These are the test results of the parameters that Caffe saved.
+TEST_F(CaffeOracleFiles, test_results_are_those_of_caffe) {
+  struct {
+    const char *name, *start;
+    double loss, accuracy;
+  } const rows[] = {{"ignored", "functions", 1.25038755, 1.0 / 3},
+                    {"summed", "several", 0.96201086, 1.0 / 3},
+                    {"flattened", "flattened", 1.31057382, 0.5}};
+  for (const auto& [name, start, loss, accuracy] : rows)
+    for (const char* slice : {"8", "3"}) {
+      SCOPED_TRACE(std::string(name) + " in slices of " + slice);
+      const Finished valid =
+          omni_run({"valid", "--net", kOracle + name + ".prototxt", "--weights",
+                    kOracle + start + ".caffemodel", "--data", data(), "--slice", slice, "--json"});
+      ASSERT_EQ(valid.exit_code, 0) << valid.errors;
+      const auto result = nlohmann::json::parse(valid.output);
+      EXPECT_NEAR(result["test_loss"], loss, 1e-4 * loss);
+      EXPECT_NEAR(result["test_accuracy"], accuracy, 1e-6);
+    }
+}
+
+// A label that is ignored need not be a class. Without ignore_label it is refused with its line.
+TEST_F(CaffeOracleFiles, an_ignored_label_may_be_no_class) {
+  std::string list = get(folder_ / "list.txt");
+  const std::string other = folder_ / "other.txt";
+  std::size_t images = 0;
+  for (std::size_t at = 0; (at = list.find(" 1\n", at)) != list.npos; ++images)
+    list.replace(at, 3, " 255\n");
+  ASSERT_EQ(images, 2u);
+  put(other, list);
+  std::string net = get(kOracle + "ignored.prototxt");
+  for (std::size_t at = 0; (at = net.find("ignore_label: 1", at)) != net.npos; at += 17)
+    net.replace(at, 15, "ignore_label: 255");
+  put(folder_ / "n.prototxt", net);
+  const auto valid = [&](const std::string& name) {
+    return omni_run({"valid", "--net", name, "--weights", kOracle + "functions.caffemodel",
+                     "--data", other + "," + other, "--json", "--per-class"});
+  };
+  const Finished ignored = valid(folder_ / "n.prototxt");
+  ASSERT_EQ(ignored.exit_code, 0) << ignored.errors;
+  EXPECT_NEAR(nlohmann::json::parse(ignored.output)["test_loss"], 1.25038755, 1e-4);
+  const Finished refused = valid(kOracle + "ignored.prototxt");
+  EXPECT_EQ(refused.exit_code, 3) << refused.errors;
+  EXPECT_NE(refused.errors.find("other.txt:2: label 255 is out of range: the net has 4 outputs"),
+            std::string::npos)
+      << refused.errors;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     , CaffeOracle,
     testing::Values(
@@ -152,7 +201,10 @@ INSTANTIATE_TEST_SUITE_P(
         OracleCase{"functions", "functions"},
         OracleCase{"functions", "functions", {"--slice", "3"}}, OracleCase{"hinged", "functions"},
         OracleCase{"squared", "functions"}, OracleCase{"several", "several"},
-        OracleCase{"several", "several", {"--slice", "3"}}),
+        OracleCase{"several", "several", {"--slice", "3"}}, OracleCase{"ignored", "functions"},
+        OracleCase{"ignored", "functions", {"--slice", "3"}}, OracleCase{"summed", "several"},
+        OracleCase{"summed", "several", {"--slice", "3"}}, OracleCase{"flattened", "flattened"},
+        OracleCase{"flattened", "flattened", {"--slice", "3"}}),
     [](const auto& one) { return one.param.name + (one.param.words.empty() ? "" : "_in_slices"); });
 
 }  // namespace

@@ -140,6 +140,20 @@ TEST_F(Convert, batch_normalisation_is_the_same_in_both_forms) {
       << refused.errors;
 }
 
+// The softmax reads several pixels, whose values both forms count channel by channel.
+TEST_F(Convert, a_softmax_of_pixels_is_the_same_in_both_forms) {
+  put_images();
+  put(at("n.cfg"),
+      "[net]\nbatch=3\nheight=8\nwidth=8\nchannels=3\nlearning_rate=0.05\n"
+      "[convolutional]\nfilters=2\nsize=4\nstride=4\nactivation=linear\n[softmax]\n");
+  const std::string data = at("list.txt") + "," + at("list.txt");
+  run({"--net", at("n.cfg"), "--data", data, "--max-batches", "6", "--out", at("run"),
+       "--save-weights", at("a.weights"), "-q"});
+  run({"convert", at("n.cfg"), at("n.prototxt")});
+  convert(at("a.weights"), at("b.caffemodel"), at("n.cfg"), {"--as", at("n.prototxt")});
+  EXPECT_NEAR(loss("n.cfg", "a.weights", data), loss("n.prototxt", "b.caffemodel", data), 1e-5);
+}
+
 // Nets that omni-run converts to the other form, weights that it converts, and back.
 class ConvertNets : public Convert, public testing::WithParamInterface<const char*> {
  protected:

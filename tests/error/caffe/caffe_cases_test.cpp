@@ -160,6 +160,24 @@ TEST_F(CaffeCases, layers_are_refused_by_name) {
        "layer 'it': 2 inputs but 3 coeff"},
       {"type: 'Concat' bottom: 'data' concat_param {\n> axis: 2 }",
        "layer 'it': axis: 2 is not supported (channels are joined)"},
+      {"type: 'Concat' bottom: 'data' concat_param {\n> concat_dim: 2 }",
+       "layer 'it': concat_dim: 2 is not supported (channels are joined)"},
+      {"type: 'Slice' slice_param {\n> slice_dim: 2 }",
+       "layer 'it': slice_dim: 2 is not supported (channels are divided)"},
+      {"type: 'InnerProduct' inner_product_param { num_output: 4\n> axis: 2 }",
+       "layer 'it': axis: 2 is not supported (every output depends on the whole image)"},
+      {"type: 'Bias' bias_param {\n> axis: 0 }",
+       "layer 'it': axis: 0 is not supported (each channel has a bias)"},
+      {"type: 'Bias' bias_param {\n> num_axes: 2 }",
+       "layer 'it': num_axes: 2 is not supported (each channel has a bias)"},
+      {"type: 'Flatten' flatten_param {\n> axis: 2 }",
+       "layer 'it': axis: 2 is not supported (whole images are flattened)"},
+      {"type: 'Flatten' flatten_param {\n> end_axis: 2 }",
+       "layer 'it': end_axis: 2 is not supported (whole images are flattened)"},
+      {"type: 'ReLU'\n> phase: TEST",
+       "layer 'it': phase: TEST is not supported (include and exclude say in which phase"},
+      {"> type: 'InfogainLoss'", "layer 'it': InfogainLoss layers are not supported"},
+      {"> type: 'Embed'", "layer 'it': Embed layers are not supported (docs/caffe.md lists what"},
       {"type: 'ReLU'\n> propagate_down: false",
        "layer 'it': propagate_down: false is not supported"},
       {"type: 'ReLU'\n> loss_weight: 1", "layer 'it': a loss_weight is not supported here"},
@@ -172,7 +190,8 @@ TEST_F(CaffeCases, layers_are_refused_by_name) {
 }
 
 TEST_F(CaffeCases, nets_are_refused_with_the_line) {
-  const std::string relu = caffe_layer("type: 'ReLU'"), data = kCaffeData, loss = kCaffeLoss;
+  const std::string relu = caffe_layer("type: 'ReLU'"), data = kCaffeData, loss = kCaffeLoss,
+                    ip = loss.substr(0, loss.find("layer { name: 'loss'"));
   const CaffeCase kCases[] = {
       {">", "no layers (is this the prototxt of a net?)"},
       {data + ">layer { name: 'it' bottom: 'none' type: 'ReLU' top: 'x' }\n" + loss,
@@ -194,6 +213,8 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
            "layer { name: 'two' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label'\n"
            "> loss_weight: -1 }\n",
        "layer 'two': loss_weight: -1 is out of range"},
+      {data + relu + ">layer { name: 'p' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'label' }\n",
+       "layer 'p': a distribution for each of 16x16 pixels is not supported"},
       {data + relu + ">layer { name: 'p' type: 'Softmax' bottom: 'x' top: 'p' }\n" + loss,
        "layer 'p': reads another blob than the loss"},
       {data + ">layer { name: 'it' type: 'Slice' bottom: 'data' top: 'x' top: 'y' }\n" + loss,
@@ -204,14 +225,32 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
            "layer { name: 'p' type: 'Power' bottom: 'x' top: 'y' power_param {\n>scale: nan } }\n" +
            loss,
        "layer 'p': scale: nan is not a finite number"},
-      {data + relu +
-           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'label' loss_param {\n"
-           "> ignore_label: 0 } }\n",
-       "layer 'loss': ignore_label: 0 is not supported (every image has a label)"},
       {data + relu + loss +
+           "layer { name: 'a' type: 'Accuracy' bottom: 's' bottom: 'label' }\n"
+           "layer { name: 'b' type: 'Accuracy' bottom: 's' bottom: 'label' accuracy_param {\n"
+           "> ignore_label: 0 } }\n",
+       "layer 'b': ignores another label than the Accuracy above (right answers are counted once"},
+      {data + relu + ip +
+           "layer { name: 'loss' type: 'HingeLoss' bottom: 's' bottom: 'label' }\n"
            "layer { name: 'a' type: 'Accuracy' bottom: 's' bottom: 'label' accuracy_param {\n"
            "> ignore_label: 0 } }\n",
-       "layer 'a': ignore_label: 0 is not supported (every image has a label)"},
+       "layer 'a': ignore_label beside a HingeLoss (only SoftmaxWithLoss leaves labels out)"},
+      {data + relu + ip +
+           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label' top: 'l'\n"
+           "> loss_weight: 1 loss_weight: 2 }\n",
+       "layer 'loss': 2 values of loss_weight for 1 top (each top has one)"},
+      {data + relu + ip +
+           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label' top: 'l'\n"
+           "> loss_weight: 1 top: 'p' }\n",
+       "layer 'loss': 1 value of loss_weight for 2 tops (each top has one)"},
+      {data + relu + ip +
+           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label' top: 'l'\n"
+           "top: 'p' loss_weight: 1\n> loss_weight: 2 }\n",
+       "layer 'loss': a loss_weight of probabilities (only the first top is a loss: set it to 0)"},
+      {data + relu + ip +
+           "layer { name: 'loss' type: 'HingeLoss' bottom: 's' bottom: 'label' top: 'l'\n"
+           "> top: 'p' }\n",
+       "layer 'loss': has 2 tops (the loss is the only one)"},
       {data + relu + loss + "layer { name: 'late' type: 'ReLU' bottom: 's'\n>top: 's' }\n",
        "layer 'late': replaces 's', which the loss reads (give it another name, or move it above)"},
       {data + relu +
@@ -227,6 +266,14 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
            "'label'\n"
            "accuracy_param {\n>top_k: 3 } }\n",
        "layer 'a': top_k: 3 is not supported (known: 1 and 5)"},
+      {data + relu + loss +
+           "layer { name: 'a' type: 'Accuracy' bottom: 's' bottom: 'label' accuracy_param {\n"
+           "> axis: 2 } }\n",
+       "layer 'a': axis: 2 is not supported (an image has one label)"},
+      {data + relu + ip +
+           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label'\n"
+           "softmax_param {\n> axis: 0 } }\n",
+       "layer 'loss': axis: 0 is not supported (it is over the classes of an image)"},
       {data + relu + loss + "layer { name: 'q' type: 'Silence'\n>bottom: 'lable' }\n",
        "layer 'q': no layer above makes 'lable'"},
       {data + relu +

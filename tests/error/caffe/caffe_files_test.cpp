@@ -64,6 +64,11 @@ TEST_F(CaffeCases, solvers_are_refused_with_the_line) {
       {"base_lr: 1\nlr_policy: 'fixed'\n>clip_gradients: 0",
        "clip_gradients: 0 makes every gradient 0 (remove it, or give a norm above 0)"},
       {"base_lr: 1\nlr_policy: 'fixed'\n>train_net: 'a'", "train_net: \"a\" is not supported"},
+      {"base_lr: 1\nlr_policy: 'fixed'\n>test_net: 'a'", "test_net: \"a\" is not supported"},
+      {"base_lr: 1\nlr_policy: 'fixed'\n>net_param { name: 'n' }",
+       "net_param is not supported (give the net in a file of its own)"},
+      {"base_lr: 1\nlr_policy: 'fixed'\n>test_state { } test_state { }",
+       "several test_state (a training has one test)"},
       {"base_lr: 1\nlr_policy: 'fixed'\n>weights: 'a'",
        "weights: \"a\" is not supported (give --weights)"},
   };

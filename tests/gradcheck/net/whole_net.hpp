@@ -31,7 +31,7 @@ class WholeNet {
       const auto count = static_cast<std::size_t>(images);
       slot_.images.push_back(&pool_.declare("images", count * per_image, net_->values()));
       slot_.labels.push_back(&pool_.declare("labels", count, DataType::i32));
-      slot_.metrics.push_back(&pool_.declare("metrics", kMetrics));
+      slot_.metrics.push_back(&pool_.declare("metrics", net_->metrics()));
     }
     if (!net_->allocate() || !pool_.allocate()) throw std::runtime_error("no memory");
     net_->initialise(7);

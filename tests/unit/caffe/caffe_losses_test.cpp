@@ -51,6 +51,60 @@ TEST(CaffeLosses, a_loss_of_weight_0_is_none) {
   EXPECT_EQ(net.layers[2].name, "of a");
 }
 
+TEST(CaffeLosses, labels_are_ignored_and_means_are_those_of_caffe) {
+  const auto options = [](const std::string& loss, const std::string& accuracy = "") {
+    return options_of<SoftmaxOptions>(
+        parsed(std::string(kCaffeInput) + kScores + loss_of("b", "loss_param { " + loss + " }") +
+               accuracy),
+        2);
+  };
+  const auto mean = [&](const char* loss) { return options(loss).mean; };
+  EXPECT_EQ(options("").ignored, -1);
+  EXPECT_EQ(options("ignore_label: 255").ignored, 255);
+  EXPECT_EQ(options("ignore_label: 255").not_judged, 255) << "where no Accuracy says otherwise";
+  EXPECT_EQ(options("ignore_label: -1").ignored, -1);
+  EXPECT_EQ(mean("ignore_label: 1"), MeanLoss::of_labelled);
+  EXPECT_EQ(mean("ignore_label: 1 normalization: VALID"), MeanLoss::of_labelled);
+  EXPECT_EQ(mean("ignore_label: 1 normalization: FULL"), MeanLoss::of_all);
+  EXPECT_EQ(mean("ignore_label: 1 normalization: BATCH_SIZE"), MeanLoss::of_all);
+  EXPECT_EQ(mean("normalization: NONE"), MeanLoss::none);
+  EXPECT_EQ(mean("ignore_label: 1 normalize: false"), MeanLoss::of_all);
+  EXPECT_EQ(mean("ignore_label: 1 normalize: true"), MeanLoss::of_labelled);
+  EXPECT_EQ(mean("ignore_label: 1 normalize: false normalization: VALID"), MeanLoss::of_labelled);
+  EXPECT_EQ(mean("normalization: BATCH_SIZE"), MeanLoss::of_labelled) << "the same without it";
+  const std::string accuracy = "layer { name: 'm' type: 'Accuracy' bottom: 'b' bottom: 'label' ";
+  EXPECT_EQ(options("ignore_label: 2", accuracy + "}").not_judged, -1);
+  EXPECT_EQ(
+      options("ignore_label: 2", accuracy + "accuracy_param { ignore_label: 3 } }").not_judged, 3);
+  EXPECT_EQ(options("ignore_label: 2", accuracy + "include { phase: TRAIN } }").not_judged, 2);
+  const TrainableNet two =
+      parsed(std::string(kCaffeInput) + kScores + loss_of("a", "loss_param { ignore_label: 9 }") +
+             loss_of("b", "loss_param { ignore_label: 8 }") + accuracy + "}\n");
+  const std::vector<LabelLimit> limits = built(two)->label_limits();
+  ASSERT_EQ(limits.size(), 2u);
+  EXPECT_EQ(limits[0].ignored, 9);
+  EXPECT_NE(limits[0].where.find("layer 'of a'"), std::string::npos);
+  EXPECT_EQ(limits[1].ignored, kNoLabel) << "the Accuracy counts label 8, which is no class";
+  EXPECT_EQ(limits[1].where, "");
+}
+
+TEST(CaffeLosses, ranks_that_share_a_mini_batch_ignore_no_label) {
+  const TrainableNet net =
+      parsed(std::string(kCaffeInput) + kScores + loss_of("a", "loss_param { ignore_label: 1 }"));
+  const auto shared = Net::build(net, {.training = true, .ranks = 2});
+  ASSERT_FALSE(shared);
+  EXPECT_NE(shared.error().message().find("an ignored label, and several ranks share"),
+            std::string::npos)
+      << shared.error().message();
+}
+
+TEST(CaffeLosses, several_weights_are_those_of_the_tops) {
+  const TrainableNet net =
+      parsed(std::string(kCaffeInput) + kScores +
+             loss_of("a", "top: 'l' top: 'p' loss_weight: 0.5 loss_weight: 0"));
+  EXPECT_EQ(net.layers.back().loss_weight, 0.5f);
+}
+
 TEST(CaffeLosses, googlenet_has_three) {
   const TrainableNet net = shipped("googlenet");
   std::vector<float> weights;
@@ -99,6 +153,22 @@ TEST(CaffeStates, rules_ask_for_stages_and_levels) {
   EXPECT_EQ(layers("include { min_level: 1 }"), 1u);
   EXPECT_EQ(layers("include { min_level: 1 max_level: 2 }", "state { level: 2 }\n"), 2u);
   EXPECT_EQ(layers("include { max_level: 1 }", "state { level: 2 }\n"), 1u);
+}
+
+TEST(CaffeStates, the_command_line_adds_stages_and_sets_the_level) {
+  const auto layers = [](const std::string& rule, const ReadOptions& how) {
+    return parsed("state { level: 4 }\n" + std::string(kCaffeInput) +
+                      "layer { name: 'x' type: 'ReLU' bottom: 'data' top: 'last' }\n"
+                      "layer { name: 'y' type: 'Power' bottom: 'last' top: 'last' " +
+                      rule + "}\n" + kCaffeLoss,
+                  "", how)
+               .layers.size() -
+           2;
+  };
+  EXPECT_EQ(layers("include { stage: 's' stage: 't' }", {.stages = {"s"}}), 1u);
+  EXPECT_EQ(layers("include { stage: 's' stage: 't' }", {.stages = {"s", "t"}}), 2u);
+  EXPECT_EQ(layers("include { min_level: 3 }", {}), 2u);
+  EXPECT_EQ(layers("include { min_level: 3 }", {.level = 2}), 1u);
 }
 
 TEST(CaffeLayers, curves_maxima_and_other_names) {

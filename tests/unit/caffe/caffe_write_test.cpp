@@ -1,36 +1,8 @@
 // These tests write nets as prototxt and as cfg, read the text again, and compare the nets.
-#include "layers/formats/darknet/darknet.hpp"
-#include "layers/formats/same_net.hpp"
-#include "tests/unit/caffe/read_nets.hpp"
+#include "tests/unit/caffe/write_nets.hpp"
 
 namespace omni::test {
 namespace {
-
-std::unique_ptr<Net> made(const TrainableNet& described) {
-  auto net = Net::build(described, {.training = false, .images = 1});
-  EXPECT_TRUE(net) << net.error().message();
-  return net ? std::move(*net) : nullptr;
-}
-
-// Returns what is lost if the net is written as a prototxt, or as a cfg; "" if nothing is. `text`
-// receives what was written.
-std::string lost(const TrainableNet& described, bool caffe, MayLose may_lose, TrainableNet& again,
-                 std::string& text) {
-  const log::Capture unsaid;
-  const auto net = made(described);
-  if (net == nullptr) return "no net";
-  auto written = caffe ? write_caffe_net(described, *net) : write_darknet_cfg(described, *net);
-  if (!written) return written.error().message();
-  text = *written;
-  auto read =
-      caffe ? parse_caffe_net({text, "again.prototxt"}) : parse_darknet_cfg(text, "again.cfg");
-  if (!read) return read.error().message() + "\n" + text;
-  again = std::move(*read);
-  const auto net_again = made(again);
-  if (net_again == nullptr) return text;
-  const Status same = check_same_net({*net, described, "a"}, {*net_again, again, "b"}, may_lose);
-  return same ? "" : same.error().message() + "\n" + text;
-}
 
 TEST(CaffeWrite, shipped_nets_of_caffe_lose_nothing) {
   for (const char* name :
@@ -145,6 +117,51 @@ TEST(CaffeWrite, losses_come_back_in_both_forms) {
       if (layer.type == "softmax") sum += layer.loss_weight;
     EXPECT_EQ(sum, 1.3f) << text;
     EXPECT_TRUE(again.augment.flip);
+  }
+}
+
+// Ignored labels and the divisor of the loss are kept, and a cfg has neither.
+TEST(CaffeWrite, ignored_labels_come_back) {
+  const auto with = [](const std::string& loss, const std::string& accuracy) {
+    return parsed(std::string(kCaffeInput) +
+                  "layer { name: 'a' type: 'InnerProduct' bottom: 'data' top: 'a'\n"
+                  "  inner_product_param { num_output: 4 } }\n"
+                  "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'a' bottom: 'label'\n"
+                  "  loss_param { " +
+                  loss + " } }\nlayer { name: 'm' type: 'Accuracy' bottom: 'a' bottom: 'label' " +
+                  accuracy + " }\n");
+  };
+  for (const auto& [loss, accuracy] :
+       {std::pair("ignore_label: 2", "accuracy_param { ignore_label: 3 }"),
+        std::pair("ignore_label: 9 normalization: FULL", "accuracy_param { ignore_label: 9 }"),
+        std::pair("normalization: NONE", "")}) {
+    SCOPED_TRACE(loss);
+    const TrainableNet net = with(loss, accuracy);
+    TrainableNet again;
+    std::string text;
+    EXPECT_EQ(lost(net, true, MayLose::nothing, again, text), "");
+    const auto was = options_of<SoftmaxOptions>(net, 1), is = options_of<SoftmaxOptions>(again, 1);
+    EXPECT_EQ(is.ignored, was.ignored) << text;
+    EXPECT_EQ(is.not_judged, was.not_judged) << text;
+    EXPECT_EQ(is.mean, was.mean) << text;
+    EXPECT_NE(lost(net, false, MayLose::training, again, text).find("(a .cfg has none)"),
+              std::string::npos);
+  }
+}
+
+// Caffe's softmax is over channels, so a Flatten stands before one of several pixels.
+TEST(CaffeWrite, a_softmax_of_several_pixels_reads_a_flattened_blob) {
+  for (const char* end : {"[softmax]\n", "[softmax]\nnoloss=1\n"}) {
+    const auto net =
+        parse_darknet_cfg(std::string("[net]\nbatch=2\nheight=4\nwidth=4\nchannels=3\n"
+                                      "[convolutional]\nfilters=2\nsize=3\nactivation=linear\n") +
+                              end,
+                          "n.cfg");
+    ASSERT_TRUE(net) << net.error().message();
+    TrainableNet again;
+    std::string text;
+    EXPECT_EQ(lost(*net, true, MayLose::nothing, again, text), "");
+    EXPECT_NE(text.find("type: \"Flatten\""), std::string::npos) << text;
   }
 }
 

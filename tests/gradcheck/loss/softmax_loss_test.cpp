@@ -59,6 +59,10 @@ const std::vector<Case<CrossEntropyArgs>> kCrossEntropyCases{
      {.n = 6, .inputs = 12, .groups = 3, .temperature = 0.5f, .smoothing = 0.3f, .gradient = true}},
     {"weighted", {.n = 7, .inputs = 35, .smoothing = 0.1f, .weight = 0.3f, .gradient = true}},
     {"weighted, evaluation only", {.n = 7, .inputs = 35, .weight = 3}},
+    {"ignored labels",
+     {.n = 40, .inputs = 4, .gradient = true, .ignored = {.in_loss = 2, .in_accuracy = 3}}},
+    {"an ignored label",
+     {.n = 40, .inputs = 5, .weight = 0.5f, .gradient = true, .ignored = {1, 1}}},
     {"one class, smoothed", {.n = 2, .inputs = 1, .smoothing = 0.3f}}};
 
 TEST(CrossEntropy, implementations_agree) {
@@ -171,6 +175,39 @@ TEST(CrossEntropy, place_without_image_counts_nothing) {
     EXPECT_EQ(metrics[3], 1);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(diff[static_cast<std::size_t>(i)], 0);
     EXPECT_NEAR(diff[4], -0.3f, 1e-6);
+  }
+}
+
+// A label that both the loss and the accuracy ignore need not be a class. Its image still counts
+// among all images.
+TEST(CrossEntropy, ignored_labels_have_no_loss_or_do_not_count) {
+  std::vector<float> logits{3, 1, 2, 3, 1, 2, 3, 1, 2}, probabilities(9);
+  reference::softmax_forward({.n = 3, .inputs = 3}, logits.data(), probabilities.data());
+  std::vector<std::int32_t> labels{0, 255, 2};
+  const auto of = [&](const auto& implementation, IgnoredLabels ignored) {
+    std::vector<float> metrics(4), diff(9, NAN);
+    run_on_values(implementation,
+                  CrossEntropyArgs{.n = 3, .inputs = 3, .gradient = true, .ignored = ignored},
+                  logits, probabilities, labels, metrics, diff);
+    return std::pair(metrics, diff);
+  };
+  for (const auto& implementation : implementations_here(cross_entropy)) {
+    SCOPED_TRACE(implementation.name);
+    const auto [metrics, diff] = of(implementation, {.in_loss = 255, .in_accuracy = 255});
+    EXPECT_NEAR(metrics[0], -std::log(probabilities[0]) - std::log(probabilities[2]), 1e-6);
+    EXPECT_EQ(metrics[1], 1);
+    EXPECT_EQ(metrics[3], 3);
+    for (std::size_t i = 3; i < 6; ++i) EXPECT_EQ(diff[i], 0);
+    EXPECT_NEAR(diff[0], probabilities[0] - 1, 1e-6);
+    labels[1] = 1;
+    const auto [no_loss, zero] = of(implementation, {.in_loss = 0});
+    EXPECT_NEAR(no_loss[0], -std::log(probabilities[1]) - std::log(probabilities[2]), 1e-6);
+    EXPECT_EQ(no_loss[1], 1) << "the first image is right";
+    EXPECT_EQ(zero[0], 0);
+    const auto [uncounted, whole] = of(implementation, {.in_accuracy = 0});
+    EXPECT_EQ(uncounted[1], 0);
+    EXPECT_NEAR(whole[0], probabilities[0] - 1, 1e-6);
+    labels[1] = 255;
   }
 }
 
