@@ -98,7 +98,8 @@ class Net {
   const Blob& image() const { return parts_.data; }  // the input
   const Slices& slices() const { return parts_.slices; }
   DataType values() const { return parts_.values; }  // of images and activations
-  int classes() const;
+  int outputs() const;                               // values of an image
+  int classes() const;                               // 0: the net's loss has none
   const std::vector<std::unique_ptr<Layer>>& layers() const { return parts_.layers; }
   std::vector<Param*> params();
   std::size_t tensor_bytes() const { return parts_.tensors.bytes(); }  // that allocate() takes

@@ -262,6 +262,7 @@ void Trainer::report(const FinishedUpdate& finished) {
       .average_loss = state_.average_loss,
       .accuracy = finished.outcome.tally.accuracy(),
       .average_accuracy = *state_.average_accuracy,
+      .has_classes = groups_.net().classes() > 0,
       .learning_rate = finished.rule.learning_rate,
       .momentum = finished.rule.momentum,
       .adam = !has_momentum(solver_.rule, solver_.adam),
