@@ -157,6 +157,8 @@ class Layer {
   // slice.
   virtual bool computes_in_blocks() const { return false; }
   virtual bool is_loss() const { return false; }
+  // Returns whether each value of the output stands for a class; false for a loss of other targets.
+  virtual bool has_classes() const { return true; }
   virtual float label_smoothing() const { return 0; }          // of a loss
   virtual float loss_weight() const { return 1; }              // likewise, in the sum of losses
   virtual IgnoredLabels ignored_labels() const { return {}; }  // likewise

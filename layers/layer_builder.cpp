@@ -111,6 +111,16 @@ Input& LayerBuilder::input(std::size_t which) {
   return input;
 }
 
+bool LayerBuilder::learns(std::size_t which) const {
+  std::vector<const Blob*> sources{&blob_of(which)};
+  for (auto layer = parts_.layers.rbegin(); layer != parts_.layers.rend(); ++layer) {
+    if (std::ranges::find(sources, &(*layer)->read_by_others()) == sources.end()) continue;
+    if (std::ranges::any_of((*layer)->params(), &Param::trainable)) return true;
+    for (const Input* input : (*layer)->inputs()) sources.push_back(input->blob);
+  }
+  return false;
+}
+
 std::string LayerBuilder::qualified(const std::string& name) const {
   return fmt::format("{:03}.{}.{}", index(), described_.type, name);
 }

@@ -89,9 +89,12 @@ class LayerBuilder {
   const std::vector<int>& inputs() const { return inputs_; }
   // Returns an input, and registers the layer as one of its readers.
   Input& input(std::size_t which = 0);
-  // Returns the first input's blob, for a layer that only passes it on. The layer makes its output
-  // an alias of it (Layer::alias_output()), so both have the same gradient.
-  Blob& alias() { return *add_input(0).blob; }
+  // Returns an input's blob, for a layer that adds no gradient to it. A layer that only passes the
+  // blob on makes its output an alias of it (Layer::alias_output()), so both have the same
+  // gradient.
+  Blob& alias(std::size_t which = 0) { return *add_input(which).blob; }
+  // Returns whether a layer from which an input comes has parameters that learn.
+  bool learns(std::size_t which) const;
   // Returns the extent of an input. Unlike input(), it does not register the layer as a reader.
   const Extent& extent(std::size_t which = 0) const { return blob_of(which).extent; }
 

@@ -13,6 +13,7 @@
 #include "codelets/normalise/gradient_clip.hpp"
 #include "layers/memory_plan.hpp"
 #include "layers/slice_choice.hpp"
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/communicator/transfers.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/host_access.hpp"
@@ -24,7 +25,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
   if (described.inputs.size() != 1)
     return Error{ErrorKind::usage, described.where,
                  fmt::format("the net has {} inputs", described.inputs.size()),
-                 "only nets with one input are trained"};
+                 "join them to one, and take each out of it by a layer of type part"};
   const int batch = options.images > 0 ? options.images : net_options.micro_batch();
   const int share = (batch + options.ranks - 1) / options.ranks;  // of a rank, at most
   const bool one_pass = net_options.subdivisions == 1 && options.images == 0;
@@ -151,6 +152,25 @@ Status Net::add_layer(const LayerDescription& layer,
   return {};
 }
 
+namespace {
+
+// Returns whether a layer from `first` on reads another layer before them than the last one, whose
+// output is all that groups send to a merged phase on another rank.
+bool reads_across(const NetDescription& described, std::size_t first) {
+  std::map<std::string, std::size_t> makers;
+  for (std::size_t i = 0; i < described.layers.size(); ++i) {
+    for (const std::string& input : described.layers[i].inputs) {
+      const auto maker = makers.find(input);
+      if (i >= first && first > 0 && (maker == makers.end() || maker->second + 1 < first))
+        return true;
+    }
+    makers[described.layers[i].outputs.front()] = i;
+  }
+  return false;
+}
+
+}  // namespace
+
 // Finds where the merged phase begins: at the first fully connected layer behind all other layers
 // with weights. The layers from it on have few flops and most of the parameters. So it costs less
 // to bring every group's data to one copy than to keep a copy per group.
@@ -172,6 +192,15 @@ void Net::find_phases(const NetDescription& described, const Sharing& sharing) {
       if (!type || (*type)->in_groups == InGroups::copies) break;
       if ((*type)->in_groups == InGroups::one) merged_from_ = i;
     }
+  // A route to one layer has no tensors of its own, and an input no gradient.
+  const auto computes_nothing = [](const LayerDescription& layer) {
+    return layer.type == "part" || (layer.type == "route" && layer.inputs.size() == 1);
+  };
+  while (merged_from_ > 0 && merged_from_ < described.layers.size() &&
+         computes_nothing(described.layers[merged_from_ - 1]))
+    --merged_from_;
+  if (ranks::several() && reads_across(described, merged_from_))
+    merged_from_ = described.layers.size();
   parts_.replicated_layers = merged_from_;
 }
 
@@ -331,7 +360,9 @@ void Net::refresh_replicas() {
   }
 }
 
-int Net::classes() const { return static_cast<int>(layers().back()->output().extent.count()); }
+int Net::outputs() const { return static_cast<int>(layers().back()->output().extent.count()); }
+
+int Net::classes() const { return layers().back()->has_classes() ? outputs() : 0; }
 
 std::vector<LabelLimit> Net::label_limits() const {
   std::vector<LabelLimit> limits;
@@ -339,7 +370,7 @@ std::vector<LabelLimit> Net::label_limits() const {
     const bool is_last = layer == layers().back();
     const Extent& outputs = is_last ? layer->output().extent : layer->inputs().front()->extent();
     const IgnoredLabels ignored = layer->ignored_labels();
-    if (is_last || layer->is_loss())
+    if ((is_last || layer->is_loss()) && layer->has_classes())
       limits.push_back({.classes = static_cast<int>(outputs.count()),
                         .ignored = ignored.by_both(ignored.in_loss) ? ignored.in_loss : kNoLabel,
                         .where = is_last ? "" : layer->where()});

@@ -99,7 +99,8 @@ class Net {
   const Blob& image() const { return parts_.data; }  // the input
   const Slices& slices() const { return parts_.slices; }
   DataType values() const { return parts_.values; }  // of images and activations
-  int classes() const;
+  int outputs() const;                               // values of an image
+  int classes() const;                               // 0: the loss of the net has none
   std::size_t metrics() const { return kMetrics + parts_.auxiliary_metrics.size(); }
   // Returns which labels each loss takes, the net's own last.
   std::vector<LabelLimit> label_limits() const;

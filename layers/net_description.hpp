@@ -15,6 +15,7 @@
 #include "layers/solver_options.hpp"
 #include "runtime/data/augment.hpp"
 #include "runtime/extent.hpp"
+#include "runtime/result.hpp"
 
 namespace omni {
 
@@ -154,11 +155,23 @@ struct DistanceOptions {
   Distance distance{};
   float scale = 1;
 };
+// The loss compares the first input with a target, value by value: the second input, or without
+// one the label.
+struct TargetOptions {
+  bool logistic = false;       // false: half the squared distance
+  bool mean = false;           // over the values of an image; false: their sum
+  bool teaches_target = true;  // layers that make the target learn, too
+};
+// The layer takes an input of the net out of the sample, in which they lie one behind the other.
+struct PartOptions {
+  int first = 0;  // value
+  Extent extent{};
+};
 using LayerOptions =
     std::variant<std::monostate, FilterOptions, ConnectedOptions, WindowOptions, CropOptions,
                  UpsampleOptions, ReorgOptions, BatchnormOptions, ActivationOptions, PReluOptions,
                  PowerOptions, CurveOptions, SliceOptions, DropoutOptions, LocalResponseOptions,
-                 SumOptions, SoftmaxOptions, DistanceOptions>;
+                 SumOptions, SoftmaxOptions, DistanceOptions, TargetOptions, PartOptions>;
 
 struct LayerDescription {
   std::string type;                          // of layer_types()
@@ -188,7 +201,8 @@ struct LayerDescription {
 
 // The following types describe nets.
 
-inline constexpr int kMostImages = 1 << 20;  // in a batch
+inline constexpr int kMostImages = 1 << 20;           // in a batch
+inline constexpr std::size_t kMostValues = 1u << 30;  // of all inputs together
 
 // NetOptions are the size of the input and the way in which a mini-batch is formed.
 struct NetOptions {
@@ -202,7 +216,9 @@ struct NetDescription {
   std::string name;   // file name without folder and extension
   std::string where;  // "lenet.cfg:1"
   NetOptions options;
-  std::vector<std::string> inputs;  // names of blobs; the first has the shape of options.input
+  // The name of the input, a blob with the shape of options.input. If there are several inputs
+  // (AugmentOptions::parts), it is the sample, from which a layer of type part takes each of them.
+  std::vector<std::string> inputs;
   std::vector<LayerDescription> layers;
   std::string statements;  // that describe the layers; the same for equal layers
 };
@@ -229,17 +245,20 @@ struct TrainableNet : NetDescription {
   std::string title;                  // that the file gives the net; "": none
   // These are files that the net's file names, whether or not they are there; "": it names none.
   // The rest is what it says about data, which only decides how the net is written again.
-  struct {
+  struct Files {
     std::string train{}, test{}, mean{};                     // images, and their mean
     enum { unsaid, training, apart, same } phases = unsaid;  // of its layers of data
     bool only_shapes = false;                                // true: it has no source of data
     bool has_rules = false;  // for stages or levels, or of a loss in one phase
     int test_batch = 0;      // images of a mini-batch of tests, if they have a layer of their own
-  } files;
-  // These are the file's defaults for --seed, and for the iterations between reports and tests.
+  };
+  Files files;
+  std::vector<Files> files_of_inputs;  // of a net with several inputs, in place of `files`
+  // These are the defaults of the file for --seed, and for the iterations between reports and
+  // tests.
   std::optional<std::uint64_t> seed{}, display{}, test_every{};
   bool tests_first = false;  // before the first iteration, if `test_every` counts
-  std::string text;  // of the file, with settings; for equal ones the same
+  std::string text;          // of the file, with settings; for equal ones the same
   // A Place tells where an option of the training is in the file, and the key that the file's
   // format has for it.
   struct Place {
@@ -257,6 +276,10 @@ struct TrainableNet : NetDescription {
     return place == places.end() ? std::string(option) : place->second.written;
   }
 };
+
+// Joins the inputs of a net. Its layers of type part are those of `parts`, in this order; they come
+// first afterwards. The extents of the layers are known, the places in the sample are set here.
+Status join_inputs(TrainableNet& net, std::vector<InputPart> parts);
 
 // NamedOptions are options of the command line. If one is set, it replaces the file's.
 struct NamedOptions {

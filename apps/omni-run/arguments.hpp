@@ -114,7 +114,9 @@ void describe(auto& add, MachineArguments& machine) {
 
 void describe(auto& add, DataArguments& data) {
   add.group("Data");
-  add("--data SOURCE", &data.source, "Images or vectors: " + known_sources());
+  add("--data SOURCE", &data.source, {.joined = true},
+      "Images or vectors: " + known_sources() +
+          ". A net with several inputs takes NAME=SOURCE for each of them");
   add("--scale-features", &data.scale_features,
       "LIBSVM files: map each feature to 0 to 1, by its range in the training file");
   add("--hold-out SHARE", &data.hold_out, {.check = share_between},

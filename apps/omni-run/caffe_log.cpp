@@ -90,9 +90,11 @@ void CaffeLog::step(const StepReport& report) {
 
 void CaffeLog::evaluation(const EvaluationReport& report, int classes) const {
   print("solver.cpp:330", "Iteration {}, Testing net (#0)", report.at.iteration);
-  print("solver.cpp:397", "    Test net output #0: accuracy = {:.6g}", report.tally.accuracy());
-  print("solver.cpp:397", "    Test net output #1: {} = {:.6g} (* {:.6g} = {:.6g} loss)", own_.name,
-        report.tally.mean_loss(), own_.weight, own_.weight * report.tally.mean_loss());
+  if (classes > 0)
+    print("solver.cpp:397", "    Test net output #0: accuracy = {:.6g}", report.tally.accuracy());
+  print("solver.cpp:397", "    Test net output #{}: {} = {:.6g} (* {:.6g} = {:.6g} loss)",
+        classes > 0 ? 1 : 0, own_.name, report.tally.mean_loss(), own_.weight,
+        own_.weight * report.tally.mean_loss());
   if (classes > 5)
     print("solver.cpp:397", "    Test net output #2: accuracy_top5 = {:.6g}",
           report.tally.top5_accuracy());

@@ -34,6 +34,7 @@ CLI::Option& add_row(CLI::App& app, const OptionRow& row) {
   if (!rules.words.empty()) option.check(CLI::IsMember(rules.words));
   if (rules.shows_default) option.capture_default_str();
   if (rules.last_counts) option.take_last();
+  if (rules.joined) option.join('\n');
   if (!rules.without_value.empty()) option.expected(0, 1)->default_str(rules.without_value);
   if (rules.separated)
     option.delimiter(',');

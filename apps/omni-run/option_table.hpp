@@ -68,6 +68,7 @@ struct OptionRules {
   bool shows_default = false;
   bool last_counts = false;     // true: may be repeated, and the last value counts
   bool separated = false;       // true: several values, with commas between them
+  bool joined = false;          // true: may be repeated, and the values are lines of one text
   std::string without_value{};  // used if the value is left out; "": the value is required
 };
 

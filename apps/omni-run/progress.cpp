@@ -69,9 +69,10 @@ Progress::Progress(bool quiet, CommonLine* common, std::string name)
       width_(terminal_ ? terminal_width() : 80) {}
 
 std::string Progress::bar(const StepReport& report) const {
-  std::string facts = fmt::format("epoch {:.2f} loss {:.3f} acc {:.1f}% rate {:.2g} {:.0f} img/s",
-                                  report.epoch, report.average_loss, 100 * report.average_accuracy,
-                                  report.learning_rate, report.images_per_second);
+  std::string facts = fmt::format(
+      "epoch {:.2f} loss {:.3f}{} rate {:.2g} {:.0f} img/s", report.epoch, report.average_loss,
+      report.has_classes ? fmt::format(" acc {:.1f}%", 100 * report.average_accuracy) : "",
+      report.learning_rate, report.images_per_second);
   if (report.simulated_seconds) facts += ' ' + simulated(*report.simulated_seconds);
   if (report.iterations == 0) return fmt::format("{} {}", report.iteration, facts);
   const double share =
@@ -132,9 +133,10 @@ void Progress::step(const StepReport& report) {
   if (terminal_) return;
   log::info(  // the line of Darknet, which many scripts read
       "{}, {:.3f}: {:.6f}, {:.6f} avg, {:.6f} rate, {:.3f} seconds, {} images, "
-      "{:.1f} images/s, {:.2f} % correct{}",
+      "{:.1f} images/s{}{}",
       report.iteration, report.epoch, report.loss, report.average_loss, report.learning_rate,
-      report.seconds, report.images, report.images_per_second, 100 * report.average_accuracy,
+      report.seconds, report.images, report.images_per_second,
+      report.has_classes ? fmt::format(", {:.2f} % correct", 100 * report.average_accuracy) : "",
       report.simulated_seconds ? ", " + simulated(*report.simulated_seconds) : "");
 }
 
@@ -151,6 +153,8 @@ std::string Progress::line(const EvaluationReport& report, int classes) {
 }
 
 std::string tested(const Tally& tally, int classes) {
+  if (classes == 0)
+    return fmt::format("test loss {:.4f} on {:.0f} images", tally.mean_loss(), tally.images);
   return fmt::format(
       "test loss {:.4f}, test accuracy {:.2f} %{} on {:.0f} images", tally.mean_loss(),
       100 * tally.accuracy(),

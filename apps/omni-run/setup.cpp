@@ -161,13 +161,15 @@ void say_peak_memory() {
   log::info("memory: {:.0f} MiB at most", static_cast<double>(peak_resident_memory()) / 0x1p20);
 }
 
-Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bool flat) {
+Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net,
+                              const AugmentOptions& augment) {
   if (arguments.source.empty())
     log::warn("no --data: computed patterns stand in for images (--data fashion-mnist, say)");
   OMNI_TRY(DatasetPair data,
            open_dataset({.source = arguments.source.empty() ? "synthetic" : arguments.source,
                          .net_input = net.options().input,
-                         .flat = flat,
+                         .flat = augment.flat,
+                         .parts = augment.parts,
                          .classes = net.classes(),
                          .losses = net.label_limits(),
                          .seed = arguments.seed_of_samples(),
@@ -181,7 +183,7 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net, bo
               arguments.hold_out, arguments.seed_of_samples());
   const Extent images = data.train->extent(), input = net.options().input;
   if (data.train->holds_vectors()) return data;
-  if (flat)
+  if (augment.flat)
     log::info("the net takes {} values: those of an image, channel by channel", input.c);
   else if (images.h != input.h || images.w != input.w || images.c != input.c)
     log::info("the net takes {}x{}x{}: images are fitted to it", input.h, input.w, input.c);

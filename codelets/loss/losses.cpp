@@ -8,6 +8,7 @@
 #include "codelets/loss/label_metrics.hpp"
 #include "codelets/loss/logistic_loss.hpp"
 #include "codelets/loss/softmax.hpp"
+#include "codelets/loss/target_loss.hpp"
 #include "runtime/tasks/codelet.hpp"
 
 namespace omni {
@@ -24,6 +25,11 @@ Cost loss_cost(const Args& args) {
 
 std::uint64_t cross_entropy_footprint(const CrossEntropyArgs& args) {
   return footprint_of(args.n, args.inputs, args.groups, args.smoothing > 0, args.gradient);
+}
+
+std::uint64_t target_loss_footprint(const TargetLossArgs& args) {
+  return footprint_of(args.n, args.inputs, args.logistic, args.columns > 1, args.of_labels,
+                      args.gradient, args.target_gradient);
 }
 
 }  // namespace
@@ -112,6 +118,29 @@ void submit_scale_loss(LossMeanArgs args, const Tensor& counts, const Tensor& me
   scale_loss.submit(
       args, {read(counts), read_write(metrics), if_any(read_write, args.gradient ? diff : nullptr)},
       tag);
+}
+
+Codelet<TargetLossArgs> target_loss({
+    .name = "target_loss",
+    .color = kLossColor,
+    .implementations = {OMNI_PLAIN_IMPLEMENTATIONS(target_loss)},
+    .cost =
+        [](const TargetLossArgs& args) {
+          return args.logistic ? loss_cost<20, 8, 40>(args) : loss_cost<4, 8, 6>(args);
+        },
+    .footprint = target_loss_footprint,
+});
+
+void submit_target_loss(TargetLossArgs args, const Tensor& src, const Tensor* target,
+                        const Tensor& labels, const Tensor& metrics, const Tensor* diff,
+                        const Tensor* diff_target, TaskTag tag) {
+  args.of_labels = target == nullptr;
+  args.gradient = diff != nullptr;
+  args.target_gradient = diff_target != nullptr;
+  target_loss.submit(args,
+                     {read(src), read(labels), write(metrics), if_any(read, target),
+                      if_any(write, diff), if_any(write, diff_target)},
+                     tag);
 }
 
 }  // namespace omni

@@ -8,6 +8,7 @@
 #include "codelets/loss/label_metrics.hpp"
 #include "codelets/loss/logistic_loss.hpp"
 #include "codelets/loss/softmax.hpp"
+#include "codelets/loss/target_loss.hpp"
 
 namespace omni {
 namespace {
@@ -227,6 +228,29 @@ __global__ void scale_loss_kernel(LossMeanArgs args, const float* counts, float*
   metrics[2] *= right;
 }
 
+// Computes the loss of each image against its target.
+template <class F>
+__global__ void target_losses_kernel(TargetLossArgs args, const float* src,
+                                     const std::int32_t* labels, TargetBuffers<float> buffers,
+                                     ImageLoss* losses) {
+  const int image = static_cast<int>(blockIdx.x);
+  const std::int64_t first = std::int64_t{image} * args.inputs;
+  const bool is_there = labels[image] != kNoLabel;
+  double sum = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < args.inputs; i += static_cast<int>(blockDim.x)) {
+    const std::int64_t of_target = first + args.target_of(i);
+    const float x = src[first + i],
+                t = args.of_labels ? static_cast<float>(labels[image]) : buffers.target[of_target];
+    if (is_there) sum += static_cast<double>(args.weight * F::loss(x, t));
+    if (buffers.diff != nullptr)
+      buffers.diff[first + i] = is_there ? args.weight * F::gradient(x, t) : 0.0f;
+    if (buffers.diff_target != nullptr)
+      buffers.diff_target[of_target] = is_there ? args.weight * F::target_gradient(x, t) : 0.0f;
+  }
+  sum = reduce_block(sum, Plus{});
+  if (threadIdx.x == 0) losses[image] = {sum, std::numeric_limits<int>::max(), is_there};
+}
+
 }  // namespace
 
 void gpu::add_loss(const AddedLossArgs& args, const Buffers& buffers, DeviceContext&) {
@@ -244,6 +268,20 @@ void gpu::scale_loss(const LossMeanArgs& args, const Buffers& buffers, DeviceCon
   launch(scale_loss_kernel, blocks_for(worker, std::int64_t{args.n} * args.inputs), dim3(kThreads),
          0, worker.stream(), args, buffers.get(0), buffers.get(1),
          args.gradient ? buffers.get(2) : nullptr);
+}
+
+void gpu::target_loss(const TargetLossArgs& args, const Buffers& buffers, DeviceContext&) {
+  CudaWorker& worker = CudaWorker::current();
+  auto* losses = static_cast<ImageLoss*>(worker.workspace(args.n * sizeof(ImageLoss)));
+  const auto any = [&](std::size_t number) {
+    return number < buffers.count() ? buffers.get(number) : nullptr;
+  };
+  launch(args.logistic ? target_losses_kernel<LogisticToTarget> : target_losses_kernel<HalfSquare>,
+         dim3(static_cast<unsigned>(args.n)), threads_for_row(args.inputs), 0, worker.stream(),
+         args, buffers.get(0), buffers.get<std::int32_t>(1),
+         TargetBuffers<float>(args, any(3), any(4), any(5)), losses);
+  launch(add_losses_kernel, dim3(1), threads_for_row(args.n), 0, worker.stream(), args.n, losses,
+         buffers.get(2));
 }
 
 void gpu::softmax_forward(const SoftmaxArgs& args, const Buffers& buffers, DeviceContext&) {

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "codelets/elementwise/activation_functors.hpp"
+#include "layers/formats/same_input.hpp"
 #include "runtime/log.hpp"
 #include "runtime/shown_name.hpp"
 #include "runtime/tasks/host_access.hpp"
@@ -52,6 +53,7 @@ std::string numbers_of(const std::string& type, const LayerOptions& options) {
                        softmax->loss ? "" : " without loss");
   if (const auto* cost = std::get_if<DistanceOptions>(&options))
     return fmt::format(" distance {} scale {:.6g}", static_cast<int>(cost->distance), cost->scale);
+  if (const auto* target = std::get_if<TargetOptions>(&options)) return target->mean ? " mean" : "";
   if (const auto* crop = std::get_if<CropOptions>(&options))
     return fmt::format(" adjust {}", crop->adjust);
   if (const auto* upsample = std::get_if<UpsampleOptions>(&options))
@@ -92,7 +94,8 @@ bool keeps_channels(const std::string& type) {
 std::vector<Word> words_of(const Form& form) {
   std::vector<Word> words;
   std::map<const Blob*, std::size_t> makers{{&form.net.image(), 0}};
-  std::set<const Blob*> colours{&form.net.image()};  // whose channels are those of the image
+  std::set<const Blob*> colours;  // whose channels are those of the image
+  if (form.described.augment.parts.empty()) colours.insert(&form.net.image());
   for (std::size_t i = 0; i < form.net.layers().size(); ++i) {
     const Layer& layer = *form.net.layers()[i];
     const LayerDescription& described = form.described.layers.at(i);
@@ -146,6 +149,7 @@ std::vector<Word> words_of(const Form& form) {
       colours.insert(&layer.output());
     else
       colours.erase(&layer.output());
+    if (type == "part" && out.c == 3 && out.h * out.w > 1) colours.insert(&layer.output());
     if (softmax != nullptr && softmax->smoothing > 0)
       computing.learns["label_smooth_eps"] = fmt::format("{:.6g}", softmax->smoothing);
     if (softmax != nullptr && softmax->ignored != kNoLabel)
@@ -154,6 +158,9 @@ std::vector<Word> words_of(const Form& form) {
       computing.learns["mean"] = fmt::format("{}", static_cast<int>(softmax->mean));
     if (described.loss_weight != 1)
       computing.learns["loss_weight"] = fmt::format("{:.6g}", described.loss_weight);
+    if (const auto* target = std::get_if<TargetOptions>(&options);
+        target != nullptr && described.inputs.size() > 1 && !target->teaches_target)
+      computing.learns["teach"] = "0";
     if (described.stops_backward) computing.learns["stops"] = "backward";
     computing.load = described.load;
     const Activation activation = norm != nullptr        ? norm->activation
@@ -177,52 +184,9 @@ std::string places_of(const std::vector<std::size_t>& reads, const std::vector<W
   return fmt::format("{}", fmt::join(places, " and "));
 }
 
-// Returns how pixels become values. A net that gives no numbers for this scales bytes to the range
-// from 0 to 1.
-ByteValues values_of(const AugmentOptions& input) {
-  return input.byte_values.value_or(ByteValues{.scale = 1.0f / 255});
-}
-std::string text_of(const ByteValues& values) {
-  return fmt::format("(pixel - {}) * {}", values.mean[0], values.scale);
-}
-
-Error refusal(const Form& to, std::string what) {
-  return {ErrorKind::usage, to.file, std::move(what),
-          "nothing was written; it has to be the same net in another form"};
-}
-
-bool turns_colours(const Form& from, const Form& to) {
-  const AugmentOptions &theirs = from.described.augment, &ours = to.described.augment;
-  return !(theirs.flat && ours.flat) &&
-         values_of(theirs).blue_first != values_of(ours).blue_first &&
-         to.described.options.input.c == 3;
-}
-
-Status check_same_input(const Form& from, const Form& to) {
-  const AugmentOptions &from_input = from.described.augment, &to_input = to.described.augment;
-  const ByteValues theirs = values_of(from_input), ours = values_of(to_input);
-  const bool flat = from_input.flat && to_input.flat, turns = turns_colours(from, to);
-  std::array<float, 3> mean = theirs.mean;
-  if (turns) std::swap(mean[0], mean[2]);
-  if (from.described.options.input != to.described.options.input)
-    return refusal(to, "its input has another size");
-  const bool same = mean == ours.mean && std::abs(theirs.scale / ours.scale - 1) <= 1e-6f;
-  if (!flat && !same)
-    return refusal(to, fmt::format("its input is {}, that of {} {}", text_of(ours), from.net.name(),
-                                   text_of(theirs)));
-  if (flat && !(same && theirs.blue_first == ours.blue_first))
-    log::warn("{}: vectors are the same for {}, but images are not: {}{} here, {}{} there", to.file,
-              from.net.name(), text_of(ours), ours.blue_first ? ", blue first" : "",
-              text_of(theirs), theirs.blue_first ? ", blue first" : "");
-  if (!(from_input.mean_image == to_input.mean_image) || (turns && to_input.mean_image))
-    return refusal(
-        to, fmt::format("the mean of its images is another than that of {}", from.net.name()));
-  return {};
-}
-
 Status check_same_words(const Form& from, const std::vector<Word>& theirs, const Form& to,
                         const std::vector<Word>& ours) {
-  OMNI_CHECK(check_same_input(from, to));
+  OMNI_CHECK(check_same_inputs(from, to));
   for (std::size_t i = 0; i < std::max(theirs.size(), ours.size()); ++i) {
     const std::string of_from = i < theirs.size() ? theirs[i].text : "nothing",
                       of_to = i < ours.size() ? ours[i].text : "nothing";
@@ -256,23 +220,6 @@ std::string other_training(const Param& theirs, const Param& ours) {
   if (a.kind != b.kind || !near(a.scale, b.scale) || !near(a.centre, b.centre) || a.kept != b.kept)
     return fmt::format("initial values of {}", theirs.name);
   return "";
-}
-
-std::vector<std::string> other_training(const AugmentOptions& theirs, AugmentOptions ours) {
-  std::vector<std::string> lost;
-  const auto compare = [&](const char* name, const auto& a, const auto& b) {
-    if (a != b) lost.push_back(fmt::format("{} {}", name, a));
-  };
-  compare("min_crop", theirs.min_crop, ours.min_crop);
-  compare("max_crop", theirs.max_crop, ours.max_crop);
-  compare("center", theirs.center, ours.center);
-  compare("angle", theirs.angle, ours.angle);
-  compare("aspect", theirs.aspect, ours.aspect);
-  compare("saturation", theirs.saturation, ours.saturation);
-  compare("exposure", theirs.exposure, ours.exposure);
-  compare("hue", theirs.hue, ours.hue);
-  compare("mirrored images", theirs.flip, ours.flip);
-  return lost;
 }
 
 // Copies the values of a parameter. `turns` says whether its channels are colours in another order.
@@ -334,7 +281,7 @@ Status check_same_net(const Form& from, const Form& to, MayLose may_lose) {
   OMNI_CHECK(check_same_words(from, theirs, to, ours));
   warn_of_sizes(from, to);
   if (may_lose == MayLose::training) return {};
-  std::vector<std::string> lost = other_training(from.described.augment, to.described.augment);
+  std::vector<std::string> lost = lost_of_inputs(from, to);
   bool names = false;
   for (std::size_t i = 0; i < theirs.size(); ++i) {
     names |= theirs[i].named && !ours[i].named;

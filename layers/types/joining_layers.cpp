@@ -1,7 +1,7 @@
 // These layers read earlier layers. A route joins their outputs along the channels. A route to one
-// layer computes nothing: its readers read that layer. A slice copies a range of channels. A
-// product multiplies two layers' outputs. A shortcut adds an earlier layer's output to the previous
-// one's, which makes a residual block.
+// layer computes nothing: its readers read that layer. A slice copies a range of channels, a part
+// one input of a net that has several. A product multiplies two layers' outputs. A shortcut adds an
+// earlier layer's output to the previous one's, which makes a residual block.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -138,6 +138,39 @@ class SliceLayer final : public Layer {
     return {.rows = values(slice) / c, .c = c, .src_c = c, .dst_c = c};
   }
   int first_ = 0;
+};
+
+class PartLayer final : public Layer {
+ public:
+  explicit PartLayer(LayerBuilder& builder) : Layer(builder) {
+    const auto& options = builder.options<PartOptions>();
+    const Extent& all = builder.input().extent();
+    args_ = {.c = static_cast<int>(options.extent.count()),
+             .src_c = static_cast<int>(all.count()),
+             .src_offset = options.first};
+    args_.dst_c = args_.c;
+    if (args_.src_offset > args_.src_c - args_.c)
+      builder.refuse("",
+                     fmt::format("values {} to {} of {}", args_.src_offset,
+                                 args_.src_offset + args_.c - 1, args_.src_c),
+                     "an input is a part of the sample");
+    output_ = {.extent = options.extent,
+               .value = builder.per_slice("output", options.extent.count(), builder.values()),
+               .diff = {}};
+  }
+
+  std::string detail() const override {
+    return fmt::format("values {} to {}", args_.src_offset, args_.src_offset + args_.c - 1);
+  }
+  void forward(const Step&, int slice) override {
+    CopyChannelsArgs copy = args_;
+    copy.rows = images(slice);
+    submit_forward(copy_channels, copy, slice);
+  }
+  void backward(const Step&, int) override {}  // samples have no gradient
+
+ private:
+  CopyChannelsArgs args_;
 };
 
 class ProductLayer final : public Layer {
@@ -279,6 +312,7 @@ const LayerRegistration route_registration({.name = "route", .make = make_layer<
 const LayerRegistration larger_registration({.name = "larger", .make = make_layer<LargerLayer>});
 const LayerRegistration product_registration({.name = "product", .make = make_layer<ProductLayer>});
 const LayerRegistration slice_registration({.name = "slice", .make = make_layer<SliceLayer>});
+const LayerRegistration part_registration({.name = "part", .make = make_layer<PartLayer>});
 const LayerRegistration shortcut_registration({.name = "shortcut",
                                                .make = make_layer<ShortcutLayer>});
 

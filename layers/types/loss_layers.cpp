@@ -1,5 +1,5 @@
-// The losses are softmax, logistic and cost. A net that is trained has one of them as its last
-// layer.
+// The losses are softmax, logistic, cost and target. A net that is trained has one of them as its
+// last layer.
 #include <fmt/format.h>
 
 #include "codelets/elementwise/activation.hpp"
@@ -8,6 +8,7 @@
 #include "codelets/loss/label_metrics.hpp"
 #include "codelets/loss/logistic_loss.hpp"
 #include "codelets/loss/softmax.hpp"
+#include "codelets/loss/target_loss.hpp"
 #include "codelets/spatial/planes.hpp"
 #include "layers/layer_builder.hpp"
 
@@ -19,9 +20,9 @@ namespace {
 // losses. Labels count the values of an image channel by channel, as files of nets do.
 class LossLayer : public Layer {
  public:
-  explicit LossLayer(LayerBuilder& builder)
+  explicit LossLayer(LayerBuilder& builder, bool judges_labels = true)
       : Layer(builder), weight_(builder.described().loss_weight) {
-    if (const Extent of = builder.extent(); of.h * of.w > 1 && of.c > 1)
+    if (const Extent of = builder.extent(); judges_labels && of.h * of.w > 1 && of.c > 1)
       planes_ = builder.float_blob("planes", {1, 1, static_cast<int>(of.count())});
     if (builder.described().auxiliary)
       own_metrics_ = builder.auxiliary_metrics();
@@ -50,9 +51,9 @@ class LossLayer : public Layer {
   const Tensor& scores(int slice) const {
     return is_planes() ? *planes_.value[slice] : input().value(slice);
   }
-  const Tensor* gradient(const Step& step, int slice) const {
-    if (!step.training || !input().wants_gradient()) return nullptr;
-    return is_planes() ? planes_.diff[slice] : &input().gradient(slice);
+  const Tensor* gradient(const Step& step, int slice, std::size_t of = 0) const {
+    if (!step.training || !input(of).wants_gradient()) return nullptr;
+    return is_planes() ? planes_.diff[slice] : &input(of).gradient(slice);
   }
   void begin(int slice) const {
     if (is_planes())
@@ -213,9 +214,71 @@ class CostLayer final : public LossLayer {
   CostLossArgs args_;
 };
 
+// In a TargetLayer the loss is the distance of a prediction from a target.
+class TargetLayer final : public LossLayer {
+ public:
+  explicit TargetLayer(LayerBuilder& builder) : LossLayer(builder, false) {
+    const auto& options = builder.options<TargetOptions>();
+    const Blob& predictions = *builder.input().blob;
+    const std::size_t values = predictions.extent.count();
+    has_target_ = builder.inputs().size() > 1;
+    // Only samples have no tensors yet. They are not kept as the net's output.
+    if (predictions.value.front() == nullptr)
+      builder.refuse("inputs", "the first input is data", "name the prediction first");
+    args_.inputs = static_cast<int>(values);
+    args_.logistic = options.logistic;
+    if (options.mean) args_.weight = 1 / static_cast<float>(values);
+    if (const std::size_t targets = has_target_ ? builder.extent(1).count() : 1; values != targets)
+      builder.refuse(
+          "inputs",
+          fmt::format("compares {} value{} with {}", values, values == 1 ? "" : "s",
+                      has_target_ ? fmt::format("{} of its target", targets) : "one label"),
+          "both have as many values");
+    if (has_target_) add_target(builder, options);
+    output_ = predictions;
+  }
+
+  bool has_classes() const override { return false; }
+  std::string detail() const override {
+    return fmt::format("{} to {}", args_.logistic ? "logistic" : "squared",
+                       has_target_ ? "a blob" : "the label");
+  }
+  void forward(const Step& step, int slice) override {
+    TargetLossArgs args = with_images(args_, images(slice));
+    args.weight *= weight(step);
+    submit_target_loss(args, input().value(slice), has_target_ ? &input(1).value(slice) : nullptr,
+                       labels(step, slice), metrics(step, slice), gradient(step, slice),
+                       has_target_ ? gradient(step, slice, 1) : nullptr, forward_tag(slice));
+    add_others(step, slice);
+  }
+
+ private:
+  void add_target(LayerBuilder& builder, const TargetOptions& options) {
+    const Extent &ours = builder.extent(0), &theirs = builder.extent(1);
+    // A vector has the values of an image channel by channel; an image has its channels last.
+    const auto is_vector = [](const Extent& of) { return of.c == 1 || (of.h == 1 && of.w == 1); };
+    if (ours != theirs && !is_vector(ours) && !is_vector(theirs))
+      builder.refuse("inputs",
+                     fmt::format("compares {}x{}x{} values with {}x{}x{}", ours.w, ours.h, ours.c,
+                                 theirs.w, theirs.h, theirs.c),
+                     "images have to be of one size");
+    else if (ours != theirs && !(is_vector(ours) && is_vector(theirs)))
+      args_.columns = is_vector(ours) ? theirs.h * theirs.w : ours.c;
+    if (!options.teaches_target) return void(builder.alias(1));
+    if (options.logistic && builder.learns(1))
+      builder.refuse("inputs", "layers that make the target have parameters",
+                     "a logistic loss teaches no target: it has to be data");
+    builder.input(1);
+  }
+
+  TargetLossArgs args_;
+  bool has_target_ = false;
+};
+
 const LayerRegistration softmax_registration({.name = "softmax", .make = make_layer<SoftmaxLayer>});
 const LayerRegistration logistic_registration({.name = "logistic",
                                                .make = make_layer<LogisticLayer>});
+const LayerRegistration target_registration({.name = "target", .make = make_layer<TargetLayer>});
 const LayerRegistration cost_registration({.name = "cost", .make = make_layer<CostLayer>});
 
 }  // namespace

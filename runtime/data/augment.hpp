@@ -43,6 +43,8 @@ struct SharedMeanImage : std::shared_ptr<const MeanImage> {
   }
 };
 
+struct InputPart;
+
 // AugmentOptions have Darknet's keys, with Darknet's meanings. Two defaults differ: Darknet always
 // mirrors and zooms by up to 2. By default this program leaves images as they are, because a
 // mirrored digit is another digit.
@@ -69,8 +71,21 @@ struct AugmentOptions {
   bool flat = false;
   std::optional<ByteValues> byte_values{};  // has no effect on samples that are stored as floats
   SharedMeanImage mean_image{};             // replaces byte_values->mean; null: does not
-  bool operator==(const AugmentOptions&) const = default;
+  // The inputs of a net that has several; empty: it has one. A sample is the values of all inputs,
+  // one behind the other. Then `flat` is true, and the other options have no effect.
+  std::vector<InputPart> parts{};
+  bool operator==(const AugmentOptions&) const;
 };
+
+// An InputPart is one input of a net that has several.
+struct InputPart {
+  std::string name;
+  Extent extent;
+  AugmentOptions augment{};
+  bool labels = false;  // its data have the labels; true for one input
+  bool operator==(const InputPart&) const = default;
+};
+inline bool AugmentOptions::operator==(const AugmentOptions&) const = default;
 
 // Fails if the net cannot take images of this extent (h and w 0: of all sizes; each is checked when
 // it is read). The net may have the image's channels, or grey where the image has colours, or the

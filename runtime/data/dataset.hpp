@@ -30,6 +30,13 @@ class Dataset {
   // Reads a sample. Several threads may call it at the same time. If all images have one size,
   // `least` is ignored.
   virtual Status read(std::size_t index, LeastSize least, Image& image) const = 0;
+  // Reads one input's share of a sample, for a net that has several inputs.
+  virtual Status read_part(std::size_t index, std::size_t /*part*/, LeastSize least,
+                           Image& image) const {
+    return read(index, least, image);
+  }
+  // Returns the data of one input: their extent, not their samples, of which a subset has others.
+  virtual const Dataset& part(std::size_t) const { return *this; }
   virtual std::string description() const = 0;  // one line for the user
   virtual std::vector<std::string> class_names() const { return {}; }
   // Returns "train.txt:12" if a file has the sample's label as a number; else "".

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <new>
 
@@ -35,7 +36,68 @@ Error unknown_source(const fs::path& path) {
   return {ErrorKind::data, path.string(), "holds no dataset that is understood", known};
 }
 
+// The sources of several inputs are joined sample by sample. A sample counts as a vector of all
+// values that the net reads.
+class JoinedDataset final : public Dataset {
+ public:
+  JoinedDataset(std::vector<std::shared_ptr<Dataset>> parts, std::size_t labels, Extent extent)
+      : parts_(std::move(parts)), labels_(*parts_[labels]), extent_(extent) {}
+
+  std::size_t size() const override { return labels_.size(); }
+  Extent extent() const override { return extent_; }
+  int classes() const override { return labels_.classes(); }
+  int label(std::size_t index) const override { return labels_.label(index); }
+  std::vector<std::string> class_names() const override { return labels_.class_names(); }
+  std::string place_of_label(std::size_t index) const override {
+    return labels_.place_of_label(index);
+  }
+  std::string name_of(std::size_t index) const override { return labels_.name_of(index); }
+  bool holds_vectors() const override { return true; }
+  // Reads what files hold of all inputs. Only read_part() reads what a net takes.
+  Status read(std::size_t index, LeastSize, Image& image) const override {
+    Image all{.extent = extent_, .pixels = {}};
+    for (const auto& part : parts_) {
+      OMNI_CHECK(part->read(index, {}, image));
+      all.pixels.insert(all.pixels.end(), image.pixels.begin(), image.pixels.end());
+      all.values.insert(all.values.end(), image.values.begin(), image.values.end());
+      image.values.clear();
+    }
+    image = std::move(all);
+    return {};
+  }
+  Status read_part(std::size_t index, std::size_t part, LeastSize least,
+                   Image& image) const override {
+    return parts_[part]->read(index, least, image);
+  }
+  const Dataset& part(std::size_t number) const override { return *parts_[number]; }
+  Status stage(const std::filesystem::path& place, bool skips) override {
+    for (auto part = parts_.begin(); part != parts_.end(); ++part)
+      if (std::find(parts_.begin(), part, *part) == part) OMNI_CHECK((*part)->stage(place, skips));
+    return {};
+  }
+  void unstage() override {
+    for (const auto& part : parts_) part->unstage();
+  }
+  std::string description() const override {
+    std::string text;
+    for (const auto& part : parts_) text += (text.empty() ? "" : "; with ") + part->description();
+    return text;
+  }
+  Status look_for_files(double damaged) const override {
+    for (const auto& part : parts_) OMNI_CHECK(part->look_for_files(damaged));
+    return {};
+  }
+
+ private:
+  std::vector<std::shared_ptr<Dataset>> parts_;
+  const Dataset& labels_;
+  Extent extent_;
+};
+
+Result<DatasetPair> open_joined(const DatasetRequest& request);
+
 Result<DatasetPair> open_source(const DatasetRequest& request) {
+  if (!request.parts.empty()) return open_joined(request);
   const DataFormat* const format = format_of(request);
   if (request.scale_features && (format == nullptr || !format->scales))
     return Error{ErrorKind::usage, "--scale-features",
@@ -77,7 +139,79 @@ Status check_labels(const DatasetPair& pair, const DatasetRequest& request) {
   return {};
 }
 
+// Opens the source of each input. Inputs of one source share its samples.
+Result<DatasetPair> open_joined(const DatasetRequest& request) {
+  OMNI_TRY(const auto sources, sources_of_inputs(request.source, request.parts));
+  std::vector<std::shared_ptr<Dataset>> train, test;
+  std::size_t labels = 0;
+  DatasetPair joined;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const InputPart& part = request.parts[i];
+    if (part.labels) labels = i;
+    DatasetRequest own = request;
+    own.parts.clear();
+    own.hold_out = 0;  // the joined samples are divided
+    own.damaged = 0;   // no image of one input is left out alone
+    own.source = sources[i];
+    own.net_input = part.extent;
+    own.flat = part.augment.flat;
+    own.classes = part.labels ? request.classes : 0;
+    const auto same = std::ranges::find(sources, sources[i]) - sources.begin();
+    if (same < static_cast<std::ptrdiff_t>(i)) {
+      train.push_back(train[static_cast<std::size_t>(same)]);
+      if (request.test) test.push_back(test[static_cast<std::size_t>(same)]);
+    } else {
+      OMNI_TRY(DatasetPair pair, open_dataset(own));
+      train.push_back(std::move(pair.train));
+      if (request.test) test.push_back(std::move(pair.test));
+      joined.name += (i == 0 ? "" : " with ") + pair.name;
+    }
+    for (const auto* set : {&train, &test})
+      if (!set->empty() && set->back()->size() != set->front()->size())
+        return Error{ErrorKind::data, part.name,
+                     fmt::format("has {} {} samples, but {} has {}", set->back()->size(),
+                                 set == &train ? "training" : "test", request.parts.front().name,
+                                 set->front()->size()),
+                     "inputs are joined sample by sample"};
+    OMNI_CHECK(check_input(part.augment, train.back()->extent(), part.extent, own.source));
+  }
+  joined.train = std::make_unique<JoinedDataset>(std::move(train), labels, request.net_input);
+  if (request.test)
+    joined.test = std::make_unique<JoinedDataset>(std::move(test), labels, request.net_input);
+  return joined;
+}
+
 }  // namespace
+
+Result<std::vector<std::string>> sources_of_inputs(const std::string& source,
+                                                   const std::vector<InputPart>& parts) {
+  std::vector<std::string> sources(parts.size());
+  if (source.starts_with("synthetic")) std::ranges::fill(sources, source);
+  std::string names;
+  for (const InputPart& part : parts) names += fmt::format(" --data {}=...", part.name);
+  const std::string hint = fmt::format("the net has {} inputs: give{}", parts.size(), names);
+  for (std::size_t at = 0; at < source.size() && !source.starts_with("synthetic");) {
+    const std::size_t end = std::min(source.find('\n', at), source.size());
+    const std::string line = source.substr(at, end - at);
+    const std::size_t equals = line.find('=');
+    const auto part = std::ranges::find(parts, line.substr(0, equals), &InputPart::name);
+    if (equals == line.npos || part == parts.end())
+      return Error{ErrorKind::usage, "--data " + shown_name(line), "names no input of the net",
+                   hint};
+    std::string& to = sources[static_cast<std::size_t>(part - parts.begin())];
+    if (!to.empty())
+      return Error{ErrorKind::usage, "--data " + shown_name(line), "is given twice for this input",
+                   hint};
+    to = line.substr(equals + 1);
+    at = end + 1;
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (sources[i].empty())
+      return Error{ErrorKind::usage, "--data",
+                   fmt::format("no data are given for the input {}", shown_name(parts[i].name)),
+                   hint};
+  return sources;
+}
 
 Result<DatasetPair> open_dataset(const DatasetRequest& wanted) {
   DatasetRequest request = wanted;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/data/augment.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/extent.hpp"
 #include "runtime/result.hpp"
@@ -29,10 +30,13 @@ struct DatasetRequest {
   // CIFAR-10 files or images, or a Darknet .data file. Two lists, LIBSVM files or LMDBs are given
   // as "train.txt,val.txt". $OMNIVORE_DATA is the first place to look for the first two names. A
   // name means the data set even if a folder has that name: write ./cifar10 for the folder.
+  // For a net with several inputs, it is such a source for each: lines of NAME=SOURCE. One of
+  // synthetic samples may stand for all.
   std::string source;
-  Extent net_input;   // of the net, and of synthetic images; c 0: unknown
-  bool flat = false;  // see AugmentOptions
-  int classes = 0;    // outputs of the net; data with more classes are refused; 0: unknown
+  Extent net_input;                   // of the net, and of synthetic images; c 0: unknown
+  bool flat = false;                  // see AugmentOptions
+  std::vector<InputPart> parts = {};  // likewise
+  int classes = 0;  // outputs of the net; data with more classes are refused; 0: unknown
   std::vector<LabelLimit> losses{};  // of the net, which decide instead; none: not known
   std::uint64_t seed = 0;
   bool test = true;  // false: only training data are opened, and DatasetPair::test is null
@@ -45,5 +49,9 @@ struct DatasetRequest {
 };
 
 Result<DatasetPair> open_dataset(const DatasetRequest& request);
+
+// Returns the source of each input, of a request's source for a net with several inputs.
+Result<std::vector<std::string>> sources_of_inputs(const std::string& source,
+                                                   const std::vector<InputPart>& parts);
 
 }  // namespace omni

@@ -32,6 +32,12 @@ class Subset final : public Dataset {
     OMNI_CHECK(check_index(*this, index));
     return of_->read(indices_[index], least, image);
   }
+  Status read_part(std::size_t index, std::size_t part, LeastSize least,
+                   Image& image) const override {
+    OMNI_CHECK(check_index(*this, index));
+    return of_->read_part(indices_[index], part, least, image);
+  }
+  const Dataset& part(std::size_t number) const override { return of_->part(number); }
   std::string description() const override { return of_->description() + "; " + about_; }
   std::vector<std::string> class_names() const override { return of_->class_names(); }
   std::string place_of_label(std::size_t index) const override {

@@ -83,9 +83,13 @@ Status Guard::watch(Trainer& training, std::span<const double> saved) {
   const ComputeGroups& groups = training.groups();
   window_ = window_of(groups);
   // If the loss at chance is not known (infinite), log(classes) stands for it. Compared with an
-  // infinite loss at chance, no loss would ever count as lost.
+  // infinite loss at chance, no loss would ever count as lost. That is so for a net without
+  // classes.
   const double chance = loss_at_chance(groups.net(), training.feed().dataset());
-  watch_.emplace(window_, std::isfinite(chance) ? chance : std::log(groups.net().classes()));
+  constexpr double kAboveAll = 1e30;
+  const int classes = groups.net().classes();
+  const double usual = classes > 0 ? std::log(classes) : kAboveAll;
+  watch_.emplace(window_, std::isfinite(chance) ? chance : usual);
   share_ = RateShare(first_share(groups.count()));
   if (!saved.empty() && saved.front() >= kBefore) return go_on(training, saved);
   if (!saved.empty()) OMNI_CHECK(go_on_from_older(saved));

@@ -81,7 +81,7 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
   const auto use_slice = [&](const Tensor& output) -> Status {
     const std::vector<float> all = HostAccess(output, HostAccess::Mode::read).values();
     OMNI_CHECK(task_status());
-    const std::size_t each = net.classes();
+    const std::size_t each = net.outputs();
     for (std::size_t at = 0; at < all.size() && index < test.dataset().size(); at += each)
       OMNI_CHECK(use(index++, std::span(all).subspan(at, each)));
     return {};

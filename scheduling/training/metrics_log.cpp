@@ -144,8 +144,10 @@ Status MetricsLog::step(const StepReport& report) {
   nlohmann::ordered_json object = common(report);
   object["loss"] = metrics_number(report.loss);
   object["loss_average"] = metrics_number(report.average_loss);
-  object["accuracy"] = metrics_number(report.accuracy);
-  object["accuracy_average"] = metrics_number(report.average_accuracy);
+  if (report.has_classes) {
+    object["accuracy"] = metrics_number(report.accuracy);
+    object["accuracy_average"] = metrics_number(report.average_accuracy);
+  }
   object["learning_rate"] = metrics_number(static_cast<double>(report.learning_rate));
   object["momentum"] = metrics_number(report.momentum.explicit_part);
   object["explicit_momentum"] = metrics_number(report.momentum.explicit_part);
@@ -168,8 +170,10 @@ Status MetricsLog::evaluation(const EvaluationReport& report) {
   tested_ = report.at.iteration;
   nlohmann::ordered_json object = common(report.at);
   object["test_loss"] = metrics_number(report.tally.mean_loss());
-  object["test_accuracy"] = metrics_number(report.tally.accuracy());
-  object["test_top5_accuracy"] = metrics_number(report.tally.top5_accuracy());
+  if (report.at.has_classes) {
+    object["test_accuracy"] = metrics_number(report.tally.accuracy());
+    object["test_top5_accuracy"] = metrics_number(report.tally.top5_accuracy());
+  }
   return record(object);
 }
 

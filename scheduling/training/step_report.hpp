@@ -20,6 +20,7 @@ struct StepReport {
   std::uint64_t images = 0;  // of the whole training so far
   double loss = 0, average_loss = 0, accuracy = 0, average_accuracy = 0;
   std::vector<double> auxiliary_losses{};  // in `loss`, with their weights
+  bool has_classes = true;                 // false: the accuracies mean nothing
   float learning_rate = 0;
   Momentum momentum;
   bool adam = false;  // Adam or another rule to whose momentum asynchrony adds nothing

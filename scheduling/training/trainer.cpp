@@ -263,6 +263,7 @@ void Trainer::report(const FinishedUpdate& finished) {
       .accuracy = finished.outcome.tally.accuracy(),
       .average_accuracy = *state_.average_accuracy,
       .auxiliary_losses = finished.outcome.tally.auxiliary_losses(),
+      .has_classes = groups_.net().classes() > 0,
       .learning_rate = finished.rule.learning_rate,
       .momentum = finished.rule.momentum,
       .adam = !has_momentum(solver_.rule, solver_.adam),

@@ -87,7 +87,10 @@ TEST(NetDescription, is_refused_with_the_reason) {
             "output)");
   net = branches();
   net.inputs.push_back("more");
-  EXPECT_EQ(refusal(net), "a net: the net has 2 inputs (only nets with one input are trained)");
+  EXPECT_EQ(
+      refusal(net),
+      "a net: the net has 2 inputs (join them to one, and take each out of it by a layer of type "
+      "part)");
   net = branches();
   net.layers[4].params[ParamRole::weights].shared_as = "both";
   EXPECT_EQ(refusal(net),

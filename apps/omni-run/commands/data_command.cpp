@@ -273,6 +273,9 @@ Status data_command(const DataCheckArguments& arguments) {
     named.classes = arguments.classes;
     OMNI_TRY(const TrainableNet spec, read_net(named));
     OMNI_TRY(const auto net, build_net(spec, named, false));
+    if (!spec.augment.parts.empty())
+      return Error{ErrorKind::usage, "--net " + arguments.net, "the net has several inputs",
+                   "check the data of each input without --net"};
     request.net_input = net->options().input;
     request.flat = spec.augment.flat;
     request.classes = net->classes();

@@ -315,7 +315,7 @@ class Ensemble {
     record.iteration = training.state().iteration;
     if (const auto& last = training.last_evaluation()) {
       record.loss = last->tally.mean_loss();
-      record.accuracy = last->tally.accuracy();
+      if (last->at.has_classes) record.accuracy = last->tally.accuracy();
     }
     const Status& ended = ended_[own_[i]];
     const bool loses = judge_ && judge_->has_stopped(static_cast<int>(own_[i]));

@@ -25,7 +25,7 @@ Result<Json> row(const std::filesystem::path& file) {
               {"input", {input.w, input.h, input.c}},
               {"layers", net->layers().size()},
               {"parameters", net->parameter_count()},
-              {"outputs", net->classes()},
+              {"outputs", net->outputs()},
               {"file", file.string()}};
 }
 

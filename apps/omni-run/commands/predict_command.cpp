@@ -54,6 +54,11 @@ class ChosenImages final : public Dataset {
     errors_.emplace(index, std::move(status.error()));
     return {};
   }
+  Status read_part(std::size_t index, std::size_t part, LeastSize least,
+                   Image& image) const override {
+    return of_.read_part(indices_[index], part, least, image);
+  }
+  const Dataset& part(std::size_t number) const override { return of_.part(number); }
   std::optional<Error> take_error(std::size_t index) {
     const std::lock_guard lock(mutex_);
     const auto found = errors_.extract(index);
@@ -198,7 +203,7 @@ Result<DatasetPair> open_samples(const PredictArguments& arguments, const Traine
   if (arguments.data.source.empty()) return DatasetPair();
   DataArguments wanted = arguments.data;
   wanted.test = !arguments.samples.empty();  // without samples only the class names are used
-  OMNI_TRY(DatasetPair data, open_data(wanted, *trained.net, trained.spec.augment.flat));
+  OMNI_TRY(DatasetPair data, open_data(wanted, *trained.net, trained.spec.augment));
   if (!data.test) data.test = std::move(data.train);
   for (const std::uint64_t sample : arguments.samples)
     if (sample >= data.test->size())
@@ -219,6 +224,13 @@ Status predict_command(const PredictArguments& arguments) {
     whole_batches.named.subdivisions = 1;
     OMNI_TRY(each.spec, read_net(whole_batches));
     OMNI_TRY(each.net, open_for(images, each.spec, each.arguments));
+    if (each.net->classes() == 0)
+      return Error{ErrorKind::usage, each.net->name(), "has no classes to predict",
+                   "omni-run valid computes its loss"};
+    if (!files.empty() && !each.spec.augment.parts.empty())
+      return Error{ErrorKind::usage, each.net->name(),
+                   "has several inputs, but a file is one image",
+                   "name a test sample: --data NAME=SOURCE --index N"};
   }
   if (!trained.alone()) OMNI_CHECK(trained.check_outputs());
   if (images == 0)

@@ -30,7 +30,8 @@ namespace {
 // that are now test samples.
 void warn_of_learned_samples(const DataArguments& tested, const TrainedNet& trained) {
   const DataArguments& learned = trained.data;
-  if (tested.hold_out > 0 && (learned.hold_out != tested.hold_out || learned.seed_of_net() != tested.seed_of_net()))
+  if (tested.hold_out > 0 &&
+      (learned.hold_out != tested.hold_out || learned.seed_of_net() != tested.seed_of_net()))
     log::warn(
         "{}: was trained with other values of --hold-out and --seed: samples that it learned may "
         "be among the test samples",
@@ -39,7 +40,7 @@ void warn_of_learned_samples(const DataArguments& tested, const TrainedNet& trai
 
 Result<DatasetPair> open_test_data(DataArguments arguments, const TrainedNet& trained) {
   if (!arguments.seed) arguments.seed = trained.spec.seed;
-  OMNI_TRY(DatasetPair data, open_data(arguments, *trained.net, trained.spec.augment.flat));
+  OMNI_TRY(DatasetPair data, open_data(arguments, *trained.net, trained.spec.augment));
   data.test = skip_damaged_images(std::move(data.test), arguments.damaged, false);
   return data;
 }
@@ -171,9 +172,11 @@ class Validation {
       object = {{"net", net.name()},
                 {"data", data_.name},
                 {"images", std::llround(tally_.images)},
-                {"test_loss", shown_single(tally_.mean_loss())},
-                {"test_accuracy", shown_single(tally_.accuracy())},
-                {"test_top5_accuracy", shown_single(tally_.top5_accuracy())}};
+                {"test_loss", shown_single(tally_.mean_loss())}};
+      if (net.classes() > 0) {
+        object["test_accuracy"] = shown_single(tally_.accuracy());
+        object["test_top5_accuracy"] = shown_single(tally_.top5_accuracy());
+      }
       if (skipped > 0) object["damaged_test_images"] = skipped;
       text = tested(tally_, net.classes()) +
              (skipped > 0 ? fmt::format("; {} could not be read", skipped) : "") + "\n";
@@ -222,6 +225,9 @@ Status valid_command(const ValidArguments& given) {
     return Error{ErrorKind::usage, "valid", "no data given",
                  "--data names those of the training; --data synthetic computes patterns"};
   const Net& net = *trained.nets.front().net;
+  if (net.classes() == 0 && (arguments.per_class || !arguments.per_class_csv.empty()))
+    return Error{ErrorKind::usage, arguments.per_class ? "--per-class" : "--per-class-csv",
+                 "the net has no classes", "leave it out"};
   OMNI_TRY(DatasetPair data, open_test_data(arguments.data, trained.nets.front()));
   std::vector<std::string> names;
   if (!arguments.names.empty()) {

@@ -23,18 +23,20 @@ auto what_is_opened(const DataArguments& data) {
 }  // namespace
 
 Result<std::shared_ptr<DatasetPair>> SharedTrainings::open(
-    const DataArguments& arguments, const Net& net, bool flat,
+    const DataArguments& arguments, const Net& net, const AugmentOptions& augment,
     const std::function<Result<DatasetPair>()>& open_now) {
   const Extent input = net.options().input;
   for (const Opened& each : opened_)
     if (what_is_opened(each.arguments) == what_is_opened(arguments) && each.input == input &&
-        each.losses == net.label_limits() && each.flat == flat)
+        each.losses == net.label_limits() && each.flat == augment.flat &&
+        each.parts == augment.parts)
       return each.data;
   OMNI_TRY(DatasetPair data, open_now());
   opened_.push_back({.arguments = arguments,
                      .input = input,
                      .losses = net.label_limits(),
-                     .flat = flat,
+                     .flat = augment.flat,
+                     .parts = augment.parts,
                      .data = std::make_shared<DatasetPair>(std::move(data))});
   return opened_.back().data;
 }

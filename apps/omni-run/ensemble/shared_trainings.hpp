@@ -27,7 +27,7 @@ class SharedTrainings {
   // Returns data that another training has opened for the same arguments, input and outputs; else
   // opens them.
   Result<std::shared_ptr<DatasetPair>> open(const DataArguments& arguments, const Net& net,
-                                            bool flat,
+                                            const AugmentOptions& augment,
                                             const std::function<Result<DatasetPair>()>& open_now);
   // Returns the stream of these samples; null: each training prepares them itself. That is so
   // without a window, and for test samples that do not all fit into one.
@@ -52,6 +52,7 @@ class SharedTrainings {
     Extent input;
     std::vector<LabelLimit> losses;  // of the net
     bool flat = false;
+    std::vector<InputPart> parts;
     std::shared_ptr<DatasetPair> data;
     bool checked = false;
   };

@@ -24,6 +24,10 @@ void add_options(Checksum& to, const SampleOptions& all) {
   if (const auto& bytes = of.byte_values)
     add_numbers(to, bytes->mean, bytes->scale, bytes->blue_first);
   if (of.mean_image) add_all(to, of.mean_image->values);
+  for (const auto& [name, extent, augment, labels] : of.parts) {
+    add_numbers(to, extent, labels);
+    add_options(to, {.augment = augment});
+  }
 }
 
 void add_stored(Checksum& to, const Dataset& data, std::size_t index, Image& image) {

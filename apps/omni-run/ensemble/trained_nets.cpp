@@ -95,7 +95,8 @@ Result<TrainedNets> find_trained_nets(const NetArguments& command, const std::st
 
 bool read_alike(const TrainedNet& one, const TrainedNet& other) {
   return one.net->options().input == other.net->options().input &&
-         one.spec.augment.flat == other.spec.augment.flat;
+         one.spec.augment.flat == other.spec.augment.flat &&
+         one.spec.augment.parts == other.spec.augment.parts;
 }
 
 Result<std::vector<std::string>> prepare(const TrainedNet& trained, const DataFeed* test,

@@ -25,9 +25,16 @@ Result<MemoryDataset> hold(const Dataset& source, std::size_t most) {
   for (std::size_t index = 0; index < std::min(most, source.size()); ++index) {
     OMNI_CHECK(source.read(index, {}, image));
     set.pixels.insert(set.pixels.end(), image.pixels.begin(), image.pixels.end());
+    set.pixels.resize((index + 1) * set.extent.count());  // of vectors any values do
     set.labels.push_back(static_cast<std::uint8_t>(source.label(index)));
   }
   return MemoryDataset(std::move(set));
+}
+
+// Returns the options for samples that hold() has read: those of all inputs are one vector.
+AugmentOptions as_held(AugmentOptions augment) {
+  augment.parts.clear();
+  return augment;
 }
 
 }  // namespace
@@ -55,7 +62,8 @@ TimedTraining::TimedTraining(ComputeGroups groups, const TrainableNet& net, Memo
     : groups_(std::move(groups)),
       solver_(net.solver),
       images_(std::move(images)),
-      feed_(images_, feed_options(groups_.net(), net.augment, 1, true, Trainer::slots(groups_))) {}
+      feed_(images_,
+            feed_options(groups_.net(), as_held(net.augment), 1, true, Trainer::slots(groups_))) {}
 
 Result<double> TimedTraining::seconds(int iterations, Asynchrony asynchrony,
                                       const std::function<void(const StepReport&)>& on_iteration) {

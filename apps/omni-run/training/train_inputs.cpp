@@ -140,14 +140,15 @@ Status TrainInputs::open_images(SharedTrainings* shared) {
   wanted.data_seed = data_seed;
   wanted.test = !arguments.no_test;
   const auto open = [&]() -> Result<DatasetPair> {
-    OMNI_TRY(DatasetPair pair, open_data(wanted, net, spec.augment.flat));
-    for (const std::string& each : class_warnings(pair)) log::warn("{}", each);
+    OMNI_TRY(DatasetPair pair, open_data(wanted, net, spec.augment));
+    if (net.classes() > 0)
+      for (const std::string& each : class_warnings(pair)) log::warn("{}", each);
     pair.train = skip_damaged_images(std::move(pair.train), wanted.damaged, true);
     pair.test = skip_damaged_images(std::move(pair.test), wanted.damaged, false);
     return pair;
   };
   if (shared != nullptr) {
-    OMNI_TRY(data, shared->open(wanted, net, spec.augment.flat, open));
+    OMNI_TRY(data, shared->open(wanted, net, spec.augment, open));
   } else {
     OMNI_TRY(DatasetPair own, open());
     data = std::make_shared<DatasetPair>(std::move(own));
@@ -166,6 +167,9 @@ Status TrainInputs::open_images(SharedTrainings* shared) {
         option && type.needs_tests && !data->test)
       return Error{ErrorKind::usage, std::string(option->name), "there is no test set",
                    "leave out --no-test; --hold-out 0.1 tests on a tenth of the training samples"};
+    else if (option && type.needs_tests && net.classes() == 0)
+      return Error{ErrorKind::usage, std::string(option->name),
+                   "compares test accuracies, but the net has no classes", "leave it out"};
   iterations = planned_iterations(arguments, spec, data->train->size());
   identity = {.layers = layers_hash(spec),
               .data = data->name,

@@ -205,7 +205,7 @@ void TrainCommand::print_summary() const {
   if (last_) {
     summary["seconds"] = last_->at.seconds;
     summary["test_loss"] = shown_single(last_->tally.mean_loss());
-    summary["test_accuracy"] = shown_single(last_->tally.accuracy());
+    if (last_->at.has_classes) summary["test_accuracy"] = shown_single(last_->tally.accuracy());
   }
   log::result("{}\n", json_text(summary));
 }

@@ -143,17 +143,17 @@ void read_extent(CaffeLayer& layer) {
 
 }  // namespace
 
-void set_caffe_input(CaffeNet& to, CaffeFields& shape, std::string_view field, int count) {
+void set_caffe_input(CaffeNet& to, CaffeFields& shape, std::string_view field, int count, int at) {
   if (count != 2 && count != 4) {
     shape.refuse(field, fmt::format("an input of {} dimensions", count),
                  "4 are for images: number, channels, height and width; 2 for vectors", 0);
     return;
   }
   Extent& input = to.net.options.input;
-  to.net.options.batch = shape.whole(field, 1, kMostImages, 0);
-  input.c = shape.whole(field, 1, count == 2 ? kMostVectorValues : kMostChannels, 1);
-  input.h = count == 2 ? 1 : shape.whole(field, 1, kLongestSide, 2);
-  input.w = count == 2 ? 1 : shape.whole(field, 1, kLongestSide, 3);
+  to.net.options.batch = shape.whole(field, 1, kMostImages, at);
+  input.c = shape.whole(field, 1, count == 2 ? kMostVectorValues : kMostChannels, at + 1);
+  input.h = count == 2 ? 1 : shape.whole(field, 1, kLongestSide, at + 2);
+  input.w = count == 2 ? 1 : shape.whole(field, 1, kLongestSide, at + 3);
   to.knows_channels = true;
   to.net.augment.byte_values = ByteValues{.blue_first = true};
 }
@@ -169,13 +169,11 @@ void read_caffe_data(CaffeLayer& layer) {
     to.image_place = fields.where();
     to.net.inputs = {to.image};
   } else if (!is_input) {
-    fields.refuse("", tops == 0 ? "has no top" : "is a second layer of data in training",
-                  "a net has one, with images and labels");
-    return;
+    return fields.refuse("", "has no top", "name the blob of the images");
   }
   if (!is_input && tops > 2)
     fields.refuse("top", "more tops than images and labels", "they are the first two", 2);
-  for (int top = first; top < tops; ++top) to.labels.insert(fields.text("top", top));
+  for (int top = first; top < tops; ++top) to.labels.emplace(fields.text("top", top), 0);
   if (first == 0) return;
 
   NetOptions& options = to.net.options;
@@ -310,7 +308,7 @@ Status finish_caffe_input(CaffeNet& to, const std::string& data,
   OMNI_CHECK(take_means(to));
   OMNI_CHECK(take_mean_image(to));
   if (!to.knows_channels)
-    net.layers.front().remarks.push_back(
+    to.remarks.push_back(
         fmt::format("{}: does not say how many channels images have: 3 are taken (--set channels=1 "
                     "for grey ones)",
                     to.image_place));

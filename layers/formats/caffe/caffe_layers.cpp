@@ -22,14 +22,14 @@ struct MissingType {
 };
 constexpr std::string_view kNoSuchLayer = "docs/caffe.md lists what is read";
 constexpr std::string_view kOneLabel =
-    "an image has one label: SoftmaxWithLoss and HingeLoss read it";
+    "labels are read by SoftmaxWithLoss and HingeLoss, targets by EuclideanLoss and "
+    "SigmoidCrossEntropyLoss";
 constexpr std::array kMissing{
     MissingType{"BatchReindex", "", kNoSuchLayer},
     MissingType{"Clip", "", kNoSuchLayer},
     MissingType{"ContrastiveLoss", "CONTRASTIVE_LOSS", kOneLabel},
     MissingType{"Crop", "", kNoSuchLayer},
     MissingType{"Embed", "", kNoSuchLayer},
-    MissingType{"EuclideanLoss", "EUCLIDEAN_LOSS", kOneLabel},
     MissingType{"Exp", "EXP", kNoSuchLayer},
     MissingType{"Filter", "", kNoSuchLayer},
     MissingType{"HDF5Output", "HDF5_OUTPUT", kNoSuchLayer},
@@ -44,7 +44,6 @@ constexpr std::array kMissing{
     MissingType{"Recurrent", "", "it is recurrent"},
     MissingType{"Reduction", "", kNoSuchLayer},
     MissingType{"RNN", "", "it is recurrent"},
-    MissingType{"SigmoidCrossEntropyLoss", "SIGMOID_CROSS_ENTROPY_LOSS", kOneLabel},
     MissingType{"SPP", "", kNoSuchLayer},
     MissingType{"Swish", "", kNoSuchLayer},
     MissingType{"Threshold", "THRESHOLD", kNoSuchLayer},
@@ -68,6 +67,20 @@ bool CaffeLayer::is_old() const { return fields.is_old_layer(); }
 void CaffeLayer::name(std::string_view option, std::string_view field) {
   if (own.has(field))
     description.places[std::string(option)] = {own.where(field, 0), std::string(field)};
+}
+
+void CaffeLayer::read_labels(int number) {
+  const auto labels = to.labels.find(bottom(number));
+  if (labels == to.labels.end())
+    return fields.refuse("bottom",
+                         fmt::format("{} is no blob of labels", shown_name(bottom(number))),
+                         "the second bottom is the second top of the data", number);
+  if (to.labels_of.value_or(labels->second) != labels->second)
+    fields.refuse("bottom",
+                  fmt::format("{} are labels of another input than those read above",
+                              shown_name(bottom(number))),
+                  "a sample has one label", number);
+  to.labels_of = labels->second;
 }
 
 void CaffeLayer::emit(std::string_view type, LayerOptions options) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -34,6 +35,8 @@ struct CaffeMeasure {
   bool tests = true;  // is in the TEST phase
 };
 
+struct CaffeInput;
+
 // A CaffeNet holds what is known of a net while its layers are read, in the order of the file.
 struct CaffeNet {
   TrainableNet& net;
@@ -41,12 +44,17 @@ struct CaffeNet {
   std::string image_place{};    // where it is described
   bool knows_channels = false;  // false: those of the data are guessed
   CaffeTransform transform{};
-  std::string train_source{}, test_source{};        // LMDBs that layers of data name
-  std::set<std::string, std::less<>> made{};        // all blobs
-  std::set<std::string, std::less<>> labels{};      // blobs of labels
-  std::set<std::string, std::less<>> flat{};        // blobs that are vectors
-  std::set<std::string, std::less<>> shared{};      // names of parameters
-  std::map<std::string, int, std::less<>> reads{};  // how often a blob's name is a bottom
+  std::string train_source{}, test_source{};  // LMDBs that layers of data name
+  std::set<std::string, std::less<>> made{};  // all blobs
+  // Blobs of labels, with the number of the input with whose images they come.
+  std::map<std::string, std::size_t, std::less<>> labels{};
+  std::optional<std::size_t> labels_of{};  // the input whose labels are read; none: no layer does
+  // Blobs that are read as labels, and those that are read otherwise.
+  std::set<std::string, std::less<>> read_as_labels{}, read_as_values{};
+  std::vector<std::shared_ptr<CaffeInput>> others{};  // the inputs behind the first
+  std::set<std::string, std::less<>> flat{};          // blobs that are vectors
+  std::set<std::string, std::less<>> shared{};        // names of parameters
+  std::map<std::string, int, std::less<>> reads{};    // how often a blob's name is a bottom
   std::optional<LayerDescription> loss{};
   std::string loss_input{};
   bool loss_tests = false;  // the loss is in the TEST phase
@@ -57,6 +65,16 @@ struct CaffeNet {
   std::vector<CaffeMeasure> measured{};
   std::vector<std::pair<std::string, std::string>> tested{};  // likewise, of TEST and Softmax
   std::vector<std::string> remarks{};                         // for who trains the net
+
+  bool has_values(std::string_view blob) const {  // is no blob of labels
+    return read_as_values.contains(blob) && !read_as_labels.contains(blob);
+  }
+};
+
+// A CaffeInput is a further input of a net. `to` and `net` describe nothing but the input.
+struct CaffeInput {
+  TrainableNet net{};
+  CaffeNet to{.net = net};
 };
 
 // A CaffeLayer is a layer that is being read. emit() adds its description to the net.
@@ -70,6 +88,8 @@ struct CaffeLayer {
   bool is_old() const;  // V1
   std::string bottom(int index = 0) const { return fields.text("bottom", index); }
   void emit(std::string_view type, LayerOptions options);
+  // Notes that the layer reads labels. Refuses a bottom without labels, and labels of two inputs.
+  void read_labels(int bottom);
   void name(std::string_view option, std::string_view field);  // where an option is written
 };
 
@@ -80,6 +100,7 @@ struct CaffeType {
   int bottoms = 1, most_bottoms = 1, most_tops = 1;  // of a layer
   bool takes_vectors = false;                        // a flattened blob
   bool transforms = false;                           // has transform_param
+  bool targets = false;                              // a loss whose second bottom may be any blob
   void (*read)(CaffeLayer&) = nullptr;
 };
 
@@ -126,13 +147,32 @@ void read_caffe_data(CaffeLayer& layer);
 // Refuses a data layer of the TEST phase that makes other values from pixels than the one of
 // training does.
 void check_caffe_test_data(const CaffeLayer& layer);
-// Sets the input from its first `count` dimensions. They are images, channels, height and width, or
-// images and values.
-void set_caffe_input(CaffeNet& to, CaffeFields& shape, std::string_view field, int count);
+// Sets the input from its `count` dimensions, from number `at` on. They are images, channels,
+// height and width, or images and values.
+void set_caffe_input(CaffeNet& to, CaffeFields& shape, std::string_view field, int count,
+                     int at = 0);
 // Checks the input when all layers are read. Takes settings of it, such as height=28, out of the
 // command line's `settings`. `data` is ReadOptions::data.
 Status finish_caffe_input(CaffeNet& to, const std::string& data,
                           std::vector<std::string>& settings);
+
+// The next functions find the inputs of a net. note_caffe_values() notes which blobs a layer reads
+// otherwise than as labels; all layers are noted before the inputs are read.
+void note_caffe_values(const CaffeFields& layer, const CaffeType& type, CaffeNet& to);
+// Reads the field `input` of the net, with `input_dim` or `input_shape`. The first blob has the
+// images. Others that layers read as values are inputs, too, else they have labels.
+void read_caffe_inputs(CaffeFields& net, CaffeNet& to);
+// Returns where the input of a layer of data is described. A layer Input that has labels alone
+// describes none.
+CaffeNet& input_of_caffe_data(const CaffeFields& layer, CaffeNet& to);
+// Notes the blobs of a layer of data. Further tops of a layer Input may be inputs, too.
+void note_caffe_input(CaffeFields layer, CaffeNet& input, CaffeNet& to);
+// Returns the input whose images a layer of data of the TEST phase has; null: it is refused.
+CaffeNet* tested_caffe_input(CaffeFields layer, CaffeNet& to);
+// Calls finish_caffe_input() for all inputs. Several are joined, with a layer for each of them in
+// front of all others.
+Status finish_caffe_inputs(CaffeNet& to, const std::string& data,
+                           std::vector<std::string>& settings);
 
 // read_sides() reads a height and a width, given as kernel_size or as kernel_h and kernel_w. If
 // neither is given, both are `fallback`. If `fallback` is below 0, they have to be given. If only

@@ -65,29 +65,6 @@ void check_phases(FoundLayer& layer) {
                       "a net is the same in training and in tests but for data and losses", 0);
 }
 
-// Reads the field `input` of the net, with `input_dim` or `input_shape`. The first blob has the
-// images; others have labels.
-void read_inputs(CaffeFields& net, CaffeNet& to) {
-  const int inputs = net.count("input");
-  if (inputs == 0) return;
-  to.image = net.text("input", 0);
-  to.image_place = net.where("input", 0);
-  to.net.inputs = {to.image};
-  to.net.files.phases = to.net.files.same;
-  to.net.files.only_shapes = true;
-  for (int i = 1; i < inputs; ++i) to.labels.insert(net.text("input", i));
-  if (net.has("input_shape")) {
-    CaffeFields shape = net.nested("input_shape", 0);
-    set_caffe_input(to, shape, "dim", shape.count("dim"));
-  } else if (net.count("input_dim") == 4 * inputs) {
-    set_caffe_input(to, net, "input_dim", 4);
-  } else {
-    net.refuse("input",
-               fmt::format("{} inputs with {} values of input_dim", inputs, net.count("input_dim")),
-               "each has 4: number, channels, height and width", 0);
-  }
-}
-
 void check_blobs(const FoundLayer& found, CaffeNet& to) {
   CaffeFields fields = found.fields;
   const CaffeType& type = *found.type;
@@ -142,14 +119,13 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
   // Labels get no gradient in any case.
   if (fields.count("propagate_down") > 0)
     for (int i = 0; i < fields.count("propagate_down"); ++i)
-      if (!fields.flag("propagate_down", i) &&
+      if (!fields.flag("propagate_down", i) && !(type.targets && i == 1) &&
           !(i < bottoms && to.labels.contains(fields.text("bottom", i))))
         fields.refuse("propagate_down", "propagate_down: false is not supported",
                       "set lr_mult: 0 in the layers below", i);
   const bool learns = type.kind == Kind::loss && type.bottoms == 2;  // from labels
   if (!learns && fields.has("loss_weight"))
-    fields.refuse("loss_weight", "a loss_weight is not supported here",
-                  "only SoftmaxWithLoss and HingeLoss have one", 0);
+    fields.refuse("loss_weight", "a loss_weight is not supported here", "only losses have one", 0);
 }
 
 CaffeLayer opened(const FoundLayer& found, CaffeNet& to) {
@@ -183,7 +159,8 @@ void read_layer(const FoundLayer& found, CaffeNet& to) {
   if (fields.has("bottom")) description.places["inputs"] = {fields.where("bottom", 0), "bottom"};
   const bool was_flat = fields.count("bottom") > 0 && to.flat.contains(fields.text("bottom", 0));
   type.read(layer);
-  if (type.kind == Kind::data) to.remarks = std::move(description.remarks);
+  if (type.kind == Kind::data)
+    to.remarks.insert(to.remarks.end(), description.remarks.begin(), description.remarks.end());
   if (type.kind != Kind::layer || fields.failed()) return;
   const std::string top = fields.text("top", 0);
   if (type.name == "InnerProduct") to.flat.erase(top);
@@ -246,7 +223,8 @@ Status end_net(CaffeFields& fields, CaffeNet& to) {
 // reads.
 Status set_caffe_classes(TrainableNet& net, int classes) {
   for (const LayerDescription& loss : net.layers) {
-    if (&loss != &net.layers.back() && !loss.auxiliary) continue;
+    const bool is_last = &loss == &net.layers.back();
+    if (!is_last && (!loss.auxiliary || loss.type == "target")) continue;
     const auto scores = std::ranges::find_if(net.layers, [&](const LayerDescription& each) {
       return each.type == "connected" && each.outputs == loss.inputs;
     });
@@ -281,7 +259,8 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
   OMNI_CHECK(text.unknown);
   fields.check();
   std::string data;
-  read_inputs(fields, to);
+  for (const FoundLayer& layer : *found) note_caffe_values(layer.fields, *layer.type, to);
+  read_caffe_inputs(fields, to);
   for (const FoundLayer& layer : *found)
     for (int i = 0; i < layer.fields.count("bottom"); ++i)
       ++to.reads[layer.fields.text("bottom", i)];
@@ -290,18 +269,24 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
     if (fields.failed()) break;
     note_blobs(layer, to);
     if (!layer.trains && layer.type->kind != Kind::measure) continue;
-    read_layer(layer, to);
+    const bool is_data = layer.type->kind == Kind::data;
+    CaffeNet& input = is_data ? input_of_caffe_data(layer.fields, to) : to;
+    read_layer(layer, input);
+    if (is_data && !fields.failed()) note_caffe_input(layer.fields, input, to);
     const bool is_part = layer.type->kind == Kind::layer || layer.type->kind == Kind::loss;
     if (layer.type->kind != Kind::measure)
       (is_part ? net.statements : data) += layer.fields.normalised({"include", "exclude"}) + ";";
   }
   for (const FoundLayer& layer : *found) {
     if (layer.type->kind != Kind::data || !layer.tests || fields.failed()) continue;
-    if (layer.trains && net.files.phases == net.files.training)
-      net.files.phases = net.files.same;
+    CaffeNet* const input = tested_caffe_input(layer.fields, to);
+    if (input == nullptr) break;
+    auto& files = input->net.files;
+    if (layer.trains && files.phases == files.training)
+      files.phases = files.same;
     else if (!layer.trains)
-      check_caffe_test_data(opened(layer, to));
-    if (layer.trains && to.transform.mirror)
+      check_caffe_test_data(opened(layer, *input));
+    if (layer.trains && input->transform.mirror)
       to.remarks.push_back(
           fmt::format("{}: mirrors images in training alone, although it is in both phases",
                       layer.fields.where()));
@@ -309,7 +294,7 @@ Result<TrainableNet> describe_caffe_net(CaffeText& text, CaffeText* solver,
   OMNI_CHECK(status);
   OMNI_CHECK(end_net(fields, to));
   std::vector<std::string> settings = how.settings;
-  OMNI_CHECK(finish_caffe_input(to, how.data, settings));
+  OMNI_CHECK(finish_caffe_inputs(to, how.data, settings));
   if (solver_fields) {
     net.designed_length = length_of_caffe_solver(*solver);
     OMNI_CHECK(set_caffe_solver(*solver, settings));

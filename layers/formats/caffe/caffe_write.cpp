@@ -264,8 +264,11 @@ class CaffeNetWriter : CaffeWriter {
   }
   void put_loss(caffe::LayerParameter& layer, int not_judged = kNoLabel) {
     layer.add_bottom(labels_);
-    if (described().loss_weight != 1) layer.add_loss_weight(described().loss_weight);
+    put_loss_weight(layer);
     if (!described().auxiliary) put_accuracy(std::string(layer.bottom(0)), not_judged);
+  }
+  void put_loss_weight(caffe::LayerParameter& layer) {
+    if (described().loss_weight != 1) layer.add_loss_weight(described().loss_weight);
   }
   // Right answers are counted beside the loss.
   void put_accuracy(const std::string& scores, int not_judged) {
@@ -316,6 +319,19 @@ class CaffeNetWriter : CaffeWriter {
       layer.mutable_hinge_loss_param()->set_norm(caffe::HingeLossParameter::L2);
     put_loss(layer);
   }
+  void put(const TargetOptions& target) {
+    if (target.mean && !target.logistic)
+      return refuse("a mean over the values", "EuclideanLoss is their sum");
+    caffe::LayerParameter& layer =
+        add(target.logistic ? "SigmoidCrossEntropyLoss" : "EuclideanLoss", "loss");
+    if (described().inputs.size() == 1) layer.add_bottom(labels_);
+    put_loss_weight(layer);
+    if (target.mean) layer.mutable_loss_param()->set_normalization(caffe::LossParameter::FULL);
+    if (target.teaches_target) return;
+    layer.add_propagate_down(true);
+    layer.add_propagate_down(false);
+  }
+  void put(const PartOptions&) {}  // put_data() writes it
   void put(const auto&) { refuse(fmt::format("[{}]", described().type), kNone); }
 
   void put_layer() {

@@ -117,42 +117,46 @@ void CaffeWriter::put_rates(std::initializer_list<ParamRole> roles,
   }
 }
 
-void CaffeWriter::put_transform(caffe::LayerParameter& layer, bool trains) const {
-  const AugmentOptions& augment = of_.augment;
-  const Extent& input = of_.options.input;
+void CaffeWriter::put_transform(caffe::LayerParameter& layer, const InputPart& of,
+                                const TrainableNet::Files& files, bool trains) const {
+  const AugmentOptions& augment = of.augment;
+  const Extent& input = of.extent;
   const ByteValues values = augment.byte_values.value_or(ByteValues{.scale = 1.0f / 255});
   caffe::TransformationParameter& transform = *layer.mutable_transform_param();
   if (values.scale != 1) transform.set_scale(values.scale);
   if (augment.flip && trains) transform.set_mirror(true);
   if (augment.mean_image) {
-    transform.set_mean_file(of_.files.mean);
+    transform.set_mean_file(files.mean);
   } else if (values.mean != ByteValues().mean) {
     const bool one = values.mean[0] == values.mean[1] && values.mean[0] == values.mean[2];
     for (int c = 0; c < (one ? 1 : input.c); ++c)
       transform.add_mean_value(values.mean[static_cast<std::size_t>(c)]);
   }
   if (layer.type() != "Data") return;
-  if (of_.files.phases == of_.files.unsaid || augment.own_size)
+  if (files.phases == files.unsaid || augment.own_size)
     transform.set_crop_size(static_cast<std::uint32_t>(input.h));
   input.c == 1 ? transform.set_force_gray(true) : transform.set_force_color(true);
 }
 
-void CaffeWriter::put_shapes(caffe::LayerParameter& layer, std::uint32_t batch) const {
-  const Extent& input = of_.options.input;
+void CaffeWriter::put_shapes(caffe::LayerParameter& layer, const InputPart& of,
+                             std::uint32_t batch) const {
+  const Extent& input = of.extent;
   caffe::BlobShape& shape = *layer.mutable_input_param()->add_shape();
   shape.add_dim(batch);
   shape.add_dim(input.c);
-  if (!of_.augment.flat) shape.add_dim(input.h);
-  if (!of_.augment.flat) shape.add_dim(input.w);
+  if (!of.augment.flat) shape.add_dim(input.h);
+  if (!of.augment.flat) shape.add_dim(input.w);
   if (layer.top_size() > 1) layer.mutable_input_param()->add_shape()->add_dim(batch);
 }
 
-void CaffeWriter::put_source(caffe::LayerParameter& layer, std::uint32_t batch, bool trains) const {
-  const Extent& input = of_.options.input;
+void CaffeWriter::put_source(caffe::LayerParameter& layer, const InputPart& of, std::uint32_t batch,
+                             const TrainableNet::Files& files, bool trains) const {
+  const Extent& input = of.extent;
   if (layer.type() == "Data") {
     caffe::DataParameter& data = *layer.mutable_data_param();
-    const std::string& source = trains ? of_.files.train : of_.files.test;
-    data.set_source(!source.empty() ? source : trains ? "train_lmdb" : "test_lmdb");
+    const std::string& source = trains ? files.train : files.test;
+    const std::string usual = of.name.empty() ? "" : of.name + "_";
+    data.set_source(!source.empty() ? source : usual + (trains ? "train_lmdb" : "test_lmdb"));
     data.set_backend(caffe::DataParameter::LMDB);
     data.set_batch_size(batch);
     if (source.empty())
@@ -171,15 +175,33 @@ void CaffeWriter::put_source(caffe::LayerParameter& layer, std::uint32_t batch, 
 // from an LMDB, others, like vectors, from the memory: only that layer says their size. So do
 // images of a prototxt that says their size otherwise than by crop_size.
 void CaffeWriter::put_data() {
-  const Extent& input = of_.options.input;
-  const auto& files = of_.files;
+  if (of_.augment.parts.empty())
+    return put_input(
+        of_.inputs.front(),
+        {.name = "", .extent = of_.options.input, .augment = of_.augment, .labels = true},
+        of_.files);
+  std::size_t number = 0;
+  for (const LayerDescription& layer : of_.layers) {
+    if (layer.type != "part") continue;
+    const InputPart& part = of_.augment.parts[number];
+    blobs_[layer.outputs.front()] = part.name;
+    put_input(
+        part.name, part,
+        number < of_.files_of_inputs.size() ? of_.files_of_inputs[number] : TrainableNet::Files());
+    ++number;
+  }
+}
+
+void CaffeWriter::put_input(const std::string& blob, const InputPart& of,
+                            const TrainableNet::Files& files) {
+  const Extent& input = of.extent;
   const bool learns = net_.layers().back()->is_loss(), square = input.h == input.w;
-  const bool as_stored = of_.augment.byte_values == ByteValues{.blue_first = true} &&
-                         !of_.augment.mean_image && !of_.augment.flip;
+  const bool as_stored = of.augment.byte_values == ByteValues{.blue_first = true} &&
+                         !of.augment.mean_image && !of.augment.flip;
   const bool only_shapes = files.only_shapes || (!learns && as_stored);
   const bool in_lmdb =
       square && input.h > 1 && (input.c == 1 || input.c == 3) &&
-      (files.phases == files.unsaid || of_.augment.own_size || !files.train.empty());
+      (files.phases == files.unsaid || of.augment.own_size || !files.train.empty());
   const bool same = files.phases == files.same || (only_shapes && files.phases != files.apart);
   const std::string name = unused(learns ? "images" : "data");
   for (const bool trains : {true, false}) {
@@ -189,15 +211,15 @@ void CaffeWriter::put_data() {
     caffe::LayerParameter& layer = *out_.add_layer();
     layer.set_name(name);
     layer.set_type(only_shapes ? "Input" : in_lmdb ? "Data" : "MemoryData");
-    layer.add_top(of_.inputs.front());
-    if (learns || !only_shapes) layer.add_top(labels_);
+    layer.add_top(blob);
+    if (of.labels && (learns || !only_shapes)) layer.add_top(labels_);
     if (!same) layer.add_include()->set_phase(trains ? caffe::TRAIN : caffe::TEST);
     if (only_shapes) {
-      put_shapes(layer, static_cast<std::uint32_t>(batch));
+      put_shapes(layer, of, static_cast<std::uint32_t>(batch));
       continue;
     }
-    put_transform(layer, trains);
-    put_source(layer, static_cast<std::uint32_t>(batch), trains);
+    put_transform(layer, of, files, trains);
+    put_source(layer, of, static_cast<std::uint32_t>(batch), files, trains);
   }
 }
 

@@ -33,7 +33,7 @@ class CaffeWriter {
   caffe::LayerParameter& add(std::string_view type, std::string_view kind);
   // Adds a layer that works in place on what the last layer makes.
   caffe::LayerParameter& add_behind(const std::string& type, const std::string& name);
-  // Adds the layers of data, for both phases.
+  // Adds the layers of data of all inputs, for both phases.
   void put_data();
 
   const Param* param(ParamRole role) const;  // null: the layer has none
@@ -51,9 +51,12 @@ class CaffeWriter {
   std::map<std::string, std::string> blobs_;  // names of the description: those in the new file
 
  private:
-  void put_transform(caffe::LayerParameter& layer, bool trains) const;
-  void put_shapes(caffe::LayerParameter& layer, std::uint32_t batch) const;
-  void put_source(caffe::LayerParameter& layer, std::uint32_t batch, bool trains) const;
+  void put_input(const std::string& blob, const InputPart& input, const TrainableNet::Files& files);
+  void put_transform(caffe::LayerParameter& layer, const InputPart& of,
+                     const TrainableNet::Files& files, bool trains) const;
+  void put_shapes(caffe::LayerParameter& layer, const InputPart& of, std::uint32_t batch) const;
+  void put_source(caffe::LayerParameter& layer, const InputPart& of, std::uint32_t batch,
+                  const TrainableNet::Files& files, bool trains) const;
   std::set<std::string> names_of_file_, used_;
 };
 

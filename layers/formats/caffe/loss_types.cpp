@@ -13,6 +13,8 @@
 namespace omni {
 namespace {
 
+constexpr std::string_view kTarget = "target";
+
 void read_softmax(CaffeLayer& layer) {
   if (layer.to.probabilities)
     layer.fields.refuse("", "is a second Softmax", "a net has one output");
@@ -23,12 +25,12 @@ void read_softmax(CaffeLayer& layer) {
 }
 
 // Reads what all losses have. The last loss of the TEST phase becomes the net's own, its last
-// layer. If none is in that phase, it is the last of the file. The others are auxiliary.
+// layer. If none is in that phase, it is the last of the file. Losses of classes come before others
+// there. The others are auxiliary.
 void read_loss(CaffeLayer& layer, std::string_view type, LayerOptions options) {
   CaffeFields& fields = layer.fields;
-  if (!layer.to.labels.contains(layer.bottom(1)))
-    fields.refuse("bottom", fmt::format("{} is no blob of labels", shown_name(layer.bottom(1))),
-                  "the second bottom is the second top of the data", 1);
+  const bool has_target = type == kTarget && !layer.to.labels.contains(layer.bottom(1));
+  if (!has_target) layer.read_labels(1);
   const int tops = std::max(fields.count("top"), 1), most = type == "softmax" ? 2 : 1,
             weights = fields.count("loss_weight");
   if (tops > most)
@@ -49,11 +51,13 @@ void read_loss(CaffeLayer& layer, std::string_view type, LayerOptions options) {
         fmt::format("{}: loss_weight: 0: nothing learns from this loss", fields.where()));
   layer.description.type = type;
   layer.description.inputs = {layer.bottom()};
+  if (has_target) layer.description.inputs.push_back(layer.bottom(1));
   layer.description.outputs = {fields.count("top") > 0 ? fields.text("top", 0)
                                                        : fields.text("name") + "\nloss"};
   layer.description.options = std::move(options);
   layer.description.loss_weight = weight;
-  if (layer.to.loss && layer.to.loss_tests && !layer.tests) {
+  const auto rank = [](bool tests, std::string_view of) { return 2 * tests + (of != kTarget); };
+  if (layer.to.loss && rank(layer.tests, type) < rank(layer.to.loss_tests, layer.to.loss->type)) {
     layer.description.auxiliary = true;
     layer.to.net.layers.push_back(layer.description);
     return;
@@ -98,10 +102,36 @@ void read_hinge_loss(CaffeLayer& layer) {
             DistanceOptions{.distance = squared ? Distance::squared_hinge : Distance::hinge});
 }
 
+bool teaches_target(const CaffeFields& fields) {
+  return fields.count("propagate_down") < 2 || fields.flag("propagate_down", 1);
+}
+
+void read_euclidean_loss(CaffeLayer& layer) {
+  read_loss(layer, kTarget, TargetOptions{.teaches_target = teaches_target(layer.fields)});
+}
+
+void read_cross_entropy_loss(CaffeLayer& layer) {
+  CaffeFields& own = layer.own;
+  const bool by_value = own.has("normalize") && own.flag("normalize");
+  const std::string mode = own.has("normalization") ? own.word("normalization")
+                           : by_value               ? "VALID"
+                                                    : "BATCH_SIZE";
+  if (mode == "NONE")
+    own.refuse("normalization", "normalization: NONE is not supported",
+               "the loss is a mean over the images");
+  if (own.has("ignore_label"))
+    own.refuse("ignore_label", "ignore_label with targets", "every value of a target counts");
+  read_loss(layer, kTarget,
+            TargetOptions{.logistic = true,
+                          .mean = mode == "FULL" || mode == "VALID",
+                          .teaches_target = teaches_target(layer.fields)});
+}
+
 // Reads an Accuracy layer, which is only noted, as right answers are counted in any case.
 void read_accuracy(CaffeLayer& layer) {
   if (const int most = layer.own.whole("top_k", 1, 1 << 24); most != 1 && most != 5)
     layer.own.refuse("top_k", fmt::format("top_k: {} is not supported", most), "known: 1 and 5");
+  if (layer.to.labels.contains(layer.bottom(1))) layer.read_labels(1);
   layer.to.measured.push_back({.blob = layer.bottom(),
                                .where = layer.fields.where(),
                                .place_of_ignored = layer.own.where("ignore_label"),
@@ -124,6 +154,11 @@ Status check_caffe_measures(CaffeNet& to) {
   const std::string& output = has_loss ? last.inputs.front() : last.outputs.front();
   auto* const softmax = to.loss ? std::get_if<SoftmaxOptions>(&last.options) : nullptr;
   const CaffeMeasure* first = nullptr;
+  if (has_loss && last.type == "target" && !to.measured.empty()) {
+    to.remarks.push_back(fmt::format("{}: nothing is counted, as the net's loss has no classes",
+                                     to.measured.front().where));
+    return {};
+  }
   for (const CaffeMeasure& each : to.measured) {
     const auto loss = to.losses.find(each.blob);
     if (each.blob != output && (loss == to.losses.end() || loss->second != output)) {
@@ -171,6 +206,23 @@ std::vector<CaffeType> caffe_loss_types() {
        .bottoms = 2,
        .most_bottoms = 2,
        .read = read_hinge_loss},
+      {.name = "EuclideanLoss",
+       .old_name = "EUCLIDEAN_LOSS",
+       .kind = Kind::loss,
+       .bottoms = 2,
+       .most_bottoms = 2,
+       .takes_vectors = true,
+       .targets = true,
+       .read = read_euclidean_loss},
+      {.name = "SigmoidCrossEntropyLoss",
+       .old_name = "SIGMOID_CROSS_ENTROPY_LOSS",
+       .param = "loss_param",
+       .kind = Kind::loss,
+       .bottoms = 2,
+       .most_bottoms = 2,
+       .takes_vectors = true,
+       .targets = true,
+       .read = read_cross_entropy_loss},
       {.name = "Accuracy",
        .old_name = "ACCURACY",
        .param = "accuracy_param",

@@ -27,7 +27,7 @@ class CfgWriter {
 
   Result<std::string> text() {
     put_net();
-    makers_[of_.inputs.front()] = -1;
+    if (of_.augment.parts.empty()) makers_[of_.inputs.front()] = -1;
     for (; status_ && number_ < of_.layers.size(); ++number_) put_layer();
     OMNI_CHECK(status_);
     return text_;
@@ -62,11 +62,16 @@ class CfgWriter {
     return all.value_or(0.0f);
   }
   void put_net() {
-    const AugmentOptions& augment = of_.augment;
-    const Extent& input = of_.options.input;
     text_ = "[net]\n";
     put("batch", of_.options.batch);
     put("subdivisions", of_.options.subdivisions);
+    if (of_.augment.parts.empty())
+      put_input(of_.options.input, of_.augment);
+    else
+      put_input(of_.augment.parts.front().extent, of_.augment.parts.front().augment);
+    put_unless("label_smooth_eps", smoothing(), 0.0f);
+  }
+  void put_input(const Extent& input, const AugmentOptions& augment) {
     if (augment.flat) {
       put("inputs", input.c);
     } else {
@@ -74,7 +79,6 @@ class CfgWriter {
       put("width", input.w);
       put("channels", input.c);
     }
-    put_unless("label_smooth_eps", smoothing(), 0.0f);
     put_unless("min_crop", augment.min_crop, 0);
     put_unless("max_crop", augment.max_crop, 0);
     put_unless("angle", augment.angle, 0.0f);
@@ -88,11 +92,16 @@ class CfgWriter {
 
   // Returns the number of a section, counted from the next one.
   int reference(const std::string& blob) const { return makers_.at(blob) - sections_; }
+  // Gives the input of [net] a number, if that is what the blob is.
+  void number_image(const std::string& blob) {
+    if (makers_.at(blob) >= 0) return;
+    section("input");
+    makers_[blob] = sections_ - 1;
+  }
   // Lets the next section read the blob: that of the section before it, or that of a [route].
   void read(const std::string& blob) {
+    if (sections_ > 0) number_image(blob);
     if (reference(blob) == -1) return;
-    if (makers_.at(blob) < 0)
-      return refuse("reads the image again", "in a .cfg only the first layer does");
     const int from = reference(blob);
     section("route");
     put("layers", from);
@@ -248,8 +257,7 @@ class CfgWriter {
   }
   void put_layer(const SumOptions& sum) {
     const std::string& from = described().inputs[1];
-    if (makers_.at(from) < 0)
-      return refuse("reads the image again", "in a .cfg only the first layer does");
+    number_image(from);
     begin("shortcut");
     put("from", makers_.at(from));
     put_unless("alpha", sum.alpha, 1.0f);
@@ -273,6 +281,27 @@ class CfgWriter {
     put("type", kTypes[static_cast<std::size_t>(cost.distance)]);
     put_unless("scale", cost.scale, 1.0f);
   }
+  void put_layer(const TargetOptions& target) {
+    const bool has_target = described().inputs.size() > 1;
+    if (has_target) number_image(described().inputs[1]);
+    begin("target");
+    if (has_target) put("from", makers_.at(described().inputs[1]));
+    if (target.logistic) put("type", "logistic");
+    if (target.mean) put("mean", 1);
+    if (!target.teaches_target) put("teach", 0);
+  }
+  // The first input is that of [net].
+  void put_layer(const PartOptions&) {
+    const InputPart& part = of_.augment.parts.at(part_);
+    makers_[described().outputs.front()] = part_ == 0 ? -1 : sections_;
+    if (part_++ > 0) {
+      section("input");
+      put("name", part.name);
+      put_input(part.extent, part.augment);
+    } else if (!part.labels) {
+      refuse("labels of another input than the first", "in a .cfg they are of the first");
+    }
+  }
   void put_layer(const auto&) {
     for (const char* known : {"l2norm", "logistic"})
       if (described().type == known) return begin(known);
@@ -282,13 +311,12 @@ class CfgWriter {
   void put_layer() {
     if (described().type != "route") {
       std::visit([&](const auto& options) { put_layer(options); }, described().options);
-      return end();
+      if (described().type != "part") end();
+      return;
     }
     std::vector<int> references;
-    for (const std::string& input : described().inputs) {
-      if (makers_.at(input) < 0) return refuse("joins the image", "in a .cfg it is no layer");
-      references.push_back(reference(input));
-    }
+    for (const std::string& input : described().inputs) number_image(input);
+    for (const std::string& input : described().inputs) references.push_back(reference(input));
     section("route");
     put("layers", fmt::format("{}", fmt::join(references, ",")));
     end();
@@ -298,7 +326,7 @@ class CfgWriter {
   const Net& net_;
   std::string text_;
   Status status_;
-  std::size_t number_ = 0;
+  std::size_t number_ = 0, part_ = 0;
   int sections_ = 0;                    // without [net]
   std::map<std::string, int> makers_;   // numbers of sections by a blob's name; -1: the image
   std::map<std::string, int> readers_;  // of a blob

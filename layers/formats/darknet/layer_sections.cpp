@@ -134,7 +134,8 @@ Result<const DarknetType*> find_darknet_type(const Section& section) {
 }
 
 Result<std::vector<LayerDescription>> describe_layers(const std::vector<Section>& sections,
-                                                      float smoothing, bool strict) {
+                                                      float smoothing, bool strict,
+                                                      std::vector<InputPart>& inputs) {
   std::vector<LayerDescription> layers;
   const Section* before = nullptr;
   for (const Section& section : sections) {
@@ -153,12 +154,13 @@ Result<std::vector<LayerDescription>> describe_layers(const std::vector<Section>
     for (const Option& option : section.options)
       layer.places[option.key] = {section.where(option), option.key};
     OptionReader options(section, type->keys);
-    DarknetLayerReader reader{options, layer, static_cast<int>(layers.size()) - 1, smoothing};
+    DarknetLayerReader reader{options, layer, static_cast<int>(layers.size()) - 1, smoothing,
+                              inputs};
     read_common(reader);
     if (type->read != nullptr) type->read(reader);
     OMNI_CHECK(options.status());
   }
-  constexpr std::array kLosses{"softmax", "logistic", "cost"};
+  constexpr std::array kLosses{"softmax", "logistic", "cost", "target"};
   for (std::size_t i = 0; i + 1 < layers.size(); ++i)
     layers[i].auxiliary = layers[i].places.contains("loss_weight") &&
                           std::ranges::find(kLosses, layers[i].type) != kLosses.end();

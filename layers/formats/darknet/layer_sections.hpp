@@ -17,8 +17,9 @@ namespace omni {
 struct DarknetLayerReader {
   OptionReader& options;
   LayerDescription& layer;
-  int index;        // of the layer
-  float smoothing;  // of the targets, as [net] says
+  int index;                       // of the layer
+  float smoothing;                 // of the targets, as [net] says
+  std::vector<InputPart>& inputs;  // those that sections [input] describe
 
   // Reads the key `activation`. Only element-wise activations are known.
   Activation activation(std::string_view fallback);
@@ -53,8 +54,14 @@ std::vector<DarknetType> darknet_weighted_types();
 std::vector<DarknetType> darknet_other_types();
 
 // Returns the layers that the sections describe. `smoothing` is the label smoothing of [softmax].
+// `inputs` receives the inputs of sections [input].
 Result<std::vector<LayerDescription>> describe_layers(const std::vector<Section>& sections,
-                                                      float smoothing, bool strict);
+                                                      float smoothing, bool strict,
+                                                      std::vector<InputPart>& inputs);
+// These are the keys of an input and of its augmentation, in [net] and in [input].
+std::span<const Key> input_keys();
+// Reads these keys. `section` names the section.
+InputPart read_darknet_input(OptionReader& options, std::string_view section);
 
 // A ClassesKey is the option for the number of filters or neurons of the last layer that has some.
 // set_classes() sets it, and that of each auxiliary loss, to the number of classes. It refuses a

@@ -15,13 +15,25 @@
 namespace omni {
 namespace {
 
-constexpr std::array kNetKeys{
-    Key{"batch", "1", "images per update"},
-    Key{"subdivisions", "1", "mini-batches per update; their gradients are added"},
+constexpr std::array kInputKeys{
     Key{"height", "", "input height"},
     Key{"width", "", "input width"},
     Key{"channels", "3", "input channels"},
     Key{"inputs", "", "values of a flat input, in place of height, width and channels"},
+    Key{"min_crop", "", "augmentation: smallest length of the shorter side after resizing"},
+    Key{"max_crop", "", "augmentation: largest length of the shorter side after resizing"},
+    Key{"angle", "0", "augmentation: largest rotation, in degrees"},
+    Key{"aspect", "1", "augmentation: largest change of the aspect ratio, a factor"},
+    Key{"saturation", "1", "augmentation: largest factor"},
+    Key{"exposure", "1", "augmentation: largest factor"},
+    Key{"hue", "0", "augmentation: largest shift, a share of the colour circle"},
+    Key{"flip", "0", "augmentation: 1 mirrors half of the images"},
+    Key{"center", "0", "augmentation: 1 cuts from the centre, without rotation and zoom"},
+};
+
+constexpr std::array kNetKeys{
+    Key{"batch", "1", "images per update"},
+    Key{"subdivisions", "1", "mini-batches per update; their gradients are added"},
     Key{"learning_rate", "0.001", "step length of the updates; policy and burn_in vary it"},
     Key{"momentum", "0.9", "share of the last update that goes into the next one"},
     Key{"decay", "0.0001", "L2 penalty of weights (not of biases)"},
@@ -39,15 +51,6 @@ constexpr std::array kNetKeys{
     Key{"sgdr_mult", "2", "for sgdr: length of each cycle relative to the one before"},
     Key{"max_batches", "0", "updates to do (iterations); 0: no end"},
     Key{"label_smooth_eps", "0", "for [softmax]: target probability of all wrong classes together"},
-    Key{"min_crop", "", "augmentation: smallest length of the shorter side after resizing"},
-    Key{"max_crop", "", "augmentation: largest length of the shorter side after resizing"},
-    Key{"angle", "0", "augmentation: largest rotation, in degrees"},
-    Key{"aspect", "1", "augmentation: largest change of the aspect ratio, a factor"},
-    Key{"saturation", "1", "augmentation: largest factor"},
-    Key{"exposure", "1", "augmentation: largest factor"},
-    Key{"hue", "0", "augmentation: largest shift, a share of the colour circle"},
-    Key{"flip", "0", "augmentation: 1 mirrors half of the images"},
-    Key{"center", "0", "augmentation: 1 cuts from the centre, without rotation and zoom"},
     Key{"adam", "0", "1 is Adam, 0 is SGD with momentum"},
     Key{"B1", "0.9", "for Adam: share of the last updates' mean gradient, in place of momentum"},
     Key{"B2", "0.999", "for Adam: share of the last updates' mean squared gradient"},
@@ -161,10 +164,11 @@ void read_augment(OptionReader& options, AugmentOptions& augment) {
 
 // Reads the size of the input. A flat input consists of vectors with `inputs` values, which are not
 // cropped, flipped or recoloured.
-void read_input(OptionReader& options, NetOptions& read, AugmentOptions& augment) {
+void read_extent(OptionReader& options, std::string_view section, Extent& input,
+                 AugmentOptions& augment) {
   augment.flat = options.has("inputs") && !options.has("height") && !options.has("width");
   if (augment.flat) {
-    read.input = {1, 1, options.integer("inputs", 1, 1, 1 << 24)};
+    input = {1, 1, options.integer("inputs", 1, 1, 1 << 24)};
     options.warn_no_effect({"channels", "min_crop", "max_crop", "angle", "aspect", "saturation",
                             "exposure", "hue", "flip", "center"},
                            "on a flat input");
@@ -172,16 +176,17 @@ void read_input(OptionReader& options, NetOptions& read, AugmentOptions& augment
   }
   for (const std::string_view key : {"height", "width"})
     if (!options.has(key))
-      options.refuse("", fmt::format("[net] has no {}", key), "add it; or inputs= for vectors");
-  read.input = {.h = options.integer("height", 1, 1, 1 << 16),
-                .w = options.integer("width", 1, 1, 1 << 16),
-                .c = options.integer("channels", 3, 1, 1 << 12)};
-  if (!read.input.countable())
-    options.refuse("height",
-                   fmt::format("images of {}x{}x{} have too many elements", read.input.w,
-                               read.input.h, read.input.c),
-                   "make them smaller: 2147483647 elements are the most");
-  const std::size_t count = read.input.count();
+      options.refuse("", fmt::format("[{}] has no {}", section, key),
+                     "add it; or inputs= for vectors");
+  input = {.h = options.integer("height", 1, 1, 1 << 16),
+           .w = options.integer("width", 1, 1, 1 << 16),
+           .c = options.integer("channels", 3, 1, 1 << 12)};
+  if (!input.countable())
+    options.refuse(
+        "height",
+        fmt::format("images of {}x{}x{} have too many elements", input.w, input.h, input.c),
+        "make them smaller: 2147483647 elements are the most");
+  const std::size_t count = input.count();
   if (!options.failed() && options.has("inputs") &&
       static_cast<std::size_t>(options.integer("inputs", 1, 1)) != count)
     options.refuse("inputs", fmt::format("height, width and channels make {} inputs", count),
@@ -225,9 +230,22 @@ std::string normalised(const Section& section) {
 
 }  // namespace
 
+std::span<const Key> input_keys() { return kInputKeys; }
+
 std::span<const Key> net_keys() {
-  static const std::vector<Key> keys = with_keys_in_vain(kNetKeys, kKeysInVain);
+  static const std::vector<Key> keys = [] {
+    std::vector<Key> all(kNetKeys.begin(), kNetKeys.end());
+    all.insert(all.begin() + 2, kInputKeys.begin(), kInputKeys.end());
+    return with_keys_in_vain(all, kKeysInVain);
+  }();
   return keys;
+}
+
+InputPart read_darknet_input(OptionReader& options, std::string_view section) {
+  InputPart read{.name = "data", .extent = {}};
+  read_extent(options, section, read.extent, read.augment);
+  read_augment(options, read.augment);
+  return read;
 }
 
 Status set_named(NamedOptions& named, std::string_view key, std::string_view value) {
@@ -267,11 +285,12 @@ Result<TrainableNet> describe_darknet_net(DarknetCfg cfg, const ReadOptions& how
                    fmt::format("batch {} is not divisible by subdivisions {}", read.options.batch,
                                read.options.subdivisions),
                    "choose a divisor of the batch");
-  read_input(options, read.options, read.augment);
+  InputPart input = read_darknet_input(options, cfg.net.type);
+  read.options.input = input.extent;
+  read.augment = input.augment;
   const float smoothing = options.real("label_smooth_eps", 0, 0, 1);
   read_solver(options, named, read.solver);
   check_solver(options, read.solver);
-  read_augment(options, read.augment);
   OMNI_CHECK(options.status());
   for (const Key& key : net_keys())
     if (options.has(key.name))
@@ -281,7 +300,19 @@ Result<TrainableNet> describe_darknet_net(DarknetCfg cfg, const ReadOptions& how
     OMNI_TRY(classes, set_classes(cfg.layers, how.classes));
   }
   read.inputs = {"data"};
-  OMNI_TRY(read.layers, describe_layers(cfg.layers, smoothing, how.strict));
+  std::vector<InputPart> inputs;
+  OMNI_TRY(read.layers, describe_layers(cfg.layers, smoothing, how.strict, inputs));
+  if (!inputs.empty()) {
+    input.labels = true;
+    inputs.insert(inputs.begin(), std::move(input));
+    read.layers.insert(read.layers.begin(), {.type = "part",
+                                             .name = "",
+                                             .where = read.where,
+                                             .inputs = {},
+                                             .outputs = {"data"},
+                                             .options = PartOptions{.extent = read.options.input}});
+    OMNI_CHECK(join_inputs(read, std::move(inputs)));
+  }
   if (how.classes > 0) OMNI_CHECK(check_classes(read, how.classes, classes));
   if (smoothing > 0 && read.layers.back().type != "softmax")
     log::warn_once("{}: label_smooth_eps has no effect without [softmax]", read.where);

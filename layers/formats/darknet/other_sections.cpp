@@ -133,6 +133,44 @@ void read_cost(DarknetLayerReader& reader) {
                       .scale = options.real("scale", 1, 0)};
 }
 
+// Reads [input]. With a size it is a further input of the net, else it is that of [net], which
+// layers can then name.
+void read_input(DarknetLayerReader& reader) {
+  OptionReader& options = reader.options;
+  const auto is_set = [&](const Key& key) { return options.has(key.name); };
+  const bool is_further = std::ranges::any_of(input_keys(), is_set);
+  const std::string name = options.text("name");
+  reader.layer.type = is_further ? "part" : "route";
+  reader.layer.inputs = {"data"};
+  if (is_further == name.empty())
+    options.refuse("name", name.empty() ? "[input] has no name" : "[input] has a name, but no size",
+                   "a further input has height and width, or inputs, and a name for --data; "
+                   "without keys [input] is that of [net]");
+  if (!is_further) return;
+  InputPart part = read_darknet_input(options, "input");
+  part.name = name;
+  reader.layer.options = PartOptions{.extent = part.extent};
+  reader.inputs.push_back(std::move(part));
+}
+
+void read_target(DarknetLayerReader& reader) {
+  static constexpr std::string_view kTypes[] = {"sse", "logistic"};
+  OptionReader& options = reader.options;
+  read_loss_weight(reader);
+  if (options.has("from"))
+    reader.layer.inputs.push_back(reader.earlier("from", options.integer("from", -1, -(1 << 20))));
+  reader.name("inputs", "from");
+  reader.layer.options = TargetOptions{.logistic = options.choice("type", "sse", kTypes) == 1,
+                                       .mean = options.flag("mean", false),
+                                       .teaches_target = options.flag("teach", true)};
+}
+
+std::vector<Key> keys_of_input() {
+  std::vector<Key> keys{{"name", "", "name of a further input, for --data NAME=SOURCE"}};
+  keys.insert(keys.end(), input_keys().begin(), input_keys().end());
+  return keys;
+}
+
 }  // namespace
 
 std::vector<DarknetType> darknet_other_types() {
@@ -231,6 +269,21 @@ std::vector<DarknetType> darknet_other_types() {
        .summary = "a probability per class and logistic cross-entropy loss; the last layer",
        .keys = {kLossWeight},
        .read = read_loss_weight},
+      {.name = "input",
+       .summary = "a further input of the net; without keys: that of [net]. Not in Darknet",
+       .keys = keys_of_input(),
+       .read = read_input},
+      {.name = "target",
+       .summary = "distance from another layer's output, or from the label as a number, as the "
+                  "loss; the last layer. Not in Darknet",
+       .keys = {{"from", "", "layer to compare with; absent: the label"},
+                {"type", "sse",
+                 "sse: half the squared distance; logistic: cross-entropy of the "
+                 "logistic function"},
+                {"mean", "0", "1: the mean over the values, not the sum"},
+                {"teach", "1", "0: layers that make the target learn nothing from it"},
+                kLossWeight},
+       .read = read_target},
       {.name = "cost",
        .summary = "distance from the truth as the loss; ignored after [softmax]",
        .keys = {{"type", "sse", "sse smooth L1"},

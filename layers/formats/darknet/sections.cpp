@@ -155,6 +155,11 @@ std::vector<float> OptionReader::reals(std::string_view key) {
   return {};
 }
 
+std::string OptionReader::text(std::string_view key) const {
+  const Option* option = lookup(key);
+  return option == nullptr ? "" : option->value;
+}
+
 int OptionReader::choice(std::string_view key, std::string_view fallback,
                          std::span<const std::string_view> choices) {
   auto index = [&](std::string_view word) {

@@ -74,6 +74,7 @@ class OptionReader {
   float real(std::string_view key, float fallback, float low = -std::numeric_limits<float>::max(),
              float high = std::numeric_limits<float>::max());
   bool flag(std::string_view key, bool fallback);   // 0 or 1
+  std::string text(std::string_view key) const;     // "": it is absent
   std::vector<int> integers(std::string_view key);  // comma separated
   std::vector<float> reals(std::string_view key);
   // Returns the index of the key's value in `choices`. An unknown value is an error with "did you

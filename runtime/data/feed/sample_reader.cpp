@@ -9,36 +9,69 @@
 
 namespace omni {
 
+namespace {
+
+constexpr std::uint64_t kNextInput = 0x9E3779B97F4A7C15;  // is added to the seed
+
+// Prepares one input of samples. read(sample, least, image) reads it. The values of a sample are
+// `stride` behind those of the sample before.
+template <class T>
+Status fill_input(std::size_t samples, std::uint64_t first_sample, const AugmentOptions& options,
+                  std::uint64_t seed, bool training, Extent extent, T* values, std::size_t stride,
+                  const auto& read) {
+  thread_local Image image;  // kept, because a worker decodes thousands of images
+  thread_local std::vector<float> floats;
+  for (std::size_t i = 0; i < samples; ++i, values += stride) {
+    const std::uint64_t sample = first_sample + i;
+    image.values.clear();
+    OMNI_CHECK(read(i, least_size(options, seed, sample, training, extent), image));
+    const auto prepare = [&](float* dst) {
+      if (!image.values.empty()) return void(std::ranges::copy(image.values, dst));
+      prepare_image(image.pixels, image.extent, options, seed, sample, training, extent, dst);
+    };
+    if constexpr (std::same_as<T, float>) {
+      prepare(values);
+    } else {
+      floats.resize(extent.count());
+      prepare(floats.data());
+      constexpr bool kPixels = std::same_as<T, std::uint8_t>;
+      std::ranges::transform(floats, values, [](float value) {
+        return static_cast<T>(kPixels ? value * 255 + 0.5f : value);
+      });
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 template <class T>
 Status fill_batch(const Dataset& dataset, std::span<const std::size_t> indices,
                   std::uint64_t first_sample, const AugmentOptions& options, std::uint64_t seed,
                   bool training, Extent net_input, T* images) {
   if constexpr (std::same_as<T, std::uint8_t>) assert(!options.byte_values);
   OMNI_CHECK(check_input(options, dataset.extent(), net_input, dataset.description()));
-  AugmentOptions fitting = options;
-  fitting.all_sizes = dataset.has_all_sizes();
+  const std::size_t stride = net_input.count();
   try {
-    thread_local Image image;  // kept, because a worker decodes thousands of images
-    thread_local std::vector<float> values;
-    for (std::size_t i = 0; i < indices.size(); ++i, images += net_input.count()) {
-      const std::uint64_t sample = first_sample + i;
-      const LeastSize least = least_size(fitting, seed, sample, training, net_input);
-      image.values.clear();
-      OMNI_CHECK(dataset.read(indices[i], least, image));
-      const auto prepare = [&](float* dst) {
-        if (!image.values.empty()) return void(std::ranges::copy(image.values, dst));
-        prepare_image(image.pixels, image.extent, fitting, seed, sample, training, net_input, dst);
-      };
-      if constexpr (std::same_as<T, float>) {
-        prepare(images);
-      } else {
-        values.resize(net_input.count());
-        prepare(values.data());
-        constexpr bool kPixels = std::same_as<T, std::uint8_t>;
-        std::ranges::transform(values, images, [](float value) {
-          return static_cast<T>(kPixels ? value * 255 + 0.5f : value);
-        });
-      }
+    if (options.parts.empty()) {
+      AugmentOptions fitting = options;
+      fitting.all_sizes = dataset.has_all_sizes();
+      return fill_input(indices.size(), first_sample, fitting, seed, training, net_input, images,
+                        stride, [&](std::size_t i, LeastSize least, Image& image) {
+                          return dataset.read(indices[i], least, image);
+                        });
+    }
+    // Every input has its own draws, as Caffe's layers of data have.
+    for (std::size_t part = 0; part < options.parts.size(); ++part) {
+      const Extent& extent = options.parts[part].extent;
+      AugmentOptions fitting = options.parts[part].augment;
+      fitting.all_sizes = dataset.part(part).has_all_sizes();
+      OMNI_CHECK(fill_input(indices.size(), first_sample, fitting, seed + part * kNextInput,
+                            training, extent, images, stride,
+                            [&](std::size_t i, LeastSize least, Image& image) {
+                              return dataset.read_part(indices[i], part, least, image);
+                            }));
+      images += extent.count();
     }
   } catch (const std::bad_alloc&) {  // no exception may pass through StarPU
     return Error{ErrorKind::out_of_memory, dataset.description(), "no memory to decode an image",

@@ -95,7 +95,8 @@ class Inspector {
   void pass(const Step& step) {
     look_at(found_.data, step.slot->images, net_.options().input.count());
     net_.forward_by_layer(step, [this](const Layer& layer) {
-      look_at(found_.layers[layer.index()], layer.output().value, layer.output().extent.count());
+      const Blob& blob = net_.layers()[layer.index()]->read_by_others();
+      look_at(found_.layers[layer.index()], blob.value, blob.extent.count());
       if (is_updated_in_backward(layer))
         inputs_[layer.index()] = squares(layer.inputs().front()->blob->value);
     });
@@ -184,7 +185,7 @@ Result<Inspection> inspect(Net& net, DataFeed& feed, std::uint64_t seed,
 Result<Probe> probe(Net& net, DataFeed& train, std::uint64_t seed, std::uint64_t first_sample,
                     std::uint64_t count) {
   const std::uint64_t batch = net.options().batch;
-  const std::size_t classes = net.classes();
+  const std::size_t classes = net.outputs();
   const auto sample = [&](std::uint64_t number) { return first_sample + number * batch; };
   Probe probe;
   std::vector<float> least(classes, INFINITY), most(classes, -INFINITY);

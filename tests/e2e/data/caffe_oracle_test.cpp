@@ -74,6 +74,33 @@ class CaffeOracleFiles : public testing::Test {
     EXPECT_NEAR(nlohmann::json::parse(valid.output)["test_loss"], test_loss,
                 1e-6 + 1e-5 * test_loss);
   }
+  // Puts the LMDBs that nets name into the folder: the images, and grey ones.
+  void put_lmdbs() const {
+    LmdbEntries images, depths;
+    for (int i = 0; i < kDrawnImages; ++i) {
+      images.emplace_back(std::to_string(i), datum_of(8, 8, 3, i % 4, pixels_of(i)));
+      std::string depth;
+      for (int y = 0; y < kSideOfImage; ++y)
+        for (int x = 0; x < kSideOfImage; ++x)
+          depth += static_cast<char>(i * 57 + y * 13 + x * 29 + (i * x * y * 7) % 83);
+      depths.emplace_back(std::to_string(i), datum_of(8, 8, 1, 0, depth));
+    }
+    if (std::filesystem::exists(folder_ / "lmdb")) return;
+    write_lmdb(folder_ / "lmdb", images);
+    write_lmdb(folder_ / "depth", depths);
+  }
+  void expect_losses_of_lmdbs(const std::string& name) const {
+    put_lmdbs();
+    std::string net = get(kOracle + name + ".prototxt");
+    for (const auto& [word, by] : {std::pair("\"LMDB\"", "lmdb"), std::pair("\"DEPTH\"", "depth"),
+                                   std::pair("\"MEAN\"", "mean.binaryproto")})
+      for (std::size_t at = 0; (at = net.find(word, at)) != net.npos;)
+        net.replace(at, std::string(word).size(), '"' + std::string(folder_ / by) + '"');
+    put(folder_ / (name + ".prototxt"), net);
+    put(folder_ / "s.prototxt",
+        "net: '" + name + ".prototxt'\n" + get(kOracle + name + "_solver.prototxt"));
+    expect_losses(name, folder_ / "s.prototxt", "", {"--weights", kOracle + name + ".caffemodel"});
+  }
   std::string data() const {
     const std::string list = folder_ / "list.txt";
     return list + "," + list;
@@ -114,28 +141,23 @@ TEST_F(CaffeOracleFiles, our_snapshot_goes_on) {
 
 // The data layers name LMDBs and a file with the mean image.
 TEST_F(CaffeOracleFiles, an_lmdb_that_the_net_names_is_its_data) {
-  LmdbEntries entries;
   std::vector<float> mean(3 * kSideOfImage * kSideOfImage);
-  for (int i = 0; i < kDrawnImages; ++i) {
-    entries.emplace_back(std::to_string(i), datum_of(8, 8, 3, i % 4, pixels_of(i)));
+  for (int i = 0; i < kDrawnImages; ++i)
     for (std::size_t at = 0; at < mean.size(); ++at) {  // in planes, blue first
       const std::size_t pixel = at % 64, channel = 2 - at / 64;
       mean[at] += static_cast<float>(static_cast<std::uint8_t>(pixels_of(i)[3 * pixel + channel])) /
                   kDrawnImages;
     }
-  }
-  write_lmdb(folder_ / "lmdb", entries);
   put(folder_ / "mean.binaryproto", caffe_blob({1, 3, 8, 8}, mean));
-  std::string net = get(kOracle + "stored.prototxt");
-  const auto replace = [&](const std::string& word, const std::string& by) {
-    for (std::size_t at = 0; (at = net.find(word, at)) != net.npos; at += by.size())
-      net.replace(at, word.size(), by);
-  };
-  replace("\"LMDB\"", '"' + std::string(folder_ / "lmdb") + '"');
-  replace("MEAN", folder_ / "mean.binaryproto");
-  put(folder_ / "stored.prototxt", net);
-  put(folder_ / "s.prototxt", "net: 'stored.prototxt'\n" + get(kOracle + "stored_solver.prototxt"));
-  expect_losses("stored", folder_ / "s.prototxt", "", {"--weights", kOracle + "stored.caffemodel"});
+  expect_losses_of_lmdbs("stored");
+}
+
+// Nets with two layers of data, with losses whose targets are data, labels, or blobs that learn.
+TEST_F(CaffeOracleFiles, inputs_and_targets_are_those_of_caffe) {
+  for (const char* name : {"paired", "coded", "regressed"}) {
+    SCOPED_TRACE(name);
+    expect_losses_of_lmdbs(name);
+  }
 }
 
 // Some labels have no loss, or do not count for the accuracy. A softmax of several pixels has its

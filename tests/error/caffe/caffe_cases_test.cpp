@@ -63,9 +63,8 @@ TEST_F(CaffeCases, layers_are_refused_by_name) {
       {"> type: 'Python' python_param { module: 'os' }",
        "layer 'it': Python layers are not supported (no code of users is run)"},
       {"> type: 'LSTM'", "layer 'it': LSTM layers are not supported (it is recurrent)"},
-      {"> type: 'EuclideanLoss'", "layer 'it': EuclideanLoss layers are not supported"},
-      {"> type: 'SigmoidCrossEntropyLoss'",
-       "layer 'it': SigmoidCrossEntropyLoss layers are not supported (an image has one label"},
+      {"> type: 'ContrastiveLoss'",
+       "layer 'it': ContrastiveLoss layers are not supported (labels are read by SoftmaxWithLoss"},
       {"> type: 'Convolutoin'",
        "layer 'it': unknown type 'Convolutoin' (did you mean 'Convolution'?)"},
       {"type: 'Convolution' >convolution_param { kernel_size: 3 }",
@@ -325,9 +324,9 @@ TEST_F(CaffeCases, nets_are_refused_with_the_line) {
        "> new_height: 8 batch_size: 1 } }\n" +
            relu + loss,
        "layer 'd': new_height: 8 is not supported"},
-      {data + ">layer { name: 'd' type: 'Data' top: 'e' data_param { batch_size: 8 } }\n" + relu +
-           loss,
-       "layer 'd': is a second layer of data in training"},
+      {data + ">layer { name: 'd' type: 'Data' top: 'data' data_param { batch_size: 8 } }\n" +
+           relu + loss,
+       "layer 'd': a layer above makes 'data', too (give it another name)"},
       {"layer { name: 'd' type: 'Input' top: 'data' top: 'label'\n"
        "input_param { shape { dim: 2 dim: 3 dim: 16 dim: 16 } }\n>transform_param { scale: 2 } "
        "}\n" +

@@ -214,18 +214,96 @@ TEST(CaffeWrite, a_cfg_has_the_rate_of_the_weights) {
             std::string::npos);
 }
 
-TEST(CaffeWrite, the_first_refusal_ends_a_cfg) {
+const std::string kScaled =
+    "layer { name: 'd' type: 'MemoryData' top: 'data' top: 'label'\n"
+    "  transform_param { scale: 0.003921569 }\n"
+    "  memory_data_param { batch_size: 4 channels: 3 height: 6 width: 7 } }\n";
+
+// In a cfg, [input] gives the image a number, where layers behind the first read it.
+TEST(CaffeWrite, a_cfg_joins_the_image) {
   const std::string
       split = "layer { name: 's' type: 'Split' bottom: 'data' top: 's' }\n",
-      join = "layer { name: 's' type: 'Concat' bottom: 'data' bottom: 'data' top: 's' }\n";
-  for (const std::string& first : {split, join}) {
-    const std::string said =
-        cfg_of(parsed(kCaffeInput + first +
-                      "layer { name: 'c' type: 'Convolution' bottom: 's' top: 'last'\n"
-                      "convolution_param { num_output: 2 kernel_size: 1 } }\n" +
-                      kCaffeLoss));
-    EXPECT_NE(said.find("joins the image"), std::string::npos) << said;
+      join = "layer { name: 's' type: 'Concat' bottom: 'data' bottom: 'data' top: 's' }\n",
+      sum = "layer { name: 's' type: 'Eltwise' bottom: 'data' bottom: 'data' top: 's' }\n";
+  for (const std::string& first : {split, join, sum}) {
+    SCOPED_TRACE(first);
+    const std::string filler = "weight_filler { type: 'xavier' }";
+    const TrainableNet net =
+        parsed(kScaled + first +
+               "layer { name: 'c' type: 'Convolution' bottom: 's' top: 'last'\n"
+               "convolution_param { num_output: 2 kernel_size: 1 " +
+               filler + " } }\n" + kCaffeLoss);
+    TrainableNet again;
+    std::string text;
+    EXPECT_EQ(lost(net, false, MayLose::training, again, text), "") << text;
+    EXPECT_EQ(text.find("[input]"), text.rfind("[input]")) << text;
   }
+}
+
+// Returns a net with two images, of which one is a target, a loss with classes, and one without.
+TrainableNet two_images() {
+  const std::string transform = "transform_param { scale: 0.003921569 } ";
+  const auto data = [&](const std::string& tops, const std::string& fields) {
+    return "layer { name: 'd' type: 'MemoryData' " + tops + transform + "memory_data_param {\n" +
+           fields + " } }\n";
+  };
+  return parsed(data("top: 'data' top: 'label' ", "batch_size: 4 channels: 3 height: 5 width: 4") +
+                data("top: 'depth' ", "batch_size: 4 channels: 1 height: 6 width: 7") +
+                "layer { name: 'a' type: 'Convolution' bottom: 'data' top: 'a'\n"
+                "  convolution_param { num_output: 3 kernel_size: 3 } }\n"
+                "layer { name: 'b' type: 'InnerProduct' bottom: 'depth' top: 'b'\n"
+                "  inner_product_param { num_output: 18 } }\n"
+                "layer { name: 'guess' type: 'InnerProduct' bottom: 'a' top: 'guess'\n"
+                "  inner_product_param { num_output: 42 } }\n"
+                "layer { name: 'scores' type: 'InnerProduct' bottom: 'b' top: 'scores'\n"
+                "  inner_product_param { num_output: 5 } }\n"
+                "layer { name: 'l1' type: 'SoftmaxWithLoss' bottom: 'scores' bottom: 'label' }\n"
+                "layer { name: 'l2' type: 'EuclideanLoss' bottom: 'guess' bottom: 'depth' }\n"
+                "layer { name: 'l3' type: 'SigmoidCrossEntropyLoss' bottom: 'a' bottom: 'b'\n"
+                "  propagate_down: true propagate_down: false loss_weight: 0.25\n"
+                "  loss_param { normalization: FULL } }\n");
+}
+
+TEST(CaffeWrite, several_inputs_and_targets_lose_nothing) {
+  const TrainableNet net = two_images();
+  ASSERT_EQ(net.augment.parts.size(), 2u);
+  EXPECT_EQ(net.options.input, (Extent{1, 1, 60 + 42}));
+  EXPECT_EQ(net.layers.back().name, "l1") << "the loss of classes is the net's own";
+  TrainableNet again, cfg, back;
+  std::string text;
+  EXPECT_EQ(lost(net, true, MayLose::nothing, again, text), "");
+  EXPECT_EQ(again.augment, net.augment);
+  EXPECT_EQ(lost(net, false, MayLose::training, cfg, text), "");
+  ASSERT_EQ(cfg.augment.parts.size(), 2u) << text;
+  EXPECT_EQ(cfg.augment.parts[1].name, "depth");
+  EXPECT_EQ(cfg.augment.parts[1].extent, (Extent{6, 7, 1}));
+  EXPECT_EQ(lost(cfg, true, MayLose::training, back, text), "");
+  EXPECT_EQ(back.augment.parts[0].name, "data");
+  const auto first = made(net), last = made(back);
+  EXPECT_TRUE(check_same_net({*first, net, "a"}, {*last, back, "b"}, MayLose::training));
+}
+
+TEST(CaffeWrite, other_inputs_are_another_net) {
+  const TrainableNet net = two_images();
+  TrainableNet other = net;
+  const auto refused = [&] {
+    const auto first = made(net), last = made(other);
+    const Status same = check_same_net({*first, net, "a"}, {*last, other, "b"}, MayLose::nothing);
+    return same ? "" : same.error().what;
+  };
+  EXPECT_EQ(refused(), "");
+  other.augment.parts[1].name = "x";
+  EXPECT_NE(refused().find("the name 'depth' of an input"), std::string::npos);
+  other = net;
+  other.augment.parts[1].augment.flip = true;
+  EXPECT_NE(refused().find("mirrored images"), std::string::npos);
+  other = net;
+  other.augment.parts[1].augment.byte_values->scale = 1;
+  EXPECT_NE(refused().find("its input is"), std::string::npos);
+  other = net;
+  for (LayerDescription& layer : other.layers)
+    if (auto* target = std::get_if<TargetOptions>(&layer.options)) target->mean = false;
+  EXPECT_NE(refused().find("mean"), std::string::npos);
 }
 
 TEST(CaffeWrite, a_cfg_has_one_smoothing) {
