@@ -102,14 +102,22 @@ inline std::map<std::string, std::vector<std::string>> seeds(const std::string& 
   const string record = "\3" + string(3072, 'x');
   const string old_weights("\0\0\0\0\1\0\0\0\0\0\0\0\5\0\0\0", 16);
   const string new_weights("\0\0\0\0\2\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0", 20);
+  const string oracle = OMNI_SOURCE_DIR "/tests/e2e/caffe_oracle/";
   string manifest = manifest_text({7, "0123456789abcdef", "omnivore 0.1", 4096, 17});
   return {
       {"prototxt",
        {get(nets + "/caffe/lenet_train_test.prototxt") + "\n---\n" +
             get(nets + "/caffe/lenet_solver.prototxt"),
         get(nets + "/caffe/cifar10_quick_train_test.prototxt") + "\n---\n" +
-            get(nets + "/caffe/cifar10_quick_solver.prototxt")}},
-      {"cfg", {get(nets + "/lenet.cfg"), get(nets + "/mlp.cfg"), get(nets + "/cifar10-quick.cfg")}},
+            get(nets + "/caffe/cifar10_quick_solver.prototxt"),
+        get(oracle + "paired.prototxt") + "\n---\n" + get(oracle + "paired_solver.prototxt"),
+        get(oracle + "regressed.prototxt") + "\n---\n" +
+            get(oracle + "regressed_solver.prototxt")}},
+      {"cfg",
+       {get(nets + "/lenet.cfg"), get(nets + "/mlp.cfg"), get(nets + "/cifar10-quick.cfg"),
+        "[net]\nbatch=2\nheight=4\nwidth=3\nchannels=2\nflip=1\n[connected]\noutput=24\n"
+        "[input]\nname=facts\ninputs=24\n[input]\n[target]\nfrom=0\nloss_weight=2\n"
+        "[route]\nlayers=0\n[target]\nfrom=1\ntype=logistic\nmean=1\nteach=0\n"}},
       {"binaryproto",
        {caffe_blob({1, 1, 1, 2}, {3, 4}), caffe_blob({2, 1, 1}, {3, 4}),
         caffe_number(1, 1) + caffe_number(2, 1) + caffe_number(3, 2) + caffe_number(4, 1) +

@@ -34,7 +34,7 @@ bool is_elsewhere(const DataArguments& data) {
   const std::string& source = data.source;
   std::error_code none;
   if (fs::exists(source, none)) return false;
-  if (const std::size_t equals = source.find('='); equals != source.npos) {  // several inputs
+  if (const std::size_t equals = source.find('='); equals < source.find('/')) {  // several inputs
     const std::size_t end = std::min(source.find('\n'), source.size());
     DataArguments first = data, others = data;
     first.source = equals < end ? source.substr(equals + 1, end - equals - 1) : "";

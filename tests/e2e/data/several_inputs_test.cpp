@@ -62,6 +62,19 @@ TEST_F(SeveralInputs, test_samples_are_predicted) {
       << refused.errors;
 }
 
+// The data of one input may be on a disk of the job's node alone.
+TEST_F(SeveralInputs, a_job_names_the_data_of_each) {
+  two_towers(folder_);
+  const std::string elsewhere = "data=/nodes/disk/a,/nodes/disk/b";
+  const Finished made = run({"slurm"}, {"--time=1:00:00", "--net", folder_ / "towers.cfg", "--data",
+                                        elsewhere, "--data", "facts=synthetic:96:3"});
+  EXPECT_NE(made.errors.find("is not on this machine; the job's nodes must have it"),
+            std::string::npos)
+      << made.errors;
+  EXPECT_NE(made.output.find(elsewhere), std::string::npos) << made.output;
+  EXPECT_NE(made.output.find("--data facts=synthetic:96:3"), std::string::npos) << made.output;
+}
+
 TEST_F(SeveralInputs, the_number_of_workers_changes_no_bit) {
   for (const auto& words : {two_towers(folder_), denoiser(folder_)}) {
     std::vector<std::string> files;
