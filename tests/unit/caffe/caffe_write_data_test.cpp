@@ -6,7 +6,7 @@ namespace omni::test {
 namespace {
 
 // The layers of data, as they are written and read again.
-class CaffeData : public testing::Test {
+class CaffeWriteData : public testing::Test {
  protected:
   static std::string layer(const std::string& fields, const std::string& phase = "") {
     return "layer { name: 'd' type: 'Data' top: 'data' top: 'y'\n"
@@ -28,7 +28,7 @@ class CaffeData : public testing::Test {
   }
 };
 
-TEST_F(CaffeData, keeps_phases_and_mini_batches) {
+TEST_F(CaffeWriteData, keeps_phases_and_mini_batches) {
   const std::string train = "source: 'a' backend: LMDB batch_size: 8",
                     test = "source: 'b' backend: LMDB batch_size: 5";
   struct Row {
@@ -67,7 +67,7 @@ TEST_F(CaffeData, keeps_phases_and_mini_batches) {
   }
 }
 
-TEST_F(CaffeData, what_is_invented_or_read_otherwise_is_said) {
+TEST_F(CaffeWriteData, what_is_invented_or_read_otherwise_is_said) {
   const auto said = [](const TrainableNet& net, bool caffe) {
     const log::Capture text;
     const auto first = made(net);
@@ -95,7 +95,7 @@ TEST_F(CaffeData, what_is_invented_or_read_otherwise_is_said) {
   EXPECT_EQ(said(net, true), "");
 }
 
-TEST_F(CaffeData, what_a_file_says_besides_would_be_lost) {
+TEST_F(CaffeWriteData, what_a_file_says_besides_would_be_lost) {
   const auto lost_of = [](const TrainableNet& net, bool caffe, MayLose may_lose) {
     TrainableNet again;
     std::string text;
@@ -121,7 +121,7 @@ TEST_F(CaffeData, what_a_file_says_besides_would_be_lost) {
   }
 }
 
-TEST_F(CaffeData, new_names_are_those_of_no_other_blob) {
+TEST_F(CaffeWriteData, new_names_are_those_of_no_other_blob) {
   const std::string data = layer("batch_size: 8");
   const TrainableNet net =
       net_of(data +
