@@ -32,9 +32,8 @@ class EnsemblesOverRanks : public testing::Test {
   }
   // Four members train. The last member uses 600 samples, the other members 360.
   Words ensemble(const std::string& out) const {
-    return Words{"ensemble",  "--net",         file("small.cfg") + ":2",
-                 "--members", file("members"), "--out",
-                 file(out),   "--spread",      "work"} +
+    return Words{"ensemble", "--net",  file("small.cfg") + ":2", "--members", file("members"),
+                 "--out",    file(out)} +
            all();
   }
   void expect_equal(const std::filesystem::path& one, const std::filesystem::path& other) const {

@@ -43,7 +43,8 @@ class MembersThatMove : public testing::Test {
       text += fmt::format("--net {} --seed {} --max-batches {} --name m{}\n", file("small.cfg"),
                           each, each, each);
     put(file("members"), text);
-    return Words{"ensemble", "--members", file("members"), "--out", file(out), "--move-gain", "0"} +
+    return Words{"ensemble", "--members", file("members"), "--out", file(out),
+                 "--spread", "fleet",     "--move-gain",   "0"} +
            all() + more;
   }
   std::string weights_of(const char* out, int length) const {
@@ -126,7 +127,9 @@ TEST_F(MembersThatMove, MoveOftenAndLearnTheSame) {
 
 // With --spread work nobody moves, and a rank without members prepares samples alone.
 TEST_F(MembersThatMove, StayWithSpreadWork) {
-  const Finished run = on_ranks(3, ensemble({20, 2000}, "run", {"--spread", "work"}));
+  Words words = ensemble({20, 2000}, "run");
+  *std::ranges::find(words, "fleet") = "work";
+  const Finished run = on_ranks(3, words);
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_EQ(ranks_of("run", "m2000"), (std::vector{1}));
   expect_as_alone("run", {20, 2000});

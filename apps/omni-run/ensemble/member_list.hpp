@@ -17,7 +17,7 @@ struct EnsembleArguments {
   std::string share = "auto";              // how samples are prepared: see its help
   std::optional<int> preparers{};          // ranks that prepare samples; none: the fastest
   int window = 64;                         // MiB
-  std::string spread = "fleet";            // over ranks: see its help
+  std::string spread = "work";             // over ranks: see its help
   std::optional<double> move_gain{};       // seconds; none: twice what a start takes
   std::string out;                         // run folder; "": by default
   std::string part{};                      // "1/4"; "": see read_part()
