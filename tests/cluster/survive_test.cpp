@@ -97,6 +97,10 @@ TEST_F(Survivors, go_on_when_any_rank_is_killed) {
     expect_said("was killed by signal 9");
     expect_said("3 ranks instead of 3, from iteration ");
     expect_said(" are lost, and trained again");
+    const std::string said = get(errors_);
+    EXPECT_EQ(number_after(said, "ranks instead of 3, from iteration "),
+              number_after(said, " at iteration "))
+        << said;
     expect_undisturbed();
     for (const auto& each : {out_, metrics_, errors_}) std::filesystem::remove_all(each);
   }

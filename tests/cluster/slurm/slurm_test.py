@@ -236,7 +236,7 @@ class Slurm(unittest.TestCase):
     def test_a_training_survives_the_crash_of_a_node(self):
         length = ["--groups", "3", "--learning-rate", "0.002", "--max-batches", "600"]
         words = [*FIXED, *length, "--checkpoint-every", "20", "--display", "20", "--survive", "--patience", "20"]
-        script = self.here("slurm", "--nodes", "3", "--job-name=survivor", *words).stdout
+        script = self.here("slurm", "--nodes", "3", "--job-name=survivor", "--", *words).stdout
         self.assertIn("#SBATCH --no-kill\n", script)
         with open(os.path.join(self.folder, "survivor.sbatch"), "w", encoding="utf-8") as file:
             file.write(script)
