@@ -11,6 +11,7 @@
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/ensemble/outcome.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "runtime/communicator/keeper.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/cuda_error.hpp"
 #include "runtime/log.hpp"
@@ -292,6 +293,26 @@ double early_patience(int argc, char** argv) {
   return patience;
 }
 
+// With --survive this process only keeps a rank: it starts another one, which trains. Returns the
+// exit code; none: this process trains, or does something else.
+std::optional<int> keep_survivor(int argc, char** argv) {
+  const std::vector<std::string> words(argv, argv + argc);
+  const auto has = [&](const char* word) { return std::ranges::find(words, word) != words.end(); };
+  const bool trains = argc > 1 && (argv[1][0] == '-' || words[1] == "train");
+  if (!trains || !has("--survive") || ranks::is_kept() || has("--help") || has("--dry-run"))
+    return std::nullopt;
+  const auto folder = value_of("--out", words);
+  const Result<int> code =
+      folder ? ranks::keep_rank({.folder = *folder,
+                                 .patience = early_patience(argc, argv),
+                                 .lost_code = exit_code(ErrorKind::device),
+                                 .stopped_code = exit_code(ErrorKind::interrupted),
+                                 .usage_code = exit_code(ErrorKind::usage)})
+             : Error{ErrorKind::usage, "--survive", "ranks find each other in the run folder",
+                     "--out FOLDER, which all ranks see"};
+  return code ? *code : finish(code.error());
+}
+
 [[gnu::used, gnu::section(".preinit_array")]] void (*const before_all_libraries)() = [] {
   listen_early(exit_code(ErrorKind::interrupted), exit_code(ErrorKind::failed));
 };
@@ -303,6 +324,8 @@ int main(int argc, char** argv) {
   omni::end_in_order_on_exceptions();
   omni::end_in_order_without_memory();
   omni::make_writes_fail();
+  if (const auto code = omni::keep_survivor(argc, argv)) return *code;
+  if (omni::ranks::is_kept()) omni::ranks::end_with_keeper();
   // MPI installs a handler for SIGUSR1 first. Our handler calls it.
   if (const omni::Status joined =
           omni::ranks::start(omni::exit_code, omni::early_patience(argc, argv));

@@ -14,6 +14,7 @@
 #include "apps/command_line.hpp"
 #include "codelets/dense/gemm.hpp"
 #include "codelets/dense/peaks.hpp"
+#include "runtime/communicator/keeper.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/devices.hpp"
 #include "runtime/cuda/full_gpu.hpp"
@@ -153,8 +154,11 @@ int cpu_workers(const Session& session) {
 std::string launcher() {
   if (!ranks::several()) return "";
   const auto launch = ranks::read_launch([](const char* name) { return std::getenv(name); });
-  return fmt::format("{} -n {} ", launch && launch->by_hydra ? "mpiexec" : "srun --mpi=pmi2",
-                     ranks::size());
+  // A keeper starts ranks without the launcher's variables.
+  return ranks::is_kept()
+             ? fmt::format("mpiexec -n {} ", ranks::size())
+             : fmt::format("{} -n {} ", launch && launch->by_hydra ? "mpiexec" : "srun --mpi=pmi2",
+                           ranks::size());
 }
 
 void say_peak_memory() {

@@ -53,6 +53,7 @@ struct TrainArguments : NetRunArguments {
   bool other_data = false, stage = false;
   OptionValues pilots{};
   double patience = 300;  // seconds to wait for a rank that does not answer
+  bool survive = false;   // goes on without a lost rank
   Coding send{};
 };
 
@@ -202,6 +203,10 @@ void describe(auto& add, TrainArguments& train) {
   add.group("Several ranks");
   add("--patience SECONDS", &train.patience, {.check = number(1, 1e6), .shows_default = true},
       "Longest time that a rank may be silent before the training ends");
+  add("--survive", &train.survive,
+      "Go on without a rank that is lost, from the newest checkpoint in --out, and with one that "
+      "is "
+      "started again");
   describe_send(add, train.send);
 }
 

@@ -15,6 +15,7 @@
 #include <memory>
 #include <string_view>
 
+#include "runtime/communicator/keeper.hpp"
 #include "runtime/communicator/lifelines.hpp"
 #include "runtime/communicator/service.hpp"
 #include "runtime/log.hpp"
@@ -181,6 +182,7 @@ void set_patience(double seconds) {
   if (several()) service->patience = seconds;
 }
 void note_iteration(std::uint64_t iteration) {
+  tell_keeper(iteration);
   if (several()) service->iteration = iteration;
 }
 void post(std::vector<Message> messages, std::function<void()> done) {

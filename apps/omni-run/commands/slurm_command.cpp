@@ -176,7 +176,8 @@ Status slurm_command(const SlurmArguments& arguments, const TrainArguments& trai
   OMNI_CHECK(check_grammar(given));
   const std::string usual = given.contains("--nodes") ? "nodes" : "requeue";
   OMNI_TRY(const JobTemplate form, read_template(arguments.form.empty() ? usual : arguments.form));
-  OMNI_TRY(const SbatchOptions options, options_of_job(form, given));
+  OMNI_TRY(SbatchOptions options, options_of_job(form, given));
+  if (training.survive) options.emplace("--no-kill", "");
   OMNI_CHECK(check_template(form, options, arguments));
   OMNI_CHECK(check_time(form, options));
 

@@ -19,7 +19,30 @@ void share_workers(MachineArguments& machine) {
   if (workers < 0) workers = cores;
 }
 
+namespace {
+
+// Any rank must be able to train any group, so the options say how many groups there are, and not
+// where.
+Status prepare_survival(TrainArguments& train) {
+  if (!train.survive) return {};
+  if (train.resume == "none") train.resume = "auto";
+  const GroupArguments& groups = train.groups;
+  return first_of(
+      {{!groups.layout.empty(), "--group-layout", "with --survive the number of ranks varies",
+        "--groups 4, say"},
+       {groups.automatic || groups.count.value_or(1) < 2, "--survive",
+        "it needs a number of groups; with sync all ranks compute each mini-batch, and a lost one "
+        "ends the training",
+        "--groups 4 --strategy sma, say"},
+       {train.resume != "auto", "--resume " + train.resume,
+        "--survive goes on from the newest checkpoint of the run folder",
+        "leave it out, or name that folder with --out"}});
+}
+
+}  // namespace
+
 Status prepare_ranks(TrainArguments& train) {
+  OMNI_CHECK(prepare_survival(train));
   ranks::set_patience(train.patience);
   if (!ranks::several()) return {};
   share_workers(train.machine);
@@ -33,7 +56,7 @@ Status prepare_ranks(TrainArguments& train) {
 namespace {
 
 Status check_one_rank(const TrainArguments& arguments) {
-  if (arguments.send.kind == Coding::Kind::whole) return {};
+  if (arguments.send.kind == Coding::Kind::whole || arguments.survive) return {};
   if (!arguments.arrivals.simulated)
     return Error{ErrorKind::usage, "--send", "a training on one rank sends nothing",
                  "start several, as in mpiexec -n 2, or leave it out"};

@@ -11,6 +11,7 @@
 #include "apps/omni-run/training/rank_checks.hpp"
 #include "apps/omni-run/training/rank_comparison.hpp"
 #include "apps/omni-run/training/starting_point.hpp"
+#include "runtime/communicator/keeper.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
@@ -51,6 +52,11 @@ Status TrainCommand::prepare() {
   OMNI_CHECK(inputs_.open_images(shared_));
   damage_.emplace(inputs_.data, report_, shared_ != nullptr);
   OMNI_CHECK(compare_ranks(inputs_, shared_ == nullptr));
+  std::uint64_t& every = inputs_.arguments.checkpoint_every;
+  if (inputs_.arguments.survive && every == 0) {
+    every = std::max<std::uint64_t>(per_epoch() / 10, 1);
+    log::info("--survive: a checkpoint every {} iterations (--checkpoint-every)", every);
+  }
   OMNI_CHECK(on_first_rank([this] { return prepare_folder(); }));
   if (inputs_.arguments.checkpoint_every == 0 &&
       (inputs_.arguments.resume == "auto" || shared_ != nullptr))
@@ -75,6 +81,7 @@ Status TrainCommand::prepare() {
   OMNI_CHECK(training_->allocate());
   OMNI_TRY(start_, starting_point(inputs_, *training_, workers_of(*session_)));
   trained_samples_ = start_.samples;
+  ranks::tell_keeper_saved(start_.iteration);
   // Trainings that share test samples read them when all are prepared.
   if (shared_ == nullptr) OMNI_CHECK(check_test_images());
   OMNI_TRY(recorder_,

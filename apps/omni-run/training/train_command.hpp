@@ -66,6 +66,7 @@ class TrainCommand {
   // The following functions are in train_loop.cpp.
   Status open_metrics();
   Status ended(Status status);
+  std::uint64_t per_epoch() const;  // iterations
   TrainerOptions lengths();
   TrainerEvents events();
   Status save(const TrainingState& state);

@@ -8,6 +8,7 @@
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/rank_checks.hpp"
 #include "apps/omni-run/training/train_command.hpp"
+#include "runtime/communicator/keeper.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
@@ -49,12 +50,15 @@ Status TrainCommand::open_metrics() {
   return {};
 }
 
+std::uint64_t TrainCommand::per_epoch() const {
+  return static_cast<std::uint64_t>(
+      std::ceil(static_cast<double>(inputs_.data->train->size()) / groups().net().options().batch));
+}
+
 TrainerOptions TrainCommand::lengths() {
-  const auto per_epoch = static_cast<std::uint64_t>(
-      std::ceil(static_cast<double>(inputs_.data->train->size()) / net().options().batch));
   return {.iterations = inputs_.iterations,
           .schedule = inputs_.iterations,
-          .evaluate_every = inputs_.arguments.test_every.value_or(per_epoch),
+          .evaluate_every = inputs_.arguments.test_every.value_or(per_epoch()),
           .checkpoint_every = inputs_.arguments.checkpoint_every,
           .snapshot_every = inputs_.spec.snapshots.every,
           .make_clock = make_clock_,
@@ -92,6 +96,7 @@ TrainerEvents TrainCommand::events() {
             Status saved = save(state);
             time_limit_.note_save(watch.seconds());
             saved_ = saved_ || saved;
+            if (saved) ranks::tell_keeper_saved(state.iteration);
             return saved;
           },
       .save_snapshot =

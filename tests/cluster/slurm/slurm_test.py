@@ -233,6 +233,23 @@ class Slurm(unittest.TestCase):
         self.assertNotEqual(job.wait(200), 0)
         self.assertRegex(read(path).decode(), r"error: rank 1 on \S+ has ended; the last iteration here was \d+")
 
+    def test_a_training_survives_the_crash_of_a_node(self):
+        length = ["--groups", "3", "--learning-rate", "0.002", "--max-batches", "600"]
+        words = [*FIXED, *length, "--checkpoint-every", "20", "--display", "20", "--survive", "--patience", "20"]
+        script = self.here("slurm", "--nodes", "3", "--job-name=survivor", "--", *words).stdout
+        self.assertIn("#SBATCH --no-kill\n", script)
+        with open(os.path.join(self.folder, "survivor.sbatch"), "w", encoding="utf-8") as file:
+            file.write(script)
+        job = self.sbatch("--nodelist=node[1-3]", "survivor.sbatch")
+        self.slurm.wait_until(lambda: "\n100, " in self.output(job, "survivor"), "no iterations")
+        self.slurm.crash("node2")
+        facts = self.expect(job, name="survivor")
+        self.slurm.start_node("node2")
+        self.assertEqual(facts["Restarts"], "0")
+        self.assertIn("2 ranks instead of 3, from iteration ", self.output(job, "survivor"))
+        self.here(*FIXED, *length, "--save-weights", "outside")
+        self.assertEqual(read(f"{self.folder}/omni-runs/{job}/weights"), read(f"{self.folder}/outside"))
+
     def test_ranks_without_mpi_are_refused(self):
         done = subprocess.run(["srun", "--mpi=none", "-N2", "-n2", OMNI_RUN, *NET, "--max-batches", "2"], text=True,
                               cwd=self.folder, env=self.slurm.environment, capture_output=True, check=False)

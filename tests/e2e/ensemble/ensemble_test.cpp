@@ -245,6 +245,7 @@ TEST_F(EnsembleRuns, RefusesWhatAMemberCannotHave) {
       {"", {}, "has no members"},
       {net + " --trace t", {}, ":1: --trace is no option of one member (give it to omni-run ens"},
       {net, {"--log", "caffe"}, "--log: is not for the members of an ensemble"},
+      {net, {"--survive"}, "--survive: is not for the members of an ensemble"},
       {net, {"--resume", "some-checkpoint"}, "each member has checkpoints of its own"},
       {net, {"--net", file("small.cfg") + ":0"}, "is no number of members"},
       {net, {"--share", "some"}, "--share"},
