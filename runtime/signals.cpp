@@ -32,7 +32,7 @@ std::array<struct sigaction, NSIG> handlers_before{};
 
 std::atomic<const char*> farewell_text{nullptr};  // never freed: a signal may come at any time
 int farewell_code = 0;
-std::atomic<bool> in_order{false}, others_end{false}, requested{false};
+std::atomic<bool> in_order{false}, others_end{false}, requested{false}, paused{false};
 // One more than the second of the monotonic clock at which the first request to stop came; 0: there
 // was none yet.
 std::atomic<time_t> requested_at{0};
@@ -139,7 +139,9 @@ void stop_in_order() { in_order = true; }
 void let_others_end() { others_end = true; }
 bool end_requested() { return others_end && requested && !in_order; }
 void stop_without_words() { silent = true; }
-bool stop_requested() { return requested; }
+bool stop_requested() { return requested || paused; }
+bool asked_to_stop() { return requested; }
+void request_pause(bool pauses) { paused = pauses; }
 void request_stop() { requested = true; }
 
 bool ignores_interrupts() { return is_ignored(SIGINT); }

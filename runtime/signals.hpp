@@ -29,8 +29,12 @@ void stop_in_order();
 void let_others_end();
 bool end_requested();
 void stop_without_words();  // signals print nothing, as another process prints the messages
-bool stop_requested();
+bool stop_requested();      // also while there is a pause
+bool asked_to_stop();       // not by a pause
 void request_stop();        // as a signal does, without its message
+// During a pause trainings save and end, as after a request to stop. Their caller then lets them go
+// on in another way.
+void request_pause(bool pauses);
 bool ignores_interrupts();  // true: SIGINT is ignored, as in background jobs of a script
 
 // After this call, writing to a closed pipe, or beyond the limit of file sizes, fails instead of

@@ -68,8 +68,9 @@ std::vector<std::string> one_by_one(const std::vector<std::string>& words) {
 // Reads the members of `omni-run ensemble`, and trains them.
 int run_ensemble(const std::vector<std::string>& words, EnsembleArguments& ensemble) {
   std::vector<std::string> own;  // options with a value
-  for (const char* option : {"--net", "--members", "--sweep", "--stop", "--exploit", "--part",
-                             "--share", "--preparers", "--window", "--prepare-only", "--out"})
+  for (const char* option :
+       {"--net", "--members", "--sweep", "--stop", "--exploit", "--part", "--share", "--preparers",
+        "--window", "--spread", "--move-gain", "--prepare-only", "--out"})
     own.emplace_back(option);
   // The machine of a plan is not that of a member's virtual clock.
   if (ensemble.plan) own.insert(own.end(), {"--machine", "--arrivals"});

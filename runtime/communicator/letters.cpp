@@ -57,7 +57,7 @@ void Letters::close() {
   for (int peer = 0; peer < own.size; ++peer) {
     if (peer == own.rank) continue;
     const auto last = std::make_shared<Envelope>(kLast);
-    post({{&last->bytes, sizeof last->bytes, peer, kLetterTag, true}}, [last] {});
+    post({{&last->bytes, sizeof last->bytes, peer, kLetterTag, true, true}}, [last] {});
   }
   std::unique_lock lock(inbox_->mutex);
   inbox_->changed.wait(lock, [&] { return inbox_->closed == own.size - 1; });
@@ -65,7 +65,7 @@ void Letters::close() {
 
 void Letters::await(const std::shared_ptr<Inbox>& inbox, int from) {
   const auto next = std::make_shared<Envelope>();
-  post({{&next->bytes, sizeof next->bytes, from, kLetterTag, false}}, [inbox, from, next] {
+  post({{&next->bytes, sizeof next->bytes, from, kLetterTag, false, true}}, [inbox, from, next] {
     const auto done = [inbox, from, next] {
       {
         const std::lock_guard lock(inbox->mutex);
@@ -81,7 +81,7 @@ void Letters::await(const std::shared_ptr<Inbox>& inbox, int from) {
     }
     if (next->bytes == 0) return done();
     next->text.resize(next->bytes);
-    post({{next->text.data(), next->bytes, from, kLetterTag, false}}, done);
+    post({{next->text.data(), next->bytes, from, kLetterTag, false, true}}, done);
   });
 }
 
@@ -89,9 +89,9 @@ void Letters::send(int to, std::string text) {
   const auto letter = std::make_shared<Envelope>();
   letter->bytes = text.size();
   letter->text = std::move(text);
-  std::vector<Message> messages{{&letter->bytes, sizeof letter->bytes, to, kLetterTag, true}};
+  std::vector<Message> messages{{&letter->bytes, sizeof letter->bytes, to, kLetterTag, true, true}};
   if (letter->bytes > 0)
-    messages.push_back({letter->text.data(), letter->bytes, to, kLetterTag, true});
+    messages.push_back({letter->text.data(), letter->bytes, to, kLetterTag, true, true});
   post(std::move(messages), [letter] {});
 }
 

@@ -29,7 +29,8 @@ constexpr std::size_t kPiece = std::size_t{1} << 18;  // values per message of b
 
 Service* service = nullptr;  // null: there is one rank; else lives to the end of the process
 bool disbanded = false;
-std::atomic<bool> apart = false;
+// Of the Apart: the number in the job of its first rank, and the number of its ranks; 0: none.
+std::atomic<int> apart_from = 0, apart_count = 0;
 int supposed = 1;  // the number of ranks given to suppose(); counts only without a service
 int (*exit_code_of)(ErrorKind) = nullptr;
 
@@ -56,7 +57,7 @@ Result<OpenTransport> load_library() {
 void await(const std::vector<Message>& messages) {
   const auto done = std::make_shared<std::promise<void>>();
   const trace::Nanoseconds from = recording::on() ? recording::now() : 0;
-  service->post(messages, [done] { done->set_value(); });
+  post(messages, [done] { done->set_value(); });
   done->get_future().wait();
   for (const Message& each : messages)
     if (!each.sends && from != 0)
@@ -150,16 +151,19 @@ Status start(int (*exit_code)(ErrorKind), double patience) {
   return {};
 }
 
-int rank() { return apart ? 0 : place_in_job().rank; }
+int rank() { return place_in_job().rank - apart_from; }
 int size() {
   if (service == nullptr) return supposed;
-  return disbanded || apart ? 1 : service->size();
+  return disbanded ? 1 : apart_count > 0 ? apart_count.load() : service->size();
 }
 Place place_in_job() {
   return service != nullptr ? Place{service->rank(), service->size()} : Place();
 }
-Apart::Apart() { apart = true; }
-Apart::~Apart() { apart = false; }
+Apart::Apart(int first, int count) {
+  apart_from = first;
+  apart_count = count;
+}
+Apart::~Apart() { apart_from = apart_count = 0; }
 
 Status suppose(int ranks) {
   if (ranks > 1) OMNI_CHECK(find_library());
@@ -169,6 +173,7 @@ Status suppose(int ranks) {
 
 std::string name(int rank) {
   if (service == nullptr || service->hosts().empty()) return fmt::format("rank {}", rank);
+  rank += apart_from;
   return fmt::format("rank {} on {}", rank, service->hosts()[rank]);
 }
 
@@ -179,6 +184,8 @@ void note_iteration(std::uint64_t iteration) {
   if (several()) service->iteration = iteration;
 }
 void post(std::vector<Message> messages, std::function<void()> done) {
+  for (Message& each : messages)
+    if (!each.in_job) each.peer += apart_from;
   service->post(std::move(messages), std::move(done));
 }
 

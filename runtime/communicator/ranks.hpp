@@ -49,7 +49,8 @@ struct Message {
   void* data;
   std::size_t bytes;
   int peer, tag;
-  bool sends;  // false: receives
+  bool sends;           // false: receives
+  bool in_job = false;  // true: `peer` is a number in the job, also while an Apart exists
 };
 // Messages about tensors have tags from this one on. Lower tags are used by the communicator.
 inline constexpr int kFirstTag = 16;
@@ -94,19 +95,22 @@ std::vector<int> share_of_cores(const std::vector<int>& cores, int place, int sh
 // not return; they end when the first rank ends.
 void disband();
 
-// While an Apart exists, rank() is 0 and size() is 1, so that each rank trains by itself. Messages
-// still use the ranks' numbers in the job, which place_in_job() returns.
-class Apart {
- public:
-  Apart();
-  ~Apart();
-  Apart(const Apart&) = delete;
-  Apart& operator=(const Apart&) = delete;
-};
 struct Place {
   int rank = 0, size = 1;
 };
 Place place_in_job();
+
+// While an Apart exists, its consecutive ranks are all ranks: size() is `count`, and the rank with
+// the number `first` in the job is rank() 0. So a training on them does not see the others, which
+// may train something else. place_in_job() still returns the number in the job.
+class Apart {
+ public:
+  Apart() : Apart(place_in_job().rank, 1) {}
+  Apart(int first, int count);
+  ~Apart();
+  Apart(const Apart&) = delete;
+  Apart& operator=(const Apart&) = delete;
+};
 
 // Lets this single process act as the first of `ranks` ranks that all send what it sends, for
 // checks before a job. With 1 it stops acting so. Refuses several ranks in a program without MPI.

@@ -62,7 +62,8 @@ void begin_transfers(void* argument) {
                           .bytes = bytes_of(each),
                           .peer = peer,
                           .tag = each.tag,
-                          .sends = each.kind != Transfer::Kind::receive});
+                          .sends = each.kind != Transfer::Kind::receive,
+                          .in_job = each.in_job});
   ranks::post(std::move(messages), [group = own->group, from = recording::now()] {
     for (const Transfer& each : group->transfers)
       if (each.kind == Transfer::Kind::receive && recording::on())
@@ -76,7 +77,7 @@ void begin_transfers(void* argument) {
 
 std::vector<Access> accesses_of(const std::vector<Transfer>& transfers) {
   std::vector<Access> accesses;
-  for (const auto& [kind, part, peers, tag] : transfers) {
+  for (const auto& [kind, part, peers, tag, in_job] : transfers) {
     const Access own{{*part.tensor, part.part},
                      kind == Transfer::Kind::send      ? AccessMode::read
                      : kind == Transfer::Kind::receive ? write(part).mode

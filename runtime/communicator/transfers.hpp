@@ -17,6 +17,7 @@ struct Transfer {
   TensorPart part;
   std::vector<int> peers;  // exactly one for `receive`
   int tag;                 // the same on both ranks, at least ranks::kFirstTag
+  bool in_job = false;     // ranks::Message::in_job
 };
 
 // If ranks share a mini-batch, a layer's messages have these tags, by slice of the whole

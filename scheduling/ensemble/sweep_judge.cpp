@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/files.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/tasks/task_errors.hpp"
@@ -28,6 +29,8 @@ float loss_of(std::span<const float> probabilities, int label) {
 }  // namespace
 
 // This pilot rests at rungs or rounds. It computes the losses of its member there and at the end.
+// If the member has several ranks, their pilots do the same, and that of the first one tells the
+// judge.
 class SweepJudge::MemberPilot : public Pilot {
  public:
   MemberPilot(SweepJudge& judge, int member) : judge_(judge), member_(member) {}
@@ -43,7 +46,7 @@ class SweepJudge::MemberPilot : public Pilot {
     return {static_cast<double>(taken_at_), learning_rate_, momentum_};
   }
   Advice judge(const StepReport& /*at*/) override {
-    return judge_.has_stopped(member_) ? Advice::end : Advice::go_on;
+    return judge_.rungs_ && has_stopped() ? Advice::end : Advice::go_on;
   }
 
   Status begin(Trainer& training, std::span<const double> saved) override {
@@ -57,30 +60,38 @@ class SweepJudge::MemberPilot : public Pilot {
     // At an iteration with a rest, a checkpoint is saved before the rest. So a resumed training has
     // to rest at its first iteration.
     rested_at_ = std::max<std::uint64_t>(training.state().iteration, 1) - 1;
-    if (judge_.has_stopped(member_)) training.end_here();
+    if (has_stopped()) training.end_here();
     return {};
   }
 
   Status rested(Trainer& training) override {
     rested_at_ = training.state().iteration;
     if (judge_.rounds_) return meet(training);
-    if (!judge_.is_wanted(member_, rested_at_)) return {};
+    // Only the first of its ranks may know that its losses at this rung are known.
+    if (!ranks::any(ranks::first() && judge_.is_wanted(member_, rested_at_))) return {};
     OMNI_TRY(std::vector<float> losses, losses_of(training));
-    OMNI_CHECK(judge_.reach(member_, rested_at_, std::move(losses)));
-    if (judge_.has_stopped(member_)) training.end_here();
+    if (ranks::first()) OMNI_CHECK(judge_.reach(member_, rested_at_, std::move(losses)));
+    if (has_stopped()) training.end_here();
     return {};
   }
 
   Status end(Trainer& training) override {
-    if (judge_.has_stopped(member_)) {
-      training.say(judge_.reason(member_));
+    if (has_stopped()) {
+      if (ranks::first()) training.say(judge_.reason(member_));
       return {};
     }
     OMNI_TRY(std::vector<float> losses, losses_of(training));
-    return judge_.finish(member_, std::move(losses));
+    return ranks::first() ? judge_.finish(member_, std::move(losses)) : Status();
   }
 
  private:
+  // A member with several ranks has stopped on all of them if one has heard so.
+  bool has_stopped() {
+    const bool stopped = ranks::any(judge_.has_stopped(member_));
+    if (stopped) judge_.stopped_[member_] = true;
+    return stopped;
+  }
+
   Status meet(Trainer& training) {
     Rounds& rounds = *judge_.rounds_;
     const bool is_round = rested_at_ > 0 && rounds.next(rested_at_ - 1) == rested_at_;
@@ -108,15 +119,16 @@ class SweepJudge::MemberPilot : public Pilot {
   }
 
   Result<std::vector<float>> losses_of(Trainer& training) {
-    std::vector<float> losses;
     DataFeed& images = *judge_.feeds_[member_];
+    std::vector<double> losses(images.dataset().size());
     OMNI_TRY(const Tally tally,
              training.evaluate(images, [&](std::size_t index, std::span<const float> outputs) {
-               losses.push_back(loss_of(outputs, images.dataset().label(index)));
+               losses[index] = loss_of(outputs, images.dataset().label(index));
                return Status();
              }));
     (void)tally;
-    return losses;
+    ranks::sum(losses);  // each rank has computed some of them
+    return std::vector<float>(losses.begin(), losses.end());
   }
 
   SweepJudge& judge_;
@@ -159,6 +171,28 @@ Status SweepJudge::open(int member, const DataFeed& test, std::size_t window) {
   }
   feeds_[member] = std::make_unique<DataFeed>(images->some, std::move(options));
   return feeds_[member]->allocate();
+}
+
+void SweepJudge::close() {
+  feeds_ = std::vector<std::unique_ptr<DataFeed>>(members_.size());
+  images_.clear();
+}
+
+std::string SweepJudge::stops() const {
+  const std::lock_guard lock(mutex_);
+  nlohmann::json stops = nlohmann::json::object();
+  for (std::size_t i = 0; i < members_.size(); ++i)
+    if (stopped_[i]) stops[std::to_string(i)] = reasons_[i];
+  return json_text(stops);
+}
+
+void SweepJudge::take_stops(const std::string& stops) {
+  const std::lock_guard lock(mutex_);
+  const auto all = nlohmann::json::parse(stops);
+  for (const auto& [member, reason] : all.items()) {
+    stopped_[std::stoul(member)] = true;
+    reasons_[std::stoul(member)] = reason;
+  }
 }
 
 std::unique_ptr<Pilot> SweepJudge::pilot(int member) {

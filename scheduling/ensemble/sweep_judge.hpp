@@ -46,6 +46,8 @@ class SweepJudge {
   // members of this rank before one of them trains. If the images fit into `window` bytes, they are
   // decoded once for all members with the same input. The test set must outlive the judge.
   Status open(int member, const DataFeed& test, std::size_t window);
+  // Forgets what open() has opened. The members may then be opened again, on other ranks.
+  void close();
   void note_end(int member) { has_ended_[member] = true; }  // in an earlier process
   // From now on members stop by these rules; no member may train before the call. The judge keeps
   // its state in `file`. `resumes` means that it reads that state first.
@@ -68,6 +70,10 @@ class SweepJudge {
   void over_ranks(int rank, std::function<int(int member)> rank_of,
                   std::function<void(int rank, const std::string& text)> send);
   void heard(const std::string& text);
+  // Returns which members have stopped, for take_stops() of other ranks: a message to a rank whose
+  // members have ended is lost. Call both while no member trains.
+  std::string stops() const;
+  void take_stops(const std::string& stops);
   bool has_stopped(int member) const { return stopped_[member]; }
   BestMember best() const;
 

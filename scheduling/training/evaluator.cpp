@@ -26,7 +26,8 @@ void Tally::add(const Tally& other) {
 
 namespace {
 
-// Runs one pass over a test set. `begin(slot)` submits the tasks of a mini-batch. `end(slot)` reads
+// Runs one pass over a test set. `begin(slot, first)` submits the tasks of the mini-batch that
+// begins with sample `first`. `end(slot)` reads
 // their results after `ahead` more mini-batches were begun. Ranks that share a mini-batch form a
 // set, and the sets take turns. Mini-batches beyond the end of the test set have no images. If the
 // size of mini-batches or of sets differs between ranks, the first set computes all mini-batches.
@@ -46,7 +47,8 @@ Status pass_over(DataFeed& test, const Slices& slices, std::uint64_t ahead, cons
       static_cast<std::uint64_t>(-ranks::least(-static_cast<double>(batches + ahead)));
   for (std::uint64_t number = 0, read = 0; number < rounds; ++number) {
     for (; read < batches && read + ahead < number + slots; ++read) test.submit(first(read));
-    Status status = number < batches ? begin(test.slot(first(number))) : task_status();
+    Status status =
+        number < batches ? begin(test.slot(first(number)), first(number)) : task_status();
     if (status && number >= ahead && number < batches + ahead) {
       end(test.slot(first(number - ahead)));
       test.release(first(number - ahead));
@@ -67,8 +69,7 @@ Status pass_over(DataFeed& test, const Slices& slices, std::uint64_t ahead, cons
 
 Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOutputs& use) {
   Tally tally;
-  std::size_t index = 0;
-  const auto use_slice = [&](const Tensor& output) -> Status {
+  const auto use_slice = [&](const Tensor& output, std::size_t index) -> Status {
     const std::vector<float> all = HostAccess(output, HostAccess::Mode::read).values();
     OMNI_CHECK(task_status());
     const std::size_t each = net.classes();
@@ -76,11 +77,12 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
       OMNI_CHECK(use(index++, std::span(all).subspan(at, each)));
     return {};
   };
-  const auto begin = [&](BatchSlot& slot) -> Status {
+  const auto begin = [&](BatchSlot& slot, std::uint64_t first) -> Status {
     net.forward({.training = false, .seed = seed, .first_sample = 0, .slot = &slot});
     OMNI_CHECK(task_status());
     for (int slice = 0; use && slice < net.slices().count(); ++slice)
-      OMNI_CHECK(use_slice(net.output(slice)));
+      OMNI_CHECK(
+          use_slice(net.output(slice), first + net.slices().before + net.slices().offsets[slice]));
     return {};
   };
   const auto end = [&](const BatchSlot& slot) {
@@ -93,7 +95,7 @@ Result<Tally> evaluate(Net& net, DataFeed& test, std::uint64_t seed, const UseOu
 }
 
 Status read_all(DataFeed& test, const Slices& slices, const std::function<void()>& on_batch) {
-  const auto begin = [](BatchSlot&) { return task_status(); };
+  const auto begin = [](BatchSlot&, std::uint64_t) { return task_status(); };
   const auto end = [&](const BatchSlot& slot) {
     for (const Tensor* labels : slot.labels) HostAccess(*labels, HostAccess::Mode::read);
     on_batch();

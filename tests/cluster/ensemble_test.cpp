@@ -153,8 +153,7 @@ TEST_F(EnsemblesOverRanks, ReportWhatHappensOnOtherRanks) {
     int ranks;
     Words more;
     const char* text;
-  } kCases[] = {{3, {}, "has 2 members for 3 ranks"},
-                {2, {"--part", "1/2"}, "--part: the ranks of this job share the members"},
+  } kCases[] = {{2, {"--part", "1/2"}, "--part: the ranks of this job share the members"},
                 {2, {"--preparers", "2"}, "--preparers: has no effect with --share auto"},
                 {2,
                  {"--share", "single", "--preparers", "3"},

@@ -13,6 +13,8 @@
 #include "apps/omni-run/ensemble/fleet_table.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/training_length.hpp"
+#include "layers/slice_choice.hpp"
+#include "runtime/communicator/transfers.hpp"
 #include "runtime/json_text.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/forecast/fleet/rates.hpp"
@@ -22,15 +24,49 @@ namespace {
 
 constexpr std::size_t kMostDevices = 256;  // each number of devices is simulated
 
+bool has_groups(const GroupArguments& groups) {
+  return groups.automatic || groups.planned || groups.count.value_or(1) > 1 ||
+         !groups.layout.empty() || !(groups.strategy.empty() || groups.strategy == "sync");
+}
+
+// Returns how many of `ranks` ranks may share the member's mini-batches. If it is one, `why` says
+// why.
+int most_ranks(const TrainArguments& of, const TrainableNet& spec, Net& net, int ranks,
+               std::string& why) {
+  const bool fixed = of.machine.session.deterministic;
+  const bool at_once = std::ranges::any_of(net.params(), [](const Param* each) {
+    return each->trainable && !each->by_slice && !each->whole_on_each_rank;
+  });
+  why = has_groups(of.groups)               ? "its strategy has groups"
+        : of.arrivals.simulated             ? "--arrivals virtual simulates one process"
+        : spec.solver.clip_gradients > 0    ? "clip_gradients needs the whole gradient on one rank"
+        : of.net.strict                     ? "--strict does not see all samples on several ranks"
+        : net.layers().size() > kMostLayers ? "its net has too many layers for several ranks"
+        : fixed && at_once ? "--deterministic: the bits would depend on the number of ranks"
+                           : "";
+  if (!why.empty()) return 1;
+  int most = 1;
+  for (; most < ranks; ++most)
+    if (const auto shared =
+            share_slices(net.options().batch, net.slices().all_sizes.front(), 0, most + 1, fixed);
+        !shared) {
+      if (most == 1) why = shared.error().what + " (" + shared.error().hint + ")";
+      break;
+    }
+  return most;
+}
+
 // Finds what a plan must know of each member: its rates and its length. Without devices it finds
-// their work alone.
+// its work on ranks.
 class PlannedMembers {
  public:
-  explicit PlannedMembers(Machine machine) : machine_(std::move(machine)) {}
+  explicit PlannedMembers(Machine machine, int ranks = 1)
+      : machine_(std::move(machine)), ranks_(ranks) {}
 
   Status add(const Member& member) {
     TrainArguments arguments = member.arguments;
     arguments.net.endless = arguments.epochs.has_value();
+    arguments.net.fixed_sums = arguments.machine.session.deterministic;
     OMNI_TRY(const TrainableNet spec, read_net(arguments.net));
     OMNI_TRY(const auto net, build_net(spec, arguments.net, true));
     std::size_t images = 0;
@@ -39,7 +75,11 @@ class PlannedMembers {
     }
     const std::uint64_t iterations = planned_iterations(arguments, spec, images);
     const NetCosts costs = net_costs(*net);
-    work.push_back(static_cast<double>(iterations) * net->options().batch * costs.flops);
+    MemberWork& own = work.emplace_back();
+    own.iterations = iterations;
+    own.spread = {.flops = costs.flops,
+                  .samples = iterations * static_cast<std::uint64_t>(net->options().batch),
+                  .most_ranks = most_ranks(arguments, spec, *net, ranks_, own.one_rank)};
     if (machine_.devices.empty()) return {};
     if (iterations == 0)
       return Error{ErrorKind::usage, spec.name, "the training has no end, so nothing is planned",
@@ -55,10 +95,7 @@ class PlannedMembers {
          .samples = iterations * static_cast<std::uint64_t>(net->options().batch)});
     names.push_back(member.name);
     fleet.devices = static_cast<int>(machine_.devices.size());
-    const GroupArguments& groups = arguments.groups;
-    if (groups.automatic || groups.planned || groups.count.value_or(1) > 1 ||
-        !groups.layout.empty() || !(groups.strategy.empty() || groups.strategy == "sync"))
-      in_groups.push_back(member.name);
+    if (has_groups(arguments.groups)) in_groups.push_back(member.name);
     return {};
   }
 
@@ -72,7 +109,7 @@ class PlannedMembers {
   }
 
   Fleet fleet;
-  std::vector<double> work;  // operations, by member; 0: a training has no end
+  std::vector<MemberWork> work;  // by member; without iterations: the training has no end
   std::vector<std::string> names;
   std::vector<std::string> in_groups;  // members that would not train in one synchronous group
 
@@ -99,6 +136,7 @@ class PlannedMembers {
   using Rates = std::vector<double>;
 
   Machine machine_;
+  int ranks_;
   std::optional<double> flops_;  // per image, of the members so far
   std::map<std::tuple<std::string, double, bool, int, int, int, int, bool>, std::size_t> images_;
   std::vector<std::pair<NetCosts, Rates>> rates_;
@@ -156,14 +194,18 @@ Status plan_ensemble(const EnsembleArguments& arguments, const std::vector<Membe
   return {};
 }
 
-Result<std::vector<double>> work_of(const std::vector<Member>& members) {
-  PlannedMembers planned(Machine{});
+Result<std::vector<MemberWork>> work_of(const std::vector<Member>& members, int ranks) {
+  PlannedMembers planned(Machine{}, ranks);
   const log::Level level = log::level();
   log::set_level(log::Level::quiet);  // each training will print these messages
   Status added = planned.add_all(members);
   log::set_level(level);
   OMNI_CHECK(added);
-  if (std::ranges::count(planned.work, 0) > 0) planned.work.clear();
+  if (std::ranges::count(planned.work, 0u, &MemberWork::iterations) > 0)
+    for (MemberWork& each : planned.work) {
+      each.spread.flops = 1;
+      each.spread.samples = std::uint64_t{1} << 50;
+    }
   return std::move(planned.work);
 }
 

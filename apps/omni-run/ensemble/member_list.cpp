@@ -11,7 +11,6 @@
 #include "apps/command_line.hpp"
 #include "apps/omni-run/ensemble/ensemble_folder.hpp"
 #include "apps/omni-run/ensemble/sweep/waves.hpp"
-#include "runtime/communicator/ranks.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
@@ -97,15 +96,11 @@ fs::path folder_of(const EnsembleArguments& ensemble) {
 }
 
 // Refuses options that cannot be combined with members that begin in waves.
-Status check_waves(const EnsembleArguments& ensemble, const SweepSpec& spec, std::size_t nets) {
+Status check_waves(const EnsembleArguments& ensemble, std::size_t nets) {
   const auto refuse = [](std::string what, const char* hint) {
     return Error{ErrorKind::usage, "--sweep tpe", std::move(what), hint};
   };
   if (nets != 1) return refuse("draws settings of one net", "give one --net, without a count");
-  if (const std::size_t least = smallest_wave(spec); std::cmp_less(least, ranks::size()))
-    return refuse(fmt::format("a wave has {} member{} for {} ranks", least, least == 1 ? "" : "s",
-                              ranks::size()),
-                  "tpe:20:5 has waves of 5, say; or start fewer ranks");
   OMNI_TRY(const MembersPart part, read_part(ensemble.part));
   if (part.count > 1)
     return refuse("results decide which members begin, so one process must have all",
@@ -125,7 +120,7 @@ Status sweep(EnsembleArguments& ensemble, const TrainArguments& common, std::vec
   const std::uint64_t seed = common.data.seed;
   std::vector<SweepMember> settings;
   if (spec.wave > 0) {
-    OMNI_CHECK(check_waves(ensemble, spec, all.size()));
+    OMNI_CHECK(check_waves(ensemble, all.size()));
     const fs::path folder = folder_of(ensemble);
     const bool goes_on = ensemble.before || (common.resume == "auto" && !common.dry_run &&
                                              fs::exists(folder / kEnsembleFile));

@@ -17,6 +17,8 @@ struct EnsembleArguments {
   std::string share = "auto";              // how samples are prepared: see its help
   std::optional<int> preparers{};          // ranks that prepare samples; none: the fastest
   int window = 64;                         // MiB
+  std::string spread = "work";             // over ranks: see its help
+  std::optional<double> move_gain{};       // seconds; none: twice what a start takes
   std::string out;                         // run folder; "": by default
   std::string part{};                      // "1/4"; "": see read_part()
   std::vector<std::string> sweep{};        // see sweep_spec.hpp; empty: there is no sweep
@@ -71,6 +73,12 @@ void describe(auto& add, EnsembleArguments& ensemble) {
       "is fastest");
   add("--window MIB", &ensemble.window, {.check = range(1, 1 << 20), .shows_default = true},
       "Prepared samples that are kept for slower members");
+  add("--spread fleet|work", &ensemble.spread, {.words = {"fleet", "work"}, .shows_default = true},
+      "How members are spread over ranks: work: once, by their work; fleet: a long member may have "
+      "several ranks, and members move to ranks that become free");
+  add("--move-gain SECONDS", &ensemble.move_gain, {.check = range(0, 1'000'000)},
+      "Members move if all of them would then end sooner by so much; default: twice as long as "
+      "the last start took, and a second at least");
   add("--part NUMBER/COUNT", &ensemble.part, {.check = not_empty},
       "Train only this part of the members, as in 1/4, where several processes share them; default "
       "in a task of a Slurm array: its part");

@@ -12,6 +12,7 @@
 #include "apps/omni-run/ensemble/stream_key.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "runtime/checksum.hpp"
+#include "runtime/communicator/transfers.hpp"
 #include "runtime/data/damaged_images.hpp"
 #include "runtime/files.hpp"
 #include "runtime/log.hpp"
@@ -23,6 +24,9 @@ namespace omni {
 namespace {
 
 using Design = StreamRoute::Design;
+
+// A member with several ranks sends sums and layers' values with lower tags.
+constexpr int kFirstStreamTag = kFirstLayerTag + kMostLayers * 4 * kMostSlices;
 
 // A Reading says which samples of a stream this rank's members read.
 struct Reading {
@@ -46,6 +50,20 @@ std::vector<Reading> readings_of(std::deque<TrainCommand>& trainings) {
 // Returns the damaged images of a stream's data. Null: the data skip none, or `stream` is null.
 DamagedImages* damaged_of(const SharedStream* stream) {
   return stream != nullptr ? stream->samples().dataset().damaged() : nullptr;
+}
+
+// Leaves out ranks that begin more than a window before another one, which would wait for them.
+// They prepare their samples themselves.
+void leave_out_far_behind(std::map<int, nlohmann::json>& by_rank) {
+  std::uint64_t latest = 0;
+  for (const auto& [rank, reading] : by_rank)
+    latest = std::max<std::uint64_t>(latest, reading["first"]);
+  std::erase_if(by_rank, [&](const auto& each) {
+    const nlohmann::json& reading = each.second;
+    return reading["first"].template get<std::uint64_t>() +
+               reading["window"].template get<std::uint64_t>() <
+           latest;
+  });
 }
 
 std::vector<Design> designs_of(const std::string& share) {
@@ -91,16 +109,15 @@ Status check_share(const EnsembleArguments& arguments) {
   return {};
 }
 
-RankEnsemble::RankEnsemble(std::function<void(const std::string&)> judge)
-    : judge_(std::move(judge)), link_(ranks::slowest(ranks::measure_links())) {
-  log::info("links between ranks: {} at worst", ranks::describe(link_));
-  apart_.emplace();
+RankEnsemble::RankEnsemble(RankRange own, const ranks::Link& link, Listeners listeners)
+    : own_(own), link_(link), listeners_(std::move(listeners)) {
+  apart_.emplace(own_.first, own_.count);
 }
 
 std::vector<std::string> RankEnsemble::gather(const std::string& text) {
   apart_.reset();
   std::vector<std::string> all = ranks::gather(text);
-  apart_.emplace();
+  apart_.emplace(own_.first, own_.count);
   return all;
 }
 
@@ -146,6 +163,8 @@ Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& tra
                      {"end", each.end},
                      {"block", each.stream->samples_per_block()},
                      {"batch", each.stream->most_batch()},
+                     {"window", each.stream->bytes() /
+                                    (samples.values_per_sample() * bytes_of(each.stream->type()))},
                      {"seconds", of.seconds},
                      {"cores", cpu_workers(shared.session)}};
   }
@@ -157,9 +176,10 @@ Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& tra
     for (const auto& [key, reading] : known.items()) streams[key][static_cast<int>(from)] = reading;
   }
   const std::vector<Design> designs = designs_of(share);
-  for (const auto& [key, by_rank] : streams) {
+  for (auto& [key, by_rank] : streams) {
+    leave_out_far_behind(by_rank);
     if (by_rank.size() < 2) continue;
-    SharedStream* const stream = own.contains(key) ? own[key] : nullptr;
+    SharedStream* const stream = own.contains(key) && by_rank.contains(rank) ? own[key] : nullptr;
     SharedStream::OverRanks with;
     std::vector<PreparingSpeed> speeds;
     std::uint64_t first = UINT64_MAX, end = 0;
@@ -185,7 +205,7 @@ Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& tra
     streams_.push_back(stream);
     takers_.push_back(with.ranks);
     if (stream == nullptr) continue;
-    with.tag = ranks::kFirstTag + static_cast<int>(number) * SharedStream::kTags;
+    with.tag = kFirstStreamTag + static_cast<int>(number) * SharedStream::kTags;
     with.first_sample = first;
     with.end = end;
     with.tell = [this, number, rank](std::uint64_t wanted, std::uint64_t from) {
@@ -198,7 +218,7 @@ Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& tra
   }
   OMNI_CHECK(share_damaged());  // those that were found while ranks compared their samples
   log::tell_warnings_unless_in(ranks::gather(log::warnings_so_far()).front());
-  apart_.emplace();
+  apart_.emplace(own_.first, own_.count);
   letters_.emplace([this](int from, const std::string& text) { read(from, text); });
   return {};
 }
@@ -233,7 +253,12 @@ void RankEnsemble::tell_damaged() {
 void RankEnsemble::read(int from, const std::string& text) {
   if (text.empty()) {
     if (const Status well = task_status(); !well) ranks::end_job(well.error());
-    if (stop_requested() && !std::exchange(told_stop_, true)) letters_->send_to_others("stop");
+    if (asked_to_stop() && !std::exchange(told_stop_, true)) letters_->send_to_others("stop");
+    constexpr std::chrono::milliseconds kPause(200);
+    if (const auto now = std::chrono::steady_clock::now(); now >= told_progress_ + kPause) {
+      told_progress_ = now;
+      tell_progress();
+    }
     return tell_damaged();
   }
   std::istringstream words(text);
@@ -252,7 +277,11 @@ void RankEnsemble::read(int from, const std::string& text) {
     if (Status added = damaged_of(streams_[number])->add_text(text.substr(space + 1)); !added)
       report_task_error(std::move(added.error()));
   } else if (what == "judge") {
-    judge_(text.substr(what.size() + 1));
+    listeners_.judge(text.substr(what.size() + 1));
+  } else if (what == "progress") {
+    hear_progress(text.substr(what.size() + 1) + listeners_.progress());
+  } else if (what == "pause") {
+    request_pause(true);
   } else if (what == "stop") {
     request_stop();
   } else if (what == "ended") {
@@ -260,6 +289,18 @@ void RankEnsemble::read(int from, const std::string& text) {
     ++ended_;
     changed_.notify_one();
   }
+}
+
+void RankEnsemble::tell_progress() {
+  const std::string own = listeners_.progress();
+  rank_ == 0 ? hear_progress(own) : letters_->send(0, "progress " + own);
+}
+
+void RankEnsemble::hear_progress(const std::string& text) {
+  const std::lock_guard lock(pausing_);
+  if (!listeners_.pauses(text) || std::exchange(told_pause_, true)) return;
+  letters_->send_to_others("pause");
+  request_pause(true);
 }
 
 Status RankEnsemble::finish() {

@@ -1,8 +1,10 @@
 // RankEnsemble is the part of one rank in an ensemble whose members are spread over ranks. Members
-// train as if their rank were alone. Ranks exchange samples, and letters: demands for samples,
-// damaged images, what a sweep's judge hears and says, and requests to stop.
+// train as if their rank were alone, or the ranks that share a member. Ranks exchange samples, and
+// letters: demands for samples, damaged images, what a sweep's judge hears and says, how far
+// members are, and requests to stop.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -16,6 +18,7 @@
 #include "apps/omni-run/training/train_command.hpp"
 #include "runtime/communicator/letters.hpp"
 #include "runtime/communicator/ranks.hpp"
+#include "scheduling/groups/group_layout.hpp"
 
 namespace omni {
 
@@ -28,8 +31,17 @@ Status check_share(const EnsembleArguments& arguments);
 
 class RankEnsemble {
  public:
-  // Collective; called before any training is prepared. `judge`: see SweepJudge::heard().
-  explicit RankEnsemble(std::function<void(const std::string& text)> judge);
+  // Listeners hear letters, in the thread that reads them.
+  struct Listeners {
+    std::function<void(const std::string& text)> judge;  // see SweepJudge::heard()
+    std::function<std::string()> progress;               // of this rank's members, as a text
+    // Called on the first rank, with the progress of each rank. Returns true if all members are to
+    // pause.
+    std::function<bool(const std::string& progress)> pauses;
+  };
+  // Collective; called before any training is prepared. `own` are the ranks that train the members
+  // of this rank: itself, or several that train one member together. `link` is the slowest one.
+  RankEnsemble(RankRange own, const ranks::Link& link, Listeners listeners);
   // Detaches the streams from the other ranks, so their readers may leave later.
   ~RankEnsemble();
   RankEnsemble(const RankEnsemble&) = delete;
@@ -45,6 +57,7 @@ class RankEnsemble {
   void send_to_judge(int rank, const std::string& text) {  // -1: to all other ranks
     rank < 0 ? letters_->send_to_others("judge " + text) : letters_->send(rank, "judge " + text);
   }
+  void tell_progress();  // at once, and not only a few times a second
   // Collective; called when the members of this rank have ended. Returns when those of all ranks
   // have, and no message is under way. From then on this rank is one of several again.
   Status finish();
@@ -55,17 +68,21 @@ class RankEnsemble {
   Status share_damaged();
   void tell_damaged();
 
-  std::function<void(const std::string&)> judge_;
-  ranks::Link link_;                   // the slowest
-  std::optional<ranks::Apart> apart_;  // none: this rank is one of several
+  void hear_progress(const std::string& text);
+
+  RankRange own_;
+  ranks::Link link_;
+  Listeners listeners_;
+  std::optional<ranks::Apart> apart_;  // none: this rank is one of all
   std::vector<SharedStream*>
       streams_;  // that ranks share, by number; null: this rank reads none of it
   std::vector<std::vector<int>> takers_;  // by stream: the ranks that share it
-  std::mutex mutex_;
+  std::mutex mutex_, pausing_;            // guard ended_; told_pause_ and Listeners::pauses
   std::condition_variable changed_;
   int ended_ = 0;  // other ranks whose members have ended
-  bool told_stop_ = false;
-  int rank_ = ranks::rank();
+  bool told_stop_ = false, told_pause_ = false;
+  std::chrono::steady_clock::time_point told_progress_{};
+  int rank_ = ranks::place_in_job().rank;
   std::optional<ranks::Letters> letters_;  // last: its thread uses the others
 };
 

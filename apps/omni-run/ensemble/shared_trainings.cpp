@@ -49,6 +49,11 @@ SharedStream* SharedTrainings::stream(const Dataset* data, const SampleOptions& 
   return &streams_.emplace_back(*data, options, window_);
 }
 
+void SharedTrainings::forget_trainings() {
+  streams_.clear();
+  planned_bytes = 0;
+}
+
 std::string SharedTrainings::source_of(const Dataset& data) const {
   const auto found = std::ranges::find_if(
       opened_, [&](const auto& each) { return each.data->train.get() == &data; });

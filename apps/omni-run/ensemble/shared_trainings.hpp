@@ -32,6 +32,8 @@ class SharedTrainings {
   // Returns the stream of these samples; null: each training prepares them itself. That is so
   // without a window, and for test samples that do not all fit into one.
   SharedStream* stream(const Dataset* data, const SampleOptions& options);
+  // Forgets the streams and the memory of trainings that have been destroyed. Data stay open.
+  void forget_trainings();
   void say_samples() const;  // prints how many each stream has prepared
   std::size_t window() const { return window_; }
   // Returns the text of all arguments by which a training set was opened, with whole paths.

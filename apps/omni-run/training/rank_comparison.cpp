@@ -108,7 +108,7 @@ Status require_same(const std::vector<Fact>& facts) {
 
 }  // namespace
 
-Status compare_ranks(const TrainInputs& inputs) {
+Status compare_ranks(const TrainInputs& inputs, bool measures_links) {
   if (!ranks::several()) return {};
   OMNI_TRY(const std::string program, read_file("/proc/self/exe", UINT64_MAX));
   std::vector<std::string> words = own_words();
@@ -126,8 +126,9 @@ Status compare_ranks(const TrainInputs& inputs) {
   OMNI_CHECK(compare_contents(*inputs.data->train));
   if (inputs.data->test) OMNI_CHECK(compare_contents(*inputs.data->test));
   log::tell_warnings_unless_in(ranks::gather(log::warnings_so_far()).front());
-  log::info("links between ranks: {} at worst",
-            ranks::describe(ranks::slowest(ranks::measure_links())));
+  if (measures_links)
+    log::info("links between ranks: {} at worst",
+              ranks::describe(ranks::slowest(ranks::measure_links())));
   if (const Slices& slices = inputs.groups->net().slices(); slices.ranks > 1)
     log::info("{} ranks share a mini-batch: {} of {} images on each", slices.ranks, slices.images(),
               slices.images_of_all());

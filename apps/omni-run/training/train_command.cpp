@@ -50,7 +50,7 @@ Status TrainCommand::prepare() {
   OMNI_CHECK(inputs_.find_origin());
   OMNI_CHECK(inputs_.open_images(shared_));
   damage_.emplace(inputs_.data, report_, shared_ != nullptr);
-  OMNI_CHECK(compare_ranks(inputs_));
+  OMNI_CHECK(compare_ranks(inputs_, shared_ == nullptr));
   OMNI_CHECK(on_first_rank([this] { return prepare_folder(); }));
   if (inputs_.arguments.checkpoint_every == 0 &&
       (inputs_.arguments.resume == "auto" || shared_ != nullptr))
@@ -74,6 +74,7 @@ Status TrainCommand::prepare() {
   if (shared_ != nullptr) shared_->planned_bytes += planned;
   OMNI_CHECK(training_->allocate());
   OMNI_TRY(start_, starting_point(inputs_, *training_, workers_of(*session_)));
+  trained_samples_ = start_.samples;
   // Trainings that share test samples read them when all are prepared.
   if (shared_ == nullptr) OMNI_CHECK(check_test_images());
   OMNI_TRY(recorder_,
@@ -85,7 +86,8 @@ Status TrainCommand::prepare() {
 Status TrainCommand::check_test_images() {
   OMNI_CHECK(damage_->try_known(start_.damaged));
   if (training_->test() == nullptr || !inputs_.data->test->has_all_sizes()) return {};
-  if (shared_ != nullptr && !shared_->takes_check_of(*inputs_.data)) return {};
+  // Ranks that train this member may have had other members of the data, or none, before.
+  if (shared_ != nullptr && !ranks::any(shared_->takes_check_of(*inputs_.data))) return {};
   return damage_->check_test(*training_->test(), groups().evaluating_net().slices(),
                              start_.iteration);
 }

@@ -1,6 +1,7 @@
 // TrainCommand runs a training from its command line to its end.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -49,7 +50,8 @@ class TrainCommand {
   }
   // Returns true if nothing is left to train.
   bool is_finished() const { return planned() != 0 && start_.samples >= last_sample(); }
-  std::uint64_t planned() const { return inputs_.iterations; }  // 0: no end
+  std::uint64_t planned() const { return inputs_.iterations; }        // 0: no end
+  std::uint64_t trained_samples() const { return trained_samples_; }  // from any thread
   const TrainingState& state() const { return trained_ ? training_->trainer().state() : start_; }
 
  private:
@@ -90,8 +92,9 @@ class TrainCommand {
   std::optional<DamageReport> damage_;               // none: the data are not opened yet
   std::optional<ParameterOutput> parameter_output_;  // none: there is no training yet
   std::optional<EvaluationReport> last_;             // the last evaluation
-  bool saved_ = false;                               // this process has saved a checkpoint
-  bool trained_ = false;                             // Training::run() was called
+  std::atomic<std::uint64_t> trained_samples_ = 0;
+  bool saved_ = false;    // this process has saved a checkpoint
+  bool trained_ = false;  // Training::run() was called
 };
 
 }  // namespace omni

@@ -73,6 +73,7 @@ TrainerEvents TrainCommand::events() {
       .on_iteration =
           [this](const StepReport& report) {
             time_limit_.note_iteration();
+            trained_samples_ = report.images;
             damage_->name(report.iteration);
             report_.iteration(report);
           },

@@ -4,11 +4,14 @@
 
 #include <filesystem>
 
+#include "runtime/communicator/ranks.hpp"
+
 namespace omni {
 
 TrainingReport::TrainingReport(const TrainArguments& arguments, CommonLine* common,
                                const std::string& name)
     : progress_(arguments.common.quiet, common, name),
+      in_ensemble_(common != nullptr),
       caffe_log_(arguments.logs_as_caffe ? std::optional(CaffeLog(arguments.display))
                                          : std::nullopt),
       display_(arguments.display) {}
@@ -36,6 +39,8 @@ void TrainingReport::step(const StepReport& report, const SharedStream* stream) 
   caffe_log_ ? caffe_log_->step(report) : progress_.step(report);
   StepReport with = report;
   if (stream != nullptr) with.figures.push_back({"stream_fill", stream->fill()});
+  if (in_ensemble_ && ranks::place_in_job().size > 1)
+    with.figures.push_back({"ranks", static_cast<double>(ranks::size())});
   record(&MetricsLog::step, with);
 }
 

@@ -55,6 +55,7 @@ class TrainingReport {
 
  private:
   Progress progress_;
+  bool in_ensemble_;
   std::optional<CaffeLog> caffe_log_;  // --log caffe
   std::uint64_t display_;
   std::optional<MetricsLog> metrics_;

@@ -317,7 +317,7 @@ void SharedStream::pass_on(std::uint64_t block) {
   const auto submit = [&](Transfer::Kind kind, std::vector<int> peers, Window* counts) {
     ++*joint.under_way;
     submit_transfers(
-        {{kind, tensor, std::move(peers), tag}}, {},
+        {{kind, tensor, std::move(peers), tag, true}}, {},
         [under_way = joint.under_way, counts] {
           if (counts != nullptr) ++counts->ready;
           --*under_way;

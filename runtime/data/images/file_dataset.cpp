@@ -103,6 +103,7 @@ std::filesystem::path FileDataset::copy(std::size_t index) const {
 }
 
 Status FileDataset::stage(const std::filesystem::path& place, bool skips) {
+  if (!staged_.empty()) return {};  // another training of this data has staged it
   const std::string prefix = fmt::format("omnivore-{}-images-", ::geteuid());
   delete_unlocked_folders(place, prefix);
   std::string name = place / (prefix + "XXXXXX");

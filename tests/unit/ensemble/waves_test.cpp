@@ -155,12 +155,11 @@ TEST_F(Waves, FewSettingsAreAllDrawn) {
               testing::HasSubstr("there are no 3 different settings (draw fewer)"));
 }
 
-TEST_F(Waves, TheSmallestOneIsKnownBefore) {
+TEST_F(Waves, HaveTheirSizes) {
   for (const auto& [word, least] :
        {std::pair("tpe:20", 2u), std::pair("tpe:24:5", 4u), std::pair("tpe:22:6", 6u),
         std::pair("tpe:1", 1u), std::pair("tpe:5:5", 2u), std::pair("tpe:7:2", 1u)}) {
     const SweepSpec sweep = spec({words_[0], word});
-    EXPECT_EQ(smallest_wave(sweep), least) << word;
     const auto all = all_of(sweep, 1);
     std::size_t smallest = SIZE_MAX;
     for (std::size_t first = 0; first < all.size();) {

@@ -96,11 +96,6 @@ SweepMember member_with(const SweepSpec& sweep, const std::vector<double>& setti
 
 }  // namespace
 
-std::size_t smallest_wave(const SweepSpec& sweep) {
-  const std::size_t later = *sweep.draws - sweep.first_wave, rest = later % sweep.wave;
-  return std::min(sweep.first_wave, later == 0 ? SIZE_MAX : rest > 0 ? rest : sweep.wave);
-}
-
 Result<SweepWave> next_wave(const SweepSpec& sweep, const std::string& net,
                             const std::vector<EnsembleMember>& begun, std::uint64_t seed) {
   // sweep_members() refuses a sweep that has fewer settings than members.

@@ -12,8 +12,6 @@
 
 namespace omni {
 
-std::size_t smallest_wave(const SweepSpec& sweep);  // number of its members
-
 struct SweepWave {
   std::size_t first = 0;               // the number of its first member in the sweep
   std::vector<SweepMember> members{};  // at least one
