@@ -28,9 +28,9 @@ from source_tree import is_cpp, run
 # --send. Meetings about fragments took 230.
 # Writers of prototxt and cfg, with the comparison of nets, took 780; several losses, maxima, curves, fillers, states of
 # nets and the rest of Caffe's layers 400. What reviews found in both took 91.
-# --survive took 730: 700 for keepers, rounds and the start of MPI without a launcher.
-LINES = {"runtime": 9_814, "codelets": 8_439, "layers": 7_722, "scheduling": 11_167, "apps": 9_634, "perf": 3_150}
-IN_ALL = 49_925
+# --survive took 731: 700 for keepers, rounds and the start of MPI without a launcher.
+LINES = {"runtime": 9_815, "codelets": 8_439, "layers": 7_722, "scheduling": 11_167, "apps": 9_634, "perf": 3_150}
+IN_ALL = 49_926
 
 LITERAL = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'')
 COMMENT = re.compile(r"//[^\n]*|/\*(?:.|\n)*?\*/")
