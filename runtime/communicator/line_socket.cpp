@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostUnread = 1 << 20;  // bytes of a line; more close the connection
 
-void limit_waiting(int socket, long seconds) {
+void limit_sending(int socket, long seconds) {
   const timeval limit{seconds, 0};
   setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);  // of connect(), too
 }
@@ -32,7 +32,7 @@ void watch(int socket, double silence) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(1000 * silence));
   set(IPPROTO_TCP, TCP_NODELAY, 1);
-  limit_waiting(socket, 2);
+  limit_sending(socket, 2);
 }
 
 std::string text_of(const in_addr& address) {

@@ -28,6 +28,9 @@ class Transport {
   virtual void abort(int code) = 0;  // ends all ranks
 };
 
+// This variable is in the environment of ranks that have keepers (keeper.hpp).
+inline constexpr const char* kKept = "OMNI_KEPT";
+
 // The library has a function of this name and type. Only one thread at a time may call a Transport.
 inline constexpr const char* kOpenTransport = "omni_open_transport";
 using OpenTransport = Transport* (*)();

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "runtime/communicator/keeper.hpp"
+#include "runtime/communicator/transport.hpp"
 #include "runtime/own_command.hpp"
 
 extern char** environ;
@@ -31,8 +32,6 @@ struct Progress {
 };
 
 namespace {
-
-constexpr const char* kKept = "OMNI_KEPT";  // in the environment: process of the keeper, descriptor
 
 Progress* map_progress(int descriptor) {
   void* const page =
@@ -64,6 +63,7 @@ std::vector<std::string> environment_of(int rank, int size, int on_node, int que
   all.push_back(fmt::format("PMI_SIZE={}", size));
   all.push_back(fmt::format("PMI_FD={}", questions));
   all.push_back(fmt::format("MPI_LOCALNRANKS={}", on_node));
+  // The process of the keeper, and the descriptor of the Progress.
   all.push_back(fmt::format("{}={} {}", kKept, getpid(), progress));
   return all;
 }

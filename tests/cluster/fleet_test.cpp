@@ -101,7 +101,7 @@ TEST_F(MembersThatMove, HaveSeveralRanksFromTheBeginningIfTheyAreFew) {
 }
 
 TEST_F(MembersThatMove, TakeTheRanksOfThoseThatHaveEnded) {
-  for (const char* share : {"auto", "all", "off"}) {
+  for (const char* share : {"all", "off"}) {
     const Finished run =
         on_ranks(2, ensemble({20, 10000}, share, {"--share", share, "--display", "1"}));
     ASSERT_EQ(run.exit_code, 0) << run.errors;

@@ -245,7 +245,7 @@ TEST_F(FragmentedTest, another_number_of_fragments_begins_anew) {
 TEST_F(FragmentedTest, pulls_and_steps_outlast_another_number_of_fragments) {
   using Numbers = std::vector<double>;
   const std::vector<std::pair<int, int>> fragments{{2, 4}, {2, 1}, {1, 2}};
-  for (const auto& [before, after] : fragments) {
+  for (const auto& [first, after] : fragments) {
     const auto sma = [](int every, int count) -> MakeStrategy {
       const AveragingOptions options{.pulls = true, .every = every, .pull = 0.3};
       if (count > 1) return fragmented(options, {.count = count});
@@ -260,7 +260,7 @@ TEST_F(FragmentedTest, pulls_and_steps_outlast_another_number_of_fragments) {
       return sum;
     };
     const auto run = make(2);
-    run->train({.iterations = 100, .strategy = sma(2, before)}, 3);
+    run->train({.iterations = 100, .strategy = sma(2, first)}, 3);
     run->state = run->done;
     const double sum = contributed(*run);
     EXPECT_GT(sum, 0);
@@ -268,7 +268,7 @@ TEST_F(FragmentedTest, pulls_and_steps_outlast_another_number_of_fragments) {
     EXPECT_EQ(contributed(*run), sum);
     const Numbers numbers = run->done.strategy.numbers;
     EXPECT_THAT(Numbers(numbers.begin() + 5, numbers.begin() + 9), testing::ElementsAre(0, 2, 1, 2))
-        << before << " to " << after;
+        << first << " to " << after;
   }
 }
 
