@@ -17,7 +17,7 @@
 namespace omni {
 namespace {
 
-constexpr int kKept = 2, kSnapshots = kKept + 1;
+constexpr int kKeptStates = 2, kSnapshots = kKeptStates + 1;
 // The first of the saved numbers is one of these versions. Before version kFailures, the failures
 // of RateShare, stretch_ and before_ are missing. Before kDeadLayers, dead_at_start_ is missing,
 // too. Before kBefore there is no version: the first number is the share, at most 1.
@@ -72,7 +72,7 @@ std::size_t Guard::bytes(ComputeGroups& groups) const {
 }
 
 std::size_t Guard::kept_bytes(ComputeGroups& groups) const {
-  return groups.count() > 1 ? kKept * TrainingSnapshot::bytes(groups, false) : 0;
+  return groups.count() > 1 ? kKeptStates * TrainingSnapshot::bytes(groups, false) : 0;
 }
 
 Status Guard::begin(Trainer& training, std::span<const double> saved) {
@@ -108,7 +108,7 @@ Status Guard::watch(Trainer& training, std::span<const double> saved) {
 
 Status Guard::go_on(const Trainer& training, std::span<const double> saved) {
   const auto kept = training.state().kept.find(name());
-  if (kept == training.state().kept.end() || kept->second.size() != kKept)
+  if (kept == training.state().kept.end() || kept->second.size() != kKeptStates)
     return SavedNumbers::impossible(name());
   SavedNumbers read(saved.subspan(1));
   share_ = RateShare(read, saved.front() >= kFailures);

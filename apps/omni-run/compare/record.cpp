@@ -70,9 +70,8 @@ constexpr const char* kFile = "compare.json";
 constexpr std::uint64_t kLargestRecord = 256 << 20;
 
 using perf::Format;
-using perf::Spread;
 
-std::string range(const Spread& spread, auto text) {
+std::string range(const perf::Spread& spread, auto text) {
   if (spread.count == 0) return "-";
   if (spread.min == spread.max) return text(spread.mean);
   return fmt::format("{} ({} to {})", text(spread.mean), text(spread.min), text(spread.max));
