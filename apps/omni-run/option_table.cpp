@@ -154,8 +154,9 @@ std::optional<int> read_options(const OptionTable& table, const std::vector<std:
   for (const CLI::Option* each : app.get_options()) {
     if (each->count() == 0) continue;
     given.all.push_back(each->get_name());
-    if (each->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&
-        each->get_items_expected_max() == 1)
+    const auto several = each->get_multi_option_policy();
+    if (several == CLI::MultiOptionPolicy::Join ||
+        (several == CLI::MultiOptionPolicy::Throw && each->get_items_expected_max() == 1))
       given.once.push_back(each->get_name());
   }
   return std::nullopt;

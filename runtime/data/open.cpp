@@ -155,11 +155,15 @@ Result<DatasetPair> open_joined(const DatasetRequest& request) {
     own.source = sources[i];
     own.net_input = part.extent;
     own.flat = part.augment.flat;
-    own.classes = part.labels ? request.classes : 0;
-    const auto same = std::ranges::find(sources, sources[i]) - sources.begin();
-    if (same < static_cast<std::ptrdiff_t>(i)) {
-      train.push_back(train[static_cast<std::size_t>(same)]);
-      if (request.test) test.push_back(test[static_cast<std::size_t>(same)]);
+    own.classes = part.labels || own.source.starts_with("synthetic") ? request.classes : 0;
+    own.losses.clear();  // the joined samples are compared with them
+    std::size_t same = 0;
+    while (same < i && !(sources[same] == sources[i] && request.parts[same].extent == part.extent &&
+                         request.parts[same].augment.flat == part.augment.flat))
+      ++same;
+    if (same < i) {
+      train.push_back(train[same]);
+      if (request.test) test.push_back(test[same]);
     } else {
       OMNI_TRY(DatasetPair pair, open_dataset(own));
       train.push_back(std::move(pair.train));

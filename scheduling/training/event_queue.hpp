@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <type_traits>
 
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/signals.hpp"
@@ -91,6 +92,7 @@ class RankEvents {
     all.fc_staleness += event.outcome.fc_staleness;
     all.stops = all.stops || event.outcome.stops;
     if (++reported < ranks) return false;
+    if (ranks > 1) all.tally.auxiliary.clear();  // others do not send theirs
     all.number = event.outcome.number;
     event.outcome = all;
     partial_.erase(found);
@@ -100,7 +102,7 @@ class RankEvents {
   // On the first rank, sends the event to all others; on any other rank, to the first.
   void send(GroupEvent& event) {
     event.outcome.stops = event.outcome.stops || stop_requested();
-    const auto copy = std::make_shared<GroupEvent>(event);
+    const auto copy = std::make_shared<Sent>(event);
     std::vector<ranks::Message> messages;
     for (const Channel& channel : channels_)
       messages.push_back({copy.get(), sizeof *copy, channel.peer, ranks::kEventTag, true});
@@ -108,11 +110,37 @@ class RankEvents {
   }
 
  private:
+  // A Sent is an event as ranks send it, without the parts of the loss.
+  struct Sent {
+    Sent() = default;
+    explicit Sent(const GroupEvent& of)
+        : group(of.group),
+          number(of.outcome.number),
+          loss(of.outcome.tally.loss),
+          top1(of.outcome.tally.top1),
+          top5(of.outcome.tally.top5),
+          images(of.outcome.tally.images),
+          staleness(of.outcome.staleness),
+          fc_staleness(of.outcome.fc_staleness),
+          stops(of.outcome.stops) {}
+    GroupEvent event() const {
+      return {GroupEvent::Kind::reported,
+              group,
+              {number, {loss, top1, top5, images}, staleness, fc_staleness, stops}};
+    }
+
+    int group = 0;
+    std::uint64_t number = 0;
+    double loss = 0, top1 = 0, top5 = 0, images = 0;
+    std::int64_t staleness = 0, fc_staleness = 0;
+    bool stops = false;
+  };
+  static_assert(std::is_trivially_copyable_v<Sent>);
   struct Channel {
     std::mutex mutex;
     int peer;
     int awaited = 0;  // messages
-    GroupEvent arriving{};
+    Sent arriving{};
   };
   // Posts a receive for the next message of a channel. Only one is posted at a time, so that
   // messages keep their order.
@@ -128,10 +156,9 @@ class RankEvents {
           GroupEvent event{};
           {
             const std::lock_guard lock(channel.mutex);
-            event = channel.arriving;
+            event = channel.arriving.event();
             if (--channel.awaited > 0) receive(channel);
           }
-          event.kind = GroupEvent::Kind::reported;
           queue_.push(event);  // comes last, as the waiting thread may then destroy this object
         });
   }

@@ -47,6 +47,7 @@ Trainer::Trainer(ComputeGroups& groups, DataFeed& train, DataFeed* test, Trainin
   report_.iteration = state_.iteration;
   report_.images = state_.samples;
   report_.epoch = epochs_of(state_.samples);
+  report_.has_classes = groups_.net().classes() > 0;
   report_.seconds = seconds_before_;
   report_.simulated_seconds = simulated_seconds();
 }

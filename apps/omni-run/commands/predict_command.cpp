@@ -144,8 +144,8 @@ class Prediction {
     const TrainedNet& trained = nets_[number_];
     const std::size_t first = std::exchange(next_, next_ + indices.size());
     ChosenImages chosen(data, std::move(indices));
-    DataFeed feed(chosen, feed_options(*trained.net, trained.spec.augment, arguments_.data.seed_of_net(),
-                                       false, kEvaluationSlots));
+    DataFeed feed(chosen, feed_options(*trained.net, trained.spec.augment,
+                                       arguments_.data.seed_of_net(), false, kEvaluationSlots));
     OMNI_CHECK(feed.allocate());
     const auto use = [&](std::size_t index, std::span<const float> outputs) -> Status {
       const std::size_t image = first + index;
@@ -201,7 +201,7 @@ class Prediction {
 // Opens the data of --data as the net sees them; without --data there are none.
 Result<DatasetPair> open_samples(const PredictArguments& arguments, const TrainedNet& trained) {
   if (arguments.data.source.empty()) return DatasetPair();
-  DataArguments wanted = arguments.data;
+  DataArguments wanted = drawn_as_trained(arguments.data, trained);
   wanted.test = !arguments.samples.empty();  // without samples only the class names are used
   OMNI_TRY(DatasetPair data, open_data(wanted, *trained.net, trained.spec.augment));
   if (!data.test) data.test = std::move(data.train);

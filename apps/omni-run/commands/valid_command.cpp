@@ -28,19 +28,20 @@ namespace {
 
 // Warns of a member that was trained with another --hold-out or --seed, and so perhaps on samples
 // that are now test samples.
-void warn_of_learned_samples(const DataArguments& tested, const TrainedNet& trained) {
+void warn_of_learned_samples(const DataArguments& arguments, const TrainedNet& trained) {
+  const DataArguments tested = drawn_as_trained(arguments, trained);
   const DataArguments& learned = trained.data;
-  if (tested.hold_out > 0 &&
-      (learned.hold_out != tested.hold_out || learned.seed_of_net() != tested.seed_of_net()))
+  if (tested.hold_out > 0 && (learned.hold_out != tested.hold_out ||
+                              learned.seed_of_samples() != tested.seed_of_samples()))
     log::warn(
         "{}: was trained with other values of --hold-out and --seed: samples that it learned may "
         "be among the test samples",
         shown_name(trained.member));
 }
 
-Result<DatasetPair> open_test_data(DataArguments arguments, const TrainedNet& trained) {
-  if (!arguments.seed) arguments.seed = trained.spec.seed;
-  OMNI_TRY(DatasetPair data, open_data(arguments, *trained.net, trained.spec.augment));
+Result<DatasetPair> open_test_data(const DataArguments& arguments, const TrainedNet& trained) {
+  OMNI_TRY(DatasetPair data,
+           open_data(drawn_as_trained(arguments, trained), *trained.net, trained.spec.augment));
   data.test = skip_damaged_images(std::move(data.test), arguments.damaged, false);
   return data;
 }

@@ -37,9 +37,12 @@ int most_ranks(const TrainArguments& of, const TrainableNet& spec, Net& net, int
   const bool at_once = std::ranges::any_of(net.params(), [](const Param* each) {
     return each->trainable && !each->by_slice && !each->whole_on_each_rank;
   });
+  const bool ignores = std::ranges::any_of(
+      net.layers(), [](const auto& each) { return each->ignored_labels().any(); });
   why = has_groups(of.groups)               ? "its strategy has groups"
         : of.arrivals.simulated             ? "--arrivals virtual simulates one process"
         : spec.solver.clip_gradients > 0    ? "clip_gradients needs the whole gradient on one rank"
+        : ignores                           ? "a loss ignores a label, and no rank sees all of them"
         : of.net.strict                     ? "--strict does not see all samples on several ranks"
         : net.layers().size() > kMostLayers ? "its net has too many layers for several ranks"
         : fixed && at_once ? "--deterministic: the bits would depend on the number of ranks"

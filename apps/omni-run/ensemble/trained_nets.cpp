@@ -93,6 +93,15 @@ Result<TrainedNets> find_trained_nets(const NetArguments& command, const std::st
   return Error{ErrorKind::data, ensemble, "no member has finished", "let one train to its end"};
 }
 
+DataArguments drawn_as_trained(DataArguments arguments, const TrainedNet& trained) {
+  if (arguments.seed) return arguments;
+  if (trained.member.empty())
+    arguments.seed = trained.spec.seed;
+  else if (!arguments.data_seed)
+    arguments.data_seed = trained.data.seed_of_samples();
+  return arguments;
+}
+
 bool read_alike(const TrainedNet& one, const TrainedNet& other) {
   return one.net->options().input == other.net->options().input &&
          one.spec.augment.flat == other.spec.augment.flat &&

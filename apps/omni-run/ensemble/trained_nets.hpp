@@ -42,6 +42,9 @@ struct TrainedNets {
 Result<TrainedNets> find_trained_nets(const NetArguments& command, const std::string& weights,
                                       const std::string& ensemble);
 
+// Returns the arguments with the seed of the training, unless they have one: it draws --hold-out.
+DataArguments drawn_as_trained(DataArguments arguments, const TrainedNet& trained);
+
 // Returns whether both nets see the same images of a data set.
 bool read_alike(const TrainedNet& one, const TrainedNet& other);
 

@@ -34,7 +34,12 @@ Status TrainInputs::open_nets() {
   if (!arguments.data.seed) arguments.data.seed = spec.seed;
   if (!arguments.display) arguments.display = spec.display;
   spec.tests_first = spec.tests_first && !arguments.test_every;
-  if (!arguments.test_every) arguments.test_every = spec.test_every;
+  const bool needs_tests = std::ranges::any_of(pilot_types(), [&](const PilotType& type) {
+    return type.needs_tests && arguments.pilots.first_given(type.options) != nullptr;
+  });
+  // Pilots that need tests have them once an epoch, also if the solver has no test_interval.
+  if (!arguments.test_every && !(needs_tests && spec.test_every == std::uint64_t{0}))
+    arguments.test_every = spec.test_every;
   arguments.net.cores = static_cast<int>(ranks::least(arguments.net.cores));
   // With coded messages each rank sends one sum, so bits depend on the number of ranks.
   if (ranks::several() && arguments.send.kind != Coding::Kind::whole)

@@ -55,7 +55,7 @@ Result<ClassesKey> set_classes(std::vector<Section>& layers, int classes) {
   for (std::size_t i = 0; i + 1 < layers.size(); ++i) {
     OMNI_TRY(const DarknetType* type, find_darknet_type(layers[i]));
     const auto& options = layers[i].options;
-    if (declares(*type, "loss_weight") &&
+    if (layers[i].type != "target" && declares(*type, "loss_weight") &&
         std::ranges::find(options, "loss_weight", &Option::key) != options.end())
       OMNI_CHECK(set_outputs(layers, i + 1, classes));
   }

@@ -164,7 +164,7 @@ std::optional<Finding> diagnose(const Inspection& inspection, const Learning& le
 }
 
 double loss_at_chance(const Net& net, const Dataset& data) {
-  const std::optional<double> loss = chance_loss(net, class_shares(data, net.classes()));
+  const std::optional<double> loss = chance_loss(net, class_shares(data, net));
   if (!loss) return INFINITY;
   return *loss > 0 ? *loss : std::log(net.classes());
 }
@@ -175,24 +175,26 @@ Result<std::optional<Finding>> find_dead_layer(Trainer& training) {
   return inspection.samples < 2 ? std::nullopt : find_same_output(inspection, LossIs::at_chance);
 }
 
-std::vector<double> class_shares(const Dataset& data, int classes) {
+std::vector<double> class_shares(const Dataset& data, const Net& net) {
   constexpr std::size_t kMost = 1 << 20;  // labels
   const std::size_t stride = data.size() / kMost + 1;
-  std::vector<double> shares(classes);
+  std::vector<double> shares(net.classes());
+  const int ignored = net.layers().back()->ignored_labels().in_loss;
   double count = 0;
   for (std::size_t i = 0; i < data.size(); i += stride) {
-    const std::size_t label = data.label(i);
-    if (label < shares.size()) ++shares[label];
+    const int label = data.label(i);
+    if (label < 0 || label == ignored || label >= net.classes()) continue;
+    ++shares[label];
     ++count;
   }
-  for (double& share : shares) share /= count;
+  for (double& share : shares) share /= std::max(count, 1.0);
   return shares;
 }
 
 Status HealthCheck::begin(Trainer& training, std::span<const double> saved) {
   const Net& net = training.groups().net();
   const Dataset& data = training.feed().dataset();
-  const std::vector<double> shares = class_shares(data, net.classes());
+  const std::vector<double> shares = class_shares(data, net);
   training_ = &training;
   solver_ = training.solver();
   batch_ = net.options().batch;

@@ -71,8 +71,9 @@ struct HealthOptions {
   std::uint64_t early = 100, early_samples = 3200;
 };
 
-// Returns the share of each class among the samples, of which a large data set has only some read.
-std::vector<double> class_shares(const Dataset& data, int classes);
+// Returns the share of each class among the samples whose labels the net's loss counts. Of a large
+// data set only some are read.
+std::vector<double> class_shares(const Dataset& data, const Net& net);
 
 // Returns the loss at chance: the lowest loss of a net with the same output for every sample. If
 // all data have one class it is 0, so log(classes) stands for it. It is infinite for kinds of loss
