@@ -77,7 +77,7 @@ class Keeper {
 
  private:
   bool find_leader();  // false: not yet
-  void try_to_lead();
+  Status try_to_lead();
   void greet();
   std::optional<int> serve();  // to the end of the training, or of the connection
   std::optional<int> obey(const std::string& line);
@@ -96,7 +96,7 @@ class Keeper {
   std::optional<LineSocket> line_;
   std::shared_ptr<std::promise<void>> leads_;  // null: another keeper leads
   Worker worker_;
-  bool stopped_ = false;
+  bool stopped_ = false, heard_ = false;  // heard_: the leader has said something
 };
 
 LeaderFile Keeper::read_leader() const {
@@ -114,23 +114,39 @@ LeaderFile Keeper::read_leader() const {
 }
 
 // Whoever holds the lock leads. The kernel, or the file system, releases it if the keeper dies.
-void Keeper::try_to_lead() {
+Status Keeper::try_to_lead() {
+  const auto failed = [this](const char* what) {
+    return Error{ErrorKind::usage, options_.folder,
+                 fmt::format("{}: {}", what, std::generic_category().message(errno)),
+                 "--survive needs a run folder that can be written and locked"};
+  };
   const auto path = std::filesystem::path(options_.folder) / "leader.lock";
   const int lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    if (lock >= 0) close(lock);
-    return;
+  if (lock < 0) return failed("cannot open leader.lock");
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    const Error error = failed("cannot lock leader.lock");
+    const bool is_held = errno == EWOULDBLOCK;
+    close(lock);
+    return is_held ? Status() : error;
+  }
+  if (const LeaderFile file = read_leader(); file.ended && file.secret == secret_) {
+    close(lock);
+    return {};
   }
   Door door;
   std::random_device random;
   if (secret_.empty()) secret_ = fmt::format("{:016x}", std::uint64_t{random()} << 32 | random());
   std::string text = fmt::format("leads {} {}", secret_, door.port());
   for (const std::string& each : own_addresses()) text += " " + each;
-  if (door.port() == 0 ||
-      !write_file_atomically(std::filesystem::path(options_.folder) / "leader", text + "\n")) {
+  const auto leader = std::filesystem::path(options_.folder) / "leader";
+  Status written = write_file_atomically(leader, text + "\n");
+  if (door.port() == 0) written = failed("cannot listen");
+  if (!written) {
     close(lock);
-    return;
+    return written;
   }
+  std::error_code ignored;  // others shall not read the secret
+  std::filesystem::permissions(leader, std::filesystem::perms(0600), ignored);
   leads_ = std::make_shared<std::promise<void>>();
   const RoundsOptions rounds{
       .folder = options_.folder,
@@ -146,6 +162,7 @@ void Keeper::try_to_lead() {
     Rounds(rounds, std::move(*held)).run();
     leads->set_value();
   });
+  return {};
 }
 
 bool Keeper::find_leader() {
@@ -198,7 +215,7 @@ std::optional<int> Keeper::obey(const std::string& line) {
   if (first == word::start && words >> round_ >> rank >> size_ >> on_node) {
     if (const Status started = worker_.start(rank, size_, on_node); !started) {
       log::error("{}", started.error().message());
-      line_->say(fmt::format("{} {} {} 0 0", word::ended, round_, 1));
+      line_->say(fmt::format("{} {} {} 0 0", word::ended, round_, options_.lost_code));
     } else if (stopped_) {
       worker_.signal(SIGTERM);
     }
@@ -221,6 +238,7 @@ std::optional<int> Keeper::serve() {
     if (all[2].revents != 0) report_end();
     for (const std::string& each : line_->lines()) {
       heard = Clock::now();
+      heard_ = true;
       if (const auto code = obey(each)) return code;
     }
     if (is_long(heard)) return alone();
@@ -257,16 +275,19 @@ Result<int> Keeper::run() {
   while (!code) {
     const auto waited = Clock::now() - since;
     // The launcher's first rank leads if it can, so that it prints.
-    if (!leads_ && waited > std::min(number_, 10) * 200ms) try_to_lead();
+    if (!leads_ && waited > std::min(number_, 10) * 200ms) OMNI_CHECK(try_to_lead());
     if (find_leader()) {
       code = serve();
       line_.reset();
-      since = Clock::now();
       if (worker_.runs()) {
         worker_.signal(SIGKILL);
         worker_.wait();
       }
-      continue;
+      // What only accepts connections is no leader.
+      if (std::exchange(heard_, false)) {
+        since = Clock::now();
+        continue;
+      }
     }
     const LeaderFile file = read_leader();
     if (file.ended && file.secret == secret_) code = file.code;

@@ -172,9 +172,9 @@ Status suppose(int ranks) {
   return {};
 }
 
-std::string name(int rank) {
+std::string name(int rank) { return name_in_job(rank + apart_from); }
+std::string name_in_job(int rank) {
   if (service == nullptr || service->hosts().empty()) return fmt::format("rank {}", rank);
-  rank += apart_from;
   return fmt::format("rank {} on {}", rank, service->hosts()[rank]);
 }
 

@@ -40,6 +40,7 @@ int size();  // number of ranks
 inline bool several() { return size() > 1; }
 inline bool first() { return rank() == 0; }  // the first rank prints, and writes files
 std::string name(int rank);                  // "rank 1 on node7"
+std::string name_in_job(int rank);           // likewise, by its number in the whole job
 
 void set_patience(double seconds);             // how long another rank may be silent
 void note_iteration(std::uint64_t iteration);  // the last one done, for error messages

@@ -18,6 +18,7 @@ using namespace std::chrono_literals;
 constexpr auto kAnswer = 3s;
 // Other processes may join in this time after the first of them, before a round ends for them.
 constexpr auto kGather = 1s;
+constexpr std::ptrdiff_t kMostSilent = 64;  // connections
 constexpr int kMostFalls = 3, kMostFruitless = 10;
 
 auto after(double seconds) {
@@ -74,6 +75,7 @@ void Rounds::hear(Keeper& from, const std::string& line) {
     if (command != options_.command) return from.line.say(word::refuse);
     note(iteration, saved);
     from.number = number;
+    from.took_part = iteration > 0;
     if (final_) from.line.say(fmt::format("{} {}", word::end, *final_));
     if (board_ && !joined_) joined_ = Clock::now();
   } else if (from.number < 0) {
@@ -96,10 +98,14 @@ void Rounds::hear(Keeper& from, const std::string& line) {
 
 void Rounds::has_ended(Keeper& keeper, int code, std::uint64_t iteration, std::uint64_t saved) {
   keeper.code = code;
-  if (keeper.rank == 0) first_code_ = code;
+  if (keeper.rank == 0) {
+    first_code_ = code;
+    // The training has ended, so the others' processes have to end, too.
+    if (!is_lost(code) && !broken_) until_ = after(options_.patience);
+  }
   note(iteration, saved);
   if (!is_lost(code) || broken_ || (first_code_ && !is_lost(*first_code_))) return;
-  ++keeper.falls;
+  if (code < 0) ++keeper.falls;  // with the other code it has lost another rank
   break_round(keeper, how(code));
 }
 
@@ -114,6 +120,12 @@ void Rounds::drop_closed() {
     if (!each.line.is_open() && each.rank >= 0 && !each.code && !broken_ && !final_ &&
         !(first_code_ && !is_lost(*first_code_)))
       break_round(each, "is not there any more");
+  // Whatever connects has to say who it is.
+  std::ptrdiff_t silent =
+      std::ranges::count_if(keepers_, [](const Keeper& each) { return each.number < 0; });
+  for (Keeper& each : keepers_)
+    if (each.number < 0 && (Clock::now() - each.came > 2s || silent-- > kMostSilent))
+      each.line.close();
   std::erase_if(keepers_, [](const Keeper& each) { return !each.line.is_open(); });
 }
 
@@ -130,7 +142,7 @@ void Rounds::look() {
   }
   const auto runs = [](const Keeper& each) { return each.rank >= 0 && !each.code; };
   if (std::ranges::none_of(keepers_, runs)) return conclude();
-  if (broken_ && now > until_) {
+  if ((broken_ || (first_code_ && !is_lost(*first_code_))) && now > until_) {
     for (Keeper& each : keepers_)
       if (runs(each)) each.line.close();
   } else if (joined_ && !broken_ && !resting_ && now - *joined_ > kGather) {
@@ -156,9 +168,13 @@ void Rounds::start_round() {
   if (options_.size > 0)
     log::warn("--survive: {} rank{} instead of {}, from iteration {}", size, size == 1 ? "" : "s",
               options_.size, saved_);
+  else if (size < options_.expected && round_ == 1)
+    log::warn("--survive: {} of {} ranks have come", size, options_.expected);
   if (reached_ > saved_)
     log::warn("--survive: iterations {} to {} are lost, and trained again", saved_ + 1, reached_);
-  reached_ = saved_;
+  reached_ = begun_at_ = saved_;
+  for (Keeper* each : members)
+    each->is_new = !std::exchange(each->took_part, true) && options_.size > 0;
   options_.size = size;
   broken_ = resting_ = false;
   joined_.reset();
@@ -184,6 +200,11 @@ void Rounds::conclude() {
   board_.reset();
   for (Keeper& each : keepers_) each.rank = -1;
   const bool rests = resting_ && code == options_.stopped_code && !stopped_;
+  const bool failed = !is_lost(code) && code != 0 && code != options_.stopped_code;
+  if (failed && reached_ == begun_at_ && leave_out_new(code)) {
+    until_ = Clock::now();
+    return;
+  }
   if (!is_lost(code) && !rests) return end(code);
   if (saved_ > std::exchange(saved_before_, saved_) || rests) {
     fruitless_ = 0;
@@ -202,6 +223,23 @@ void Rounds::conclude() {
     }
   options_.expected = 1;
   until_ = Clock::now();
+}
+
+bool Rounds::leave_out_new(int code) {
+  const auto is_old = [](const Keeper& each) {
+    return each.took_part && !each.is_new && !each.told_to_end;
+  };
+  if (std::ranges::none_of(keepers_, is_old)) return false;
+  bool some = false;
+  for (Keeper& each : keepers_) {
+    if (!std::exchange(each.is_new, false) || each.told_to_end) continue;
+    log::warn("--survive: with the process on {} the training cannot go on, so it is left out",
+              each.host);
+    each.told_to_end = some = true;
+    each.line.say(fmt::format("{} {}", word::end, code));
+  }
+  options_.expected = 1;
+  return some;
 }
 
 void Rounds::end(int code) {

@@ -53,6 +53,9 @@ class Rounds {
     std::optional<int> code{};  // how its process ended in this round; negative: by that signal
     int falls = 0;              // rounds in a row without a checkpoint that it has broken
     bool told_to_end = false;
+    bool took_part = false;  // in a round
+    bool is_new = false;     // its first round is under way, and is not the first of all
+    Clock::time_point came = Clock::now();
     std::string name() const;
   };
 
@@ -64,6 +67,8 @@ class Rounds {
   void start_round();
   void break_round(const Keeper& lost, const std::string& why);
   void conclude();
+  // Ends the keepers that came for this round. Returns false if there are none.
+  bool leave_out_new(int code);
   void end(int code);
   bool is_lost(int code) const { return code < 0 || code == options_.lost_code; }
   std::ptrdiff_t waiting() const;  // keepers that have said hello and may take part
@@ -79,7 +84,7 @@ class Rounds {
   Clock::time_point beaten_;
   bool broken_ = false, resting_ = false, stopped_ = false;
   std::optional<int> final_{};
-  std::uint64_t reached_ = 0, saved_ = 0, saved_before_ = 0;  // iterations
+  std::uint64_t reached_ = 0, saved_ = 0, saved_before_ = 0, begun_at_ = 0;  // iterations
   int fruitless_ = 0;  // rounds in a row that were broken before a checkpoint
 };
 

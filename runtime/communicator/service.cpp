@@ -250,10 +250,10 @@ void Service::look_for_silent() {
   const Seconds most(patience);
   if (silent_for(most).empty()) return;
   const std::vector<int> silent = silent_for(most - 3 * beat_interval());
-  std::string who = name(silent.front());
-  for (std::size_t i = 1; i < silent.size(); ++i) who += ", " + name(silent[i]);
+  std::string who = name_in_job(silent.front());
+  for (std::size_t i = 1; i < silent.size(); ++i) who += ", " + name_in_job(silent[i]);
   if (std::ssize(silent) == size_ - 1 && size_ > 2)
-    who = fmt::format("{} is cut off from all other ranks:", name(rank_));
+    who = fmt::format("{} is cut off from all other ranks:", name_in_job(rank_));
   lose(fmt::format("{} silent for {:.0f} s", silent.size() == 1 ? who + " has been" : who,
                    most.count()));
 }
@@ -268,7 +268,7 @@ void Service::look_for_stuck() {
     if (next < 0 || next == rank_) break;
     rank = next;
   }
-  lose(fmt::format("{} lives, but has not answered for {:.0f} s", name(rank), most.count()));
+  lose(fmt::format("{} lives, but has not answered for {:.0f} s", name_in_job(rank), most.count()));
 }
 
 // Before a rank ends in order, it has sent the first rank a notice, or the first rank has allowed
@@ -276,7 +276,7 @@ void Service::look_for_stuck() {
 void Service::look_for_gone() {
   if (gone < 0 || awaited_[rank_ == 0 ? static_cast<std::size_t>(gone) : 0] == 0) return;
   if (!gone_at_) gone_at_ = now_;
-  if (now_ - *gone_at_ > 1s) lose(name(gone) + " has ended");
+  if (now_ - *gone_at_ > 1s) lose(name_in_job(gone) + " has ended");
 }
 
 // The lowest remaining rank gives up first: it prints the error, and ends the other ranks. While
@@ -351,7 +351,7 @@ void Service::leave_as_first() {
   }
   if (left_at_ && now_ - *left_at_ > Seconds(patience)) {
     const auto late = std::ranges::find(awaited_, 1) - awaited_.begin();
-    lose(fmt::format("{} has not ended for {:.0f} s", name(static_cast<int>(late)),
+    lose(fmt::format("{} has not ended for {:.0f} s", name_in_job(static_cast<int>(late)),
                      patience.load()));
   }
 }
@@ -364,9 +364,9 @@ void Service::tell_errors() {
         std::ranges::find(said, text) != said.end())
       continue;
     said.push_back(text);
-    why_ = fmt::format("{}: {}", name(static_cast<int>(peer)), text);
-    log::urgent(fmt::format("error: {}, after iteration {}: {}", name(static_cast<int>(peer)),
-                            iteration.load(), text));
+    why_ = fmt::format("{}: {}", name_in_job(static_cast<int>(peer)), text);
+    log::urgent(fmt::format("error: {}, after iteration {}: {}",
+                            name_in_job(static_cast<int>(peer)), iteration.load(), text));
   }
 }
 

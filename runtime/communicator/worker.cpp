@@ -95,9 +95,8 @@ Status Worker::start(int rank, int size, int on_node) {
   posix_spawn_file_actions_init(&files);
   for (const int each : {int{theirs}, int{shared_}})  // to itself: it is kept open
     posix_spawn_file_actions_adddup2(&files, each, each);
-  std::error_code none;
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe", none);
-  const int problem = posix_spawn(&process_, program.c_str(), &files, nullptr,
+  // This file is there even if the program was installed anew.
+  const int problem = posix_spawn(&process_, "/proc/self/exe", &files, nullptr,
                                   pointers_to(words).data(), pointers_to(variables).data());
   posix_spawn_file_actions_destroy(&files);
   if (problem != 0) {
@@ -108,7 +107,14 @@ Status Worker::start(int rank, int size, int on_node) {
         ""};
   }
   end_ = static_cast<int>(syscall(SYS_pidfd_open, process_, 0));
-  return {};
+  if (end_ >= 0) return {};
+  const int error = errno;
+  kill(process_, SIGKILL);
+  wait();
+  return Error{
+      ErrorKind::failed, "--survive",
+      "the process that trains cannot be watched: " + std::generic_category().message(error),
+      "it needs Linux 5.3"};
 }
 
 int Worker::wait() {

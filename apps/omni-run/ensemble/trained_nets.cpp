@@ -97,7 +97,7 @@ DataArguments drawn_as_trained(DataArguments arguments, const TrainedNet& traine
   if (arguments.seed) return arguments;
   if (trained.member.empty())
     arguments.seed = trained.spec.seed;
-  else if (!arguments.data_seed)
+  else if (arguments.hold_out > 0 && !arguments.data_seed)
     arguments.data_seed = trained.data.seed_of_samples();
   return arguments;
 }

@@ -42,7 +42,8 @@ struct TrainedNets {
 Result<TrainedNets> find_trained_nets(const NetArguments& command, const std::string& weights,
                                       const std::string& ensemble);
 
-// Returns the arguments with the seed of the training, unless they have one: it draws --hold-out.
+// Returns the arguments with the seed of the training, unless they have one. It draws --hold-out.
+// Other samples of an ensemble are those of the command's seed.
 DataArguments drawn_as_trained(DataArguments arguments, const TrainedNet& trained);
 
 // Returns whether both nets see the same images of a data set.

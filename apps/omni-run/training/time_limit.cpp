@@ -7,6 +7,7 @@
 #include <ctime>
 #include <utility>
 
+#include "runtime/communicator/keeper.hpp"
 #include "runtime/log.hpp"
 #include "runtime/signals.hpp"
 #include "runtime/slurm_job.hpp"
@@ -18,7 +19,11 @@ Status TimeLimit::start(std::uint64_t bytes) {
   const double left = static_cast<double>(end_ - std::time(nullptr));
   if (left <= 0) end_ = 0;  // the node's clock differs, or the limit is not enforced
   if (end_ == 0) return {};
-  OMNI_CHECK(require("SLURM_JOB_END_TIME", left, bytes));
+  if (Status enough = require("SLURM_JOB_END_TIME", left, bytes); !enough) {
+    // What goes on without a lost rank has trained before. Its next job has more time.
+    if (ranks::is_kept()) enough.error().kind = ErrorKind::interrupted;
+    return enough;
+  }
   log::info(
       "the job ends in {:.0f} s; the training saves and stops {:.0f} s before that, or earlier if "
       "two saves and an iteration take longer",

@@ -61,7 +61,7 @@ struct CaffeNet {
   std::ptrdiff_t layers_before_loss = 0;
   std::optional<LayerDescription> probabilities{};           // of a Softmax without loss
   std::map<std::string, std::string, std::less<>> losses{};  // tops of losses: what they read
-  std::set<std::string, std::less<>> read_by_losses{};
+  std::set<std::string, std::less<>> targets{};              // blobs that losses read
   std::set<std::string, std::less<>> beside{};  // other blobs that only measures may read
   std::vector<CaffeMeasure> measured{};
   std::vector<std::pair<std::string, std::string>> tested{};  // likewise, of TEST and Softmax

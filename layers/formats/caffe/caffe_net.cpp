@@ -108,7 +108,7 @@ void check_blobs(const FoundLayer& found, CaffeNet& to) {
     if (!in_place && (!to.made.insert(name).second || name == to.image || to.labels.contains(name)))
       fields.refuse("top", fmt::format("a layer above makes {}, too", shown_name(name)),
                     "give it another name", i);
-    if (in_place && (to.read_by_losses.contains(name) ||
+    if (in_place && (to.targets.contains(name) || (to.loss && name == to.loss_input) ||
                      (to.probabilities && name == to.probabilities->inputs.front())))
       fields.refuse("top",
                     fmt::format("replaces {}, which {} reads", shown_name(name),

@@ -56,8 +56,7 @@ void read_loss(CaffeLayer& layer, std::string_view type, LayerOptions options) {
                                                        : fields.text("name") + "\nloss"};
   layer.description.options = std::move(options);
   layer.description.loss_weight = weight;
-  layer.to.read_by_losses.insert(layer.bottom());
-  if (has_target) layer.to.read_by_losses.insert(layer.bottom(1));
+  if (has_target) layer.to.targets.insert(layer.bottom(1));
   const auto rank = [](bool tests, std::string_view of) { return 2 * tests + (of != kTarget); };
   if (layer.to.loss && rank(layer.tests, type) < rank(layer.to.loss_tests, layer.to.loss->type)) {
     layer.description.auxiliary = true;

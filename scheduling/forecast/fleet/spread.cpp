@@ -186,7 +186,12 @@ bool Spread::pays(double time, double cost) const {
   const bool is_free = std::ranges::find(load, 0.0) != load.end();
   const bool knows = std::ranges::any_of(now.states_, &State::measured);
   if (here <= 0 || !knows || (!is_free && time < kSettled)) return false;
-  return now.plan().seconds + cost <= (is_free ? 0.95 : 0.8) * here;
+  const Plan next = now.plan();
+  const bool same =
+      std::ranges::equal(next.places, places_, [](const auto& one, const auto& other) {
+        return one.first == other.first && one.count == other.count;
+      });
+  return !same && next.seconds + cost <= (is_free ? 0.95 : 0.8) * here;
 }
 
 }  // namespace omni

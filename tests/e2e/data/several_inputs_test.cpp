@@ -130,7 +130,7 @@ TEST_F(SeveralInputs, a_loss_of_targets_has_no_classes) {
                                .output;
   EXPECT_EQ(text.find("accuracy"), text.npos) << text;
   const std::string log = run(words, {"--log", "caffe", "--test-every", "20"}).errors;
-  EXPECT_NE(log.find("Test net output #0: loss = "), log.npos) << log;
+  EXPECT_NE(log.find("Test net output #0: square = "), log.npos) << log;
   EXPECT_EQ(log.find("accuracy"), log.npos);
 }
 
