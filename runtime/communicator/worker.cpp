@@ -95,8 +95,11 @@ Status Worker::start(int rank, int size, int on_node) {
   posix_spawn_file_actions_init(&files);
   for (const int each : {int{theirs}, int{shared_}})  // to itself: it is kept open
     posix_spawn_file_actions_adddup2(&files, each, each);
-  // This file is there even if the program was installed anew.
-  const int problem = posix_spawn(&process_, "/proc/self/exe", &files, nullptr,
+  std::error_code none;
+  std::string program = std::filesystem::read_symlink("/proc/self/exe", none);
+  // Under its name another program may be installed by now.
+  if (!std::filesystem::exists(program, none)) program = "/proc/self/exe";
+  const int problem = posix_spawn(&process_, program.c_str(), &files, nullptr,
                                   pointers_to(words).data(), pointers_to(variables).data());
   posix_spawn_file_actions_destroy(&files);
   if (problem != 0) {

@@ -60,6 +60,23 @@ TEST_F(EnsemblesOverRanks, E3_E4_LearnTheSameWhoeverPrepares) {
   expect_equal(file("one"), file("chosen"));
 }
 
+// The members of each rank train apart, but ranks are named by their number in the job.
+TEST_F(EnsemblesOverRanks, NameTheRankThatIsSilent) {
+  for (const int rank : {0, 3}) {
+    const std::string out = file("silent" + std::to_string(rank)), errors = out + ".errors";
+    Words words = ensemble(out) + Words{"--patience", "3", "--share", "off"};
+    std::ranges::replace(words, std::string("60"), std::string("1000000"));
+    const pid_t job = start_program(mpiexec(4, words), "/dev/null", errors);
+    wait_for_text(out + "/wide/metrics.jsonl", "\"iteration\":20,");
+    const pid_t process = process_of_rank(rank, out);
+    ASSERT_GT(process, 0);
+    kill(process, SIGSTOP);
+    EXPECT_EQ(wait_for_program(job), 5) << get(errors);
+    EXPECT_NE(get(errors).find("error: rank " + std::to_string(rank) + " on "), std::string::npos)
+        << get(errors);
+  }
+}
+
 TEST_F(EnsemblesOverRanks, GoOnWhenARankIsKilled) {
   ASSERT_EQ(omni_run(ensemble("one")).exit_code, 0);
   const Words words =

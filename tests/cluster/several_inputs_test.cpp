@@ -34,5 +34,20 @@ TEST(SeveralInputsOverRanks, AreTrainedAsOnOne) {
   }
 }
 
+// Groups on several ranks tell each other of updates. The parts of a loss stay on their rank.
+TEST(SeveralInputsOverRanks, GroupsTrainWithAnAuxiliaryLoss) {
+  const TemporaryDirectory folder;
+  put(folder / "n.cfg",
+      "[net]\nbatch=8\ninputs=4\nlearning_rate=0.1\n[connected]\noutput=3\n"
+      "[softmax]\nloss_weight=0.3\n[route]\nlayers=0\n[connected]\noutput=3\n[softmax]\n");
+  for (const char* strategy : {"async", "local"}) {
+    const Finished run = on_ranks(
+        2, {"--net", folder / "n.cfg", "--data", "synthetic-vectors:40:4:3", "--workers", "1",
+            "--groups", "2", "--strategy", strategy, "--max-batches", "20", "--log", "caffe"});
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_NE(run.errors.find("Train net output #0: "), std::string::npos) << run.errors;
+  }
+}
+
 }  // namespace
 }  // namespace omni::test

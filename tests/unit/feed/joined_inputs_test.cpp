@@ -147,5 +147,28 @@ TEST_F(Joined, inputs_of_one_source_share_it) {
   EXPECT_TRUE(std::equal(values.begin(), values.begin() + 48, values.begin() + 48));
 }
 
+// Inputs of one source are checked each by itself if their shapes differ.
+TEST_F(Joined, inputs_of_one_source_have_one_shape) {
+  const std::string file = folder_ / "a.svm", two = file + "," + file;
+  put(file, "0 1:1 2:2 3:3\n1 1:4 3:6\n2 2:1\n");
+  request_.source = "image=" + two + "\nfacts=" + two;
+  request_.parts = {{.name = "image", .extent = {1, 1, 3}}, {.name = "facts", .extent = {1, 1, 1}}};
+  for (InputPart& part : request_.parts) part.augment.flat = true;
+  request_.net_input = {1, 1, 4};
+  EXPECT_FALSE(open_dataset(request_));
+  request_.parts[1].extent = {1, 1, 3};
+  request_.net_input = {1, 1, 6};
+  const auto opened = open_dataset(request_);
+  EXPECT_TRUE(opened) << opened.error().message();
+}
+
+TEST_F(Joined, only_labels_that_a_loss_reads_are_compared) {
+  request_.losses = {{.classes = 3}};
+  EXPECT_FALSE(open_dataset(request_)) << "the second input has four classes";
+  std::swap(request_.parts[0].labels, request_.parts[1].labels);
+  const auto opened = open_dataset(request_);
+  EXPECT_TRUE(opened) << opened.error().message();
+}
+
 }  // namespace
 }  // namespace omni::test

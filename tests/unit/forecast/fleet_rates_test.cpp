@@ -150,6 +150,11 @@ TEST(Spread, NobodyMovesInVain) {
   unknown.begin(unknown.plan().places);
   unknown.note(0, 0, true, 10);
   EXPECT_FALSE(unknown.pays(10, 0)) << "no speed is known";
+  Spread settled(members_of({100, 1000}), 2);
+  settled.begin(settled.plan().places);
+  settled.note(0, 20, false, 20);
+  settled.note(1, 20, false, 20);
+  EXPECT_FALSE(settled.pays(20, 0)) << "the best places are those that they have";
 }
 
 // What is measured counts: several ranks that are no faster than one are given back.
