@@ -106,7 +106,9 @@ TEST_F(MembersThatMove, TakeTheRanksOfThoseThatHaveEnded) {
         on_ranks(2, ensemble({20, 10000}, share, {"--share", share, "--display", "1"}));
     ASSERT_EQ(run.exit_code, 0) << run.errors;
     EXPECT_EQ(ranks_of(share, "m20"), (std::vector{1}));
-    EXPECT_TRUE(begins(ranks_of(share, "m10000"), {1, 2})) << run.errors;
+    // It may not have begun before the short member ends.
+    const std::vector<int> ranks = ranks_of(share, "m10000");
+    EXPECT_TRUE(begins(ranks, {1, 2}) || begins(ranks, {2})) << run.errors;
     expect_as_alone(share, {20, 10000});
     const auto record = nlohmann::json::parse(get(folder_ / share / "ensemble.json"));
     for (const auto& member : record["members"]) EXPECT_EQ(member["state"], "finished") << member;
