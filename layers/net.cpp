@@ -126,7 +126,7 @@ Status Net::add_layer(const LayerDescription& layer,
   OMNI_TRY(const LayerType* type, find_layer_type(layer));
   if (!layers().empty() && layers().back()->is_loss() && !last_is_auxiliary_)
     return Error{ErrorKind::usage, layer.where, "there is already a loss layer above",
-                 "softmax, logistic or cost is the last layer"};
+                 "softmax, logistic, cost or target is the last layer"};
   last_is_auxiliary_ = layer.auxiliary;
   std::vector<int> inputs;
   for (const std::string& name : layer.inputs) {
