@@ -142,7 +142,9 @@ void Rounds::look() {
   }
   const auto runs = [](const Keeper& each) { return each.rank >= 0 && !each.code; };
   if (std::ranges::none_of(keepers_, runs)) return conclude();
-  if ((broken_ || (first_code_ && !is_lost(*first_code_))) && now > until_) {
+  if (!broken_ && first_code_ && !is_lost(*first_code_) && now > until_) {
+    end_processes();
+  } else if (broken_ && now > until_) {
     for (Keeper& each : keepers_)
       if (runs(each)) each.line.close();
   } else if (joined_ && !broken_ && !resting_ && now - *joined_ > kGather) {
@@ -189,6 +191,10 @@ void Rounds::start_round() {
 
 void Rounds::break_round(const Keeper& lost, const std::string& why) {
   log::warn("--survive: {} {}", lost.name(), why);
+  end_processes();
+}
+
+void Rounds::end_processes() {
   broken_ = true;
   until_ = Clock::now() + kAnswer;
   for (Keeper& each : keepers_)

@@ -66,6 +66,7 @@ class Rounds {
   void look();  // decides what is next
   void start_round();
   void break_round(const Keeper& lost, const std::string& why);
+  void end_processes();  // of this round; who does not obey is lost
   void conclude();
   // Ends the keepers that came for this round. Returns false if there are none.
   bool leave_out_new(int code);

@@ -155,6 +155,31 @@ TEST_F(Survivors, end_for_errors_that_another_start_does_not_mend) {
   EXPECT_EQ(diverged.errors.find("instead of"), std::string::npos) << diverged.errors;
 }
 
+// A process in another folder finds no net there. The others go on without it.
+TEST_F(Survivors, leave_out_a_rank_that_cannot_join) {
+  std::filesystem::create_directory(folder_ / "elsewhere");
+  const auto in_folder = [&](const std::string& folder, Words command) {
+    std::ranges::replace(command, net_, std::string("net.cfg"));
+    command.insert(command.begin(), {"/usr/bin/env", "-C", folder_ / folder});
+    return command;
+  };
+  const pid_t job = start_program(in_folder(".", mpiexec(2, surviving())), "/dev/null", errors_);
+  wait_for_iteration(9);
+  const pid_t one = process(0, false);  // it is not to end before the other one comes
+  ASSERT_GT(one, 0);
+  kill(one, SIGSTOP);
+  Words joins = surviving();
+  joins.insert(joins.begin(), kOmniRun);
+  const pid_t joiner =
+      start_program(in_folder("elsewhere", joins), "/dev/null", folder_ / "joiner");
+  wait_for_text(errors_, "then another process is taken in");
+  kill(one, SIGCONT);
+  EXPECT_EQ(wait_for_program(joiner), 2) << get(folder_ / "joiner") << get(errors_);
+  EXPECT_EQ(wait_for_program(job), 0) << get(errors_);
+  expect_said("the training cannot go on, so it is left out");
+  expect_undisturbed();
+}
+
 TEST_F(Survivors, are_refused_where_ranks_cannot_take_each_others_place) {
   const auto refused = [&](Words words, const std::string& why) {
     const Finished run = omni_run(std::move(words));
