@@ -87,8 +87,8 @@ class Job:
                     return json.loads(line)["iteration"]
         return 0
 
-    def ranks(self):
-        """{rank: process}"""
+    def ranks(self, kept=False):
+        """{rank: process}; kept: of the processes that a keeper has started"""
         found = {}
         for each in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
@@ -96,7 +96,8 @@ class Job:
                     words = file.read().split(b"\0")
                 with open(f"/proc/{each}/environ", "rb") as file:
                     variables = file.read().split(b"\0")
-                if b"omni-run" in os.path.basename(words[0]) and self.out.encode() in words:
+                is_kept = any(one.startswith(b"OMNI_KEPT=") for one in variables)
+                if b"omni-run" in os.path.basename(words[0]) and self.out.encode() in words and is_kept == kept:
                     found.update({int(one[9:]): int(each) for one in variables if one.startswith(b"PMI_RANK=")})
         return found
 
@@ -109,6 +110,11 @@ class Job:
             assert time.monotonic() < end, f"hangs: {self.said()[-2000:]}"
             time.sleep(0.001)
         return True
+
+    def saves(self):
+        """Waits until a checkpoint is being written. False: the job ended before."""
+        hidden = lambda: any(name.startswith(".") for name in os.listdir(self.out)) if os.path.isdir(self.out) else False
+        return self.wait(lambda: self.iteration() >= SAVE_EVERY - 1) and self.wait(hidden)
 
     def finish(self):
         self.start()
@@ -136,8 +142,7 @@ def reach(job, phase):
     if phase == "start":
         return job.wait(lambda: "data: " in job.said())
     if phase == "saving":
-        hidden = lambda: any(name.startswith(".") for name in os.listdir(job.out)) if os.path.isdir(job.out) else False
-        return job.wait(lambda: job.iteration() >= SAVE_EVERY - 1) and job.wait(hidden)
+        return job.saves()
     wanted = {"training": random.randrange(1, ITERATIONS - 20), "evaluation": PER_EPOCH * random.randrange(1, 4),
               "stopping": random.randrange(5, ITERATIONS - 20), "end": ITERATIONS}[phase]
     there = job.wait(lambda: job.iteration() >= wanted)

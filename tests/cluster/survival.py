@@ -21,27 +21,10 @@ import time
 
 sys.dont_write_bytecode = True
 
-from faults import ITERATIONS, PATIENCE, PER_EPOCH, SAVE_EVERY, Job
+from faults import ITERATIONS, NET as NORMALISED, PATIENCE, PER_EPOCH, SAVE_EVERY, Job
 from hosts import Hosts
 
-NET = """[net]
-batch=24
-width=12
-height=12
-channels=3
-learning_rate=0.01
-momentum=0.9
-[convolutional]
-filters=8
-size=3
-pad=1
-activation=leaky
-[maxpool]
-size=2
-[connected]
-output=10
-[softmax]
-"""
+NET = NORMALISED.replace("batch_normalize=1\n", "")
 HANGS = 120
 PHASES = ("start", "training", "saving", "evaluation", "resuming")
 # kill and stop: the process that trains. crash and freeze: its keeper, too, as of a host that is lost or stands still.
@@ -70,22 +53,8 @@ class Survivor(Job):
         place = self.command.index("-iface")
         self.command[place:place] = ["-disable-auto-cleanup", *alone]
 
-    def processes(self, keepers):
-        """{rank: process}"""
-        found = {}
-        for each in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError):
-                with open(f"/proc/{each}/cmdline", "rb") as file:
-                    words = file.read().split(b"\0")
-                with open(f"/proc/{each}/environ", "rb") as file:
-                    variables = file.read().split(b"\0")
-                kept = any(one.startswith(b"OMNI_KEPT=") for one in variables)
-                if b"omni-run" in os.path.basename(words[0]) and self.out.encode() in words and kept != keepers:
-                    found.update({int(one[9:]): int(each) for one in variables if one.startswith(b"PMI_RANK=")})
-        return found
-
-    def ranks(self):
-        return self.processes(False)
+    def ranks(self, kept=True):
+        return super().ranks(kept)
 
     def accuracy(self):
         with open(self.metrics, encoding="utf-8") as file:
@@ -99,8 +68,7 @@ def reach(job, phase):
     if phase == "start":
         return job.wait(lambda: "data: " in job.said())
     if phase == "saving":
-        hidden = lambda: any(name.startswith(".") for name in os.listdir(job.out)) if os.path.isdir(job.out) else False
-        return job.wait(lambda: job.iteration() >= SAVE_EVERY - 1) and job.wait(hidden)
+        return job.saves()
     if phase == "resuming":  # after another loss
         there = job.wait(lambda: job.iteration() >= SAVE_EVERY + 5)
         with contextlib.suppress(KeyError, ProcessLookupError):
@@ -117,7 +85,7 @@ def strike(job, kind, who, hosts):
         return True
     number = signal.SIGKILL if kind in ("kill", "crash") else signal.SIGSTOP
     with contextlib.suppress(KeyError, ProcessLookupError):
-        trains, keeper = job.ranks()[who], job.processes(True)[who]
+        trains, keeper = job.ranks()[who], job.ranks(kept=False)[who]
         if kind in ("crash", "freeze"):
             os.kill(keeper, number)
         if kind != "crash":  # the kernel kills it with its keeper
@@ -145,7 +113,7 @@ def try_case(program, top, references, case):
         if kind == "cut":
             hosts.cut(who, again=True)
         elif kind == "freeze":
-            os.kill(job.processes(True)[who], signal.SIGCONT)
+            os.kill(job.ranks(kept=False)[who], signal.SIGCONT)
         elif kind == "crash" and went_on:
             left = job.ranks().values()  # they are not to end before the lost one returns
             for each in left:
