@@ -3,6 +3,17 @@
 // model towards the average, which moves by the sum of the pulls. Local SGD (and DiLoCo) replaces
 // every model by the average, which moves by an outer step. Meetings are tasks, for which the host
 // does not wait.
+//
+// A meeting is about a fragment of the parameters, as in Streaming DiLoCo. With several fragments
+// messages are small and even, and travel while the groups compute the next mini-batches. Of a
+// group's n-th update since the start:
+//   a group contributes fragment f if n = offset(f) + k * every, for k = 0, 1, 2 ...
+//   the fragment's part of the average moves when all groups have contributed
+//   local SGD: `delay` updates later the group's model becomes
+//     keeps * model + (1 - keeps) * average, in this fragment
+// With SMA a group pulls a fragment of its model towards the average when it contributes.
+// One fragment has all parameters. Then all groups wait for the meeting, and begin with the
+// average.
 #pragma once
 
 #include "scheduling/strategies/strategy.hpp"
@@ -18,40 +29,31 @@ struct AveragingOptions {
   double momentum = 0;   // of the average; with local SGD it is Nesterov's
 };
 
-// AveragingNumbers has the places of saved numbers that do not depend on the number of fragments.
-// The numbers of fragments follow those of the groups, three for each fragment.
-struct AveragingNumbers {
-  enum : std::size_t { meetings, rate, restarts, at_start, every, first_group };
-  static constexpr std::size_t since(std::size_t group) { return first_group + 2 * group; }
-  static constexpr std::size_t steps(std::size_t group) { return since(group) + 1; }
-  static constexpr std::size_t fragment(std::size_t groups, std::size_t number) {
-    return since(groups) + 3 * number;
-  }
-  // Returns true if the numbers are of so many groups.
-  static bool fit(std::span<const double> saved, std::size_t groups) {
-    return saved.size() >= since(groups) && (saved.size() - since(groups)) % 3 == 0;
-  }
+struct FragmentOptions {
+  int count = 1;
+  // The following two are for several fragments.
+  int delay = 1;     // mini-batches of a group; below the interval between meetings
+  double keeps = 0;  // share of a group's own model
 };
+
+// Returns the fragment of each parameter with these numbers of values. Fragments get the parameters
+// from the largest to the smallest, each the one with the fewest values so far.
+std::vector<int> deal_fragments(std::span<const std::size_t> values, int fragments);
 
 class Averaging final : public Strategy {
  public:
-  Averaging(ComputeGroups& groups, const SolverOptions& solver, AveragingOptions options)
-      : Strategy(groups, solver), options_(options), progress_(groups.count()) {}
+  Averaging(ComputeGroups& groups, const SolverOptions& solver, const AveragingOptions& options,
+            const FragmentOptions& fragments = {});
 
   std::string name() const override { return options_.pulls ? "sma" : "local"; }
   bool may_begin(int group) const override;
-  Sends sends(int group) const override {
-    return progress_[group].since_meeting + 1 < options_.every ? Sends::nothing
-                                                               : Sends::contribution;
-  }
+  Sends sends(int group) const override;
   UpdateRule rule(const MiniBatch&, float learning_rate) const override {
     return {learning_rate, own_momentum()};
   }
   ExchangeArgs step(const GroupUpdate& update, std::size_t param) override;
   ExchangeTensors stepped(const GroupUpdate& update, std::size_t param) override;
-  void submit_behind(const GroupUpdate& update, std::span<const std::size_t> stepped) override {
-    if (!options_.pulls && meets(update)) contribute(update.batch.group, stepped);
-  }
+  void submit_behind(const GroupUpdate& update, std::span<const std::size_t> stepped) override;
   void end(const GroupUpdate& update) override;
   bool conclude() override;
   std::vector<StrategyFigure> figures(int) const override { return {{"meetings", meetings_}}; }
@@ -62,25 +64,37 @@ class Averaging final : public Strategy {
   void begin_anew(std::span<const double> saved) override;
 
  private:
-  using Saved = AveragingNumbers;
   struct Progress {
-    double since_meeting = 0, steps = 0;  // updates since the last meeting, and in all
+    double since = 0, steps = 0;  // updates since the start of meetings, and in all
   };
-  const Progress& of(const GroupUpdate& update) const { return progress_[update.batch.group]; }
-  bool meets(const GroupUpdate& update) const {
-    return sends(update.batch.group) == Sends::contribution;
+  struct Fragment {
+    int offset = 0;
+    double meetings = 0;
+    bool at_start = true;   // the next meeting leaves out the momentum of the average
+    bool restarts = false;  // the rate dropped: at the next meeting models become the average
+  };
+  bool meets_together() const { return parts_.count == 1; }
+  // Returns the number of meetings about the fragment that are due at a group's n-th update, if one
+  // of them is due just then; otherwise 0.
+  double due_at(const Fragment& fragment, double n) const;
+  double next_of(int group) const { return progress_[group].since + 1; }
+  // Returns the number of a group's update at which it contributes to the fragment's next meeting.
+  double next_meeting(const Fragment& fragment) const {
+    return fragment.offset + fragment.meetings * options_.every;
   }
-  void contribute(int group, std::span<const std::size_t> params);
-  void meet();
-  // Restores what does not depend on the interval between meetings.
+  Fragment& of(std::size_t param) { return fragments_[fragment_of_[param]]; }
+  void contribute(int group, std::size_t param) const;
+  void meet(Fragment& fragment);
+  // Restores what does not depend on the fragments, nor on the interval between meetings.
   void keep(std::span<const double> numbers);
 
   AveragingOptions options_;
+  FragmentOptions parts_;
+  std::vector<Fragment> fragments_;
+  std::vector<int> fragment_of_;    // by parameter
   std::vector<Progress> progress_;  // by group
-  double meetings_ = 0;
-  double rate_ = 0;        // learning rate of the last mini-batch
-  bool restarts_ = false;  // the rate dropped: the next meeting is a restart
-  bool at_start_ = true;   // the next meeting leaves out the momentum of the average
+  double meetings_ = 0;             // of all fragments
+  double rate_ = 0;                 // learning rate of the last mini-batch
 };
 
 // Returns true if the learning rate falls by more than rounding errors.

@@ -1,6 +1,6 @@
 // These tests train groups that meet about a fragment of the parameters at a time. They compare the
 // parameters with plain loops in double precision over the same mini-batches.
-#include "scheduling/strategies/fragmented.hpp"
+#include "scheduling/strategies/averaging.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using Models = std::vector<std::vector<double>>;  // by parameter
 
 MakeStrategy fragmented(AveragingOptions options, FragmentOptions fragments) {
   return [=](ComputeGroups& groups, const SolverOptions& solver) {
-    return std::make_unique<Fragmented>(groups, solver, options, fragments);
+    return std::make_unique<Averaging>(groups, solver, options, fragments);
   };
 }
 
@@ -194,8 +194,8 @@ TEST_F(FragmentedTest, models_become_the_average_after_a_drop_of_the_rate) {
 
 TEST_F(FragmentedTest, a_group_waits_for_a_meeting_that_is_a_restart) {
   const auto run = make(2);
-  Fragmented strategy(run->groups, run->solver, {.pulls = true, .every = 4, .pull = 0.3},
-                      {.count = 2});
+  Averaging strategy(run->groups, run->solver, {.pulls = true, .every = 4, .pull = 0.3},
+                     {.count = 2});
   const auto end = [&](int group, float rate) {
     GroupUpdate update;
     update.batch.group = group;
