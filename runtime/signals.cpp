@@ -67,7 +67,8 @@ extern "C" void on_stop_signal(int number, siginfo_t* info, void* context) {
   requested = true;
   if (first == 0) {
     if (number != SIGALRM) requested_at = now.tv_sec + 1;
-    say(in_order ? kStopping : std::string_view(farewell_text.load()));
+    const bool rests = number == SIGALRM && info->si_code == SI_USER;  // another process says why
+    if (!rests) say(in_order ? kStopping : std::string_view(farewell_text.load()));
   } else if (now.tv_sec + 1 - first >= kPatienceSeconds && number != SIGXCPU &&
              number != SIGALRM) {  // SIGXCPU is sent every second
     say(kQuitting);

@@ -5,7 +5,8 @@
 // After stop_in_order() the first signal prints what happens, and sets a flag that the trainer
 // polls between iterations. A second signal, 2 seconds later or more, ends the process at once with
 // 128 + its number. (Launchers send the first one twice.) SIGXCPU never counts as the second
-// signal. SIGALRM, which the process sends itself, counts neither as the first nor as the second.
+// signal. SIGALRM counts neither as the first nor as the second. It comes from the process's own
+// timer, or from its keeper (--survive), which prints the messages.
 //
 // A handler that was installed before is called first: MPICH has one for SIGUSR1. StarPU's own
 // handlers are off (Session).

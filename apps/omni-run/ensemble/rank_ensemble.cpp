@@ -292,6 +292,7 @@ void RankEnsemble::read(int from, const std::string& text) {
 }
 
 void RankEnsemble::tell_progress() {
+  if (!listeners_.progress) return;
   const std::string own = listeners_.progress();
   rank_ == 0 ? hear_progress(own) : letters_->send(0, "progress " + own);
 }

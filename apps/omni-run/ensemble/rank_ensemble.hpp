@@ -34,10 +34,11 @@ class RankEnsemble {
   // Listeners hear letters, in the thread that reads them.
   struct Listeners {
     std::function<void(const std::string& text)> judge;  // see SweepJudge::heard()
-    std::function<std::string()> progress;               // of this rank's members, as a text
+    // Of this rank's members, as a text. Null where members stay on their ranks.
+    std::function<std::string()> progress{};
     // Called on the first rank, with the progress of each rank. Returns true if all members are to
     // pause.
-    std::function<bool(const std::string& progress)> pauses;
+    std::function<bool(const std::string& progress)> pauses{};
   };
   // Collective; called before any training is prepared. `own` are the ranks that train the members
   // of this rank: itself, or several that train one member together. `link` is the slowest one.

@@ -260,12 +260,15 @@ Status EnsembleRun::begin() {
 Status EnsembleRun::train_phase(bool first_phase) {
   const Stopwatch start;
   place_members();
-  if (ranks::several())
-    ranks_.emplace(own_ranks_, link_,
-                   RankEnsemble::Listeners{
-                       .judge = [this](const std::string& text) { judge_->heard(text); },
-                       .progress = [this] { return progress(); },
-                       .pauses = [this](const std::string& text) { return hear_progress(text); }});
+  if (ranks::several()) {
+    RankEnsemble::Listeners listeners{
+        .judge = [this](const std::string& text) { judge_->heard(text); }};
+    if (moves()) {
+      listeners.progress = [this] { return progress(); };
+      listeners.pauses = [this](const std::string& text) { return hear_progress(text); };
+    }
+    ranks_.emplace(own_ranks_, link_, std::move(listeners));
+  }
   OMNI_CHECK(prepare());
   if (first().dry_run) return {};
   if (arguments_.prepare_only) return prepare_samples();
@@ -312,7 +315,7 @@ void EnsembleRun::train(std::size_t i) {
     (void)write();  // the last write tells what is wrong
   }
   have_ended_[i] = !goes_on_later;
-  if (ranks_ && moves() && !goes_on_later && are_own_[own_[i]]) ranks_->tell_progress();
+  if (ranks_ && !goes_on_later && are_own_[own_[i]]) ranks_->tell_progress();
   if (ended || goes_on_later) return;
   if (are_own_[own_[i]]) log::warn("ends here: {}", ended.error().message());
   if (own(i).arguments.net.strict) request_stop();
@@ -330,7 +333,6 @@ std::string EnsembleRun::progress() {
 }
 
 bool EnsembleRun::hear_progress(const std::string& text) {
-  if (!moves()) return false;
   std::istringstream words(text);
   int member = 0;
   std::uint64_t samples = 0;
