@@ -17,9 +17,9 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/communicator/leader.hpp"
 #include "runtime/communicator/line_socket.hpp"
 #include "runtime/communicator/ranks.hpp"
-#include "runtime/communicator/rounds.hpp"
 #include "runtime/communicator/worker.hpp"
 #include "runtime/log.hpp"
 #include "runtime/own_command.hpp"
@@ -148,7 +148,7 @@ Status Keeper::try_to_lead() {
   std::error_code ignored;  // others shall not read the secret
   std::filesystem::permissions(leader, std::filesystem::perms(0600), ignored);
   leads_ = std::make_shared<std::promise<void>>();
-  const RoundsOptions rounds{
+  const LeaderOptions leading{
       .folder = options_.folder,
       .size = size_,
       .expected = std::max(1, size_ > 0 ? size_ - 1 : launch_.tasks),
@@ -158,8 +158,8 @@ Status Keeper::try_to_lead() {
       .stopped_code = options_.stopped_code,
       .secret = secret_,
       .command = own_command()};
-  start_thread([rounds, leads = leads_, held = std::make_shared<Door>(std::move(door))]() mutable {
-    Rounds(rounds, std::move(*held)).run();
+  start_thread([leading, leads = leads_, held = std::make_shared<Door>(std::move(door))]() mutable {
+    Leader(leading, std::move(*held)).run();
     leads->set_value();
   });
   return {};

@@ -1,5 +1,5 @@
 // With --survive this process keeps a rank: it starts the process that trains, and starts it again
-// after the loss of a rank. Rounds (rounds.hpp) say when.
+// after the loss of a rank. The Leader (leader.hpp) says when.
 #pragma once
 
 #include <cstdint>

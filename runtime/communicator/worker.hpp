@@ -1,4 +1,4 @@
-// A Worker is the process that trains in a round of --survive (rounds.hpp). A keeper starts it.
+// A Worker is the process that trains in a round of --survive (leader.hpp). A keeper starts it.
 #pragma once
 
 #include <sys/types.h>

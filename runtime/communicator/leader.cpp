@@ -1,4 +1,4 @@
-#include "runtime/communicator/rounds.hpp"
+#include "runtime/communicator/leader.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -34,14 +34,14 @@ std::string how(int code) {
 
 }  // namespace
 
-std::string Rounds::Keeper::name() const {
+std::string Leader::Keeper::name() const {
   return rank >= 0 ? fmt::format("rank {} on {}", rank, host) : "a process on " + host;
 }
 
-Rounds::Rounds(RoundsOptions options, Door door)
+Leader::Leader(LeaderOptions options, Door door)
     : options_(std::move(options)), door_(std::move(door)), until_(after(options_.wait)) {}
 
-void Rounds::run() {
+void Leader::run() {
   while (!final_ || (!keepers_.empty() && Clock::now() < until_)) {
     std::vector<pollfd> all{{door_.number(), POLLIN, 0}};
     for (const Keeper& each : keepers_) all.push_back({each.line.number(), POLLIN, 0});
@@ -62,7 +62,7 @@ void Rounds::run() {
   }
 }
 
-void Rounds::hear(Keeper& from, const std::string& line) {
+void Leader::hear(Keeper& from, const std::string& line) {
   std::istringstream words(line);
   std::string first;
   words >> first;
@@ -96,7 +96,7 @@ void Rounds::hear(Keeper& from, const std::string& line) {
   }
 }
 
-void Rounds::has_ended(Keeper& keeper, int code, std::uint64_t iteration, std::uint64_t saved) {
+void Leader::has_ended(Keeper& keeper, int code, std::uint64_t iteration, std::uint64_t saved) {
   keeper.code = code;
   if (keeper.rank == 0) {
     first_code_ = code;
@@ -109,13 +109,13 @@ void Rounds::has_ended(Keeper& keeper, int code, std::uint64_t iteration, std::u
   break_round(keeper, how(code));
 }
 
-void Rounds::note(std::uint64_t iteration, std::uint64_t saved) {
+void Leader::note(std::uint64_t iteration, std::uint64_t saved) {
   reached_ = std::max(reached_, iteration);
   saved_ = std::max(saved_, saved);
 }
 
 // A connection is closed when a host or a keeper is lost.
-void Rounds::drop_closed() {
+void Leader::drop_closed() {
   for (const Keeper& each : keepers_)
     if (!each.line.is_open() && each.rank >= 0 && !each.code && !broken_ && !final_ &&
         !(first_code_ && !is_lost(*first_code_)))
@@ -129,12 +129,12 @@ void Rounds::drop_closed() {
   std::erase_if(keepers_, [](const Keeper& each) { return !each.line.is_open(); });
 }
 
-std::ptrdiff_t Rounds::waiting() const {
+std::ptrdiff_t Leader::waiting() const {
   return std::ranges::count_if(
       keepers_, [](const Keeper& each) { return each.number >= 0 && !each.told_to_end; });
 }
 
-void Rounds::look() {
+void Leader::look() {
   const auto now = Clock::now();
   if (!board_) {
     if (waiting() >= options_.expected || (now > until_ && waiting() > 0)) start_round();
@@ -155,7 +155,7 @@ void Rounds::look() {
   }
 }
 
-void Rounds::start_round() {
+void Leader::start_round() {
   keepers_.sort([](const Keeper& one, const Keeper& other) { return one.number < other.number; });
   std::vector<std::string> nodes;
   std::vector<Keeper*> members;
@@ -189,19 +189,19 @@ void Rounds::start_round() {
   }
 }
 
-void Rounds::break_round(const Keeper& lost, const std::string& why) {
+void Leader::break_round(const Keeper& lost, const std::string& why) {
   log::warn("--survive: {} {}", lost.name(), why);
   end_processes();
 }
 
-void Rounds::end_processes() {
+void Leader::end_processes() {
   broken_ = true;
   until_ = Clock::now() + kAnswer;
   for (Keeper& each : keepers_)
     if (each.rank >= 0 && !each.code) each.line.say(word::kill);
 }
 
-void Rounds::conclude() {
+void Leader::conclude() {
   const int code = first_code_.value_or(options_.lost_code);
   board_.reset();
   for (Keeper& each : keepers_) each.rank = -1;
@@ -231,7 +231,7 @@ void Rounds::conclude() {
   until_ = Clock::now();
 }
 
-bool Rounds::leave_out_new(int code) {
+bool Leader::leave_out_new(int code) {
   const auto is_old = [](const Keeper& each) {
     return each.took_part && !each.is_new && !each.told_to_end;
   };
@@ -248,7 +248,7 @@ bool Rounds::leave_out_new(int code) {
   return some;
 }
 
-void Rounds::end(int code) {
+void Leader::end(int code) {
   final_ = code;
   until_ = after(5);
   for (Keeper& each : keepers_) each.line.say(fmt::format("{} {}", word::end, code));

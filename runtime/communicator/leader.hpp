@@ -3,8 +3,8 @@
 // when another process joins.
 //
 // Each rank is two processes: a keeper (keeper.hpp), which never calls MPI, and in each round
-// another process that trains. The keeper that holds the lock of the run folder also leads: its
-// Rounds decide who takes part, start each round, and answer MPI's questions.
+// another process that trains. The keeper that holds the lock of the run folder has the Leader,
+// which decides who takes part, starts each round, and answers MPI's questions.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@
 
 namespace omni::ranks {
 
-struct RoundsOptions {
+struct LeaderOptions {
   std::filesystem::path folder;  // of the run
   int size = 0;                  // number of ranks before; 0: none trained before
   int expected = 1;              // ranks with which the first round begins
@@ -29,16 +29,16 @@ struct RoundsOptions {
   std::string secret, command;           // `command` stands for the command line
 };
 
-// The words between a keeper and Rounds, which begin their lines.
+// The words between a keeper and the Leader, which begin their lines.
 namespace word {
 inline constexpr const char *hello = "hello", *start = "start", *ask = "ask", *ended = "ended",
                             *kill = "kill", *rest = "rest", *stopped = "stopped", *end = "end",
                             *refuse = "refuse", *beat = "beat";
 }
 
-class Rounds {
+class Leader {
  public:
-  Rounds(RoundsOptions options, Door door);
+  Leader(LeaderOptions options, Door door);
   void run();  // to the end of the training
 
  private:
@@ -74,7 +74,7 @@ class Rounds {
   bool is_lost(int code) const { return code < 0 || code == options_.lost_code; }
   std::ptrdiff_t waiting() const;  // keepers that have said hello and may take part
 
-  RoundsOptions options_;
+  LeaderOptions options_;
   Door door_;
   std::list<Keeper> keepers_;
   std::optional<ProcessBoard> board_;          // none: no round is under way
