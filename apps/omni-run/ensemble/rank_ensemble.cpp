@@ -163,6 +163,7 @@ Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& tra
                      {"end", each.end},
                      {"block", each.stream->samples_per_block()},
                      {"batch", each.stream->most_batch()},
+                     {"ahead", each.stream->most_ahead()},
                      {"window", each.stream->bytes() /
                                     (samples.values_per_sample() * bytes_of(each.stream->type()))},
                      {"seconds", of.seconds},
@@ -192,6 +193,7 @@ Status RankEnsemble::join(SharedTrainings& shared, std::deque<TrainCommand>& tra
       end = std::max<std::uint64_t>(end, reading["end"]);
       with.samples_per_block = std::max<int>(with.samples_per_block, reading["block"]);
       with.most_batch = std::max<int>(with.most_batch, reading["batch"]);
+      with.most_ahead = std::max<int>(with.most_ahead, reading["ahead"]);
     }
     if (stream != nullptr) bytes = stream->samples().values_per_sample() * bytes_of(stream->type());
     bytes = static_cast<std::size_t>(-ranks::least(-static_cast<double>(bytes)));

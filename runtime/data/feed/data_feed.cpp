@@ -27,7 +27,8 @@ DataFeed::DataFeed(const Dataset& dataset, FeedOptions options)
       holders_(options_.slots, kFree) {
   const Slices& slices = options_.slices;
   if (options_.stream != nullptr)
-    shared_.emplace(*options_.stream, std::ranges::max(slices.sizes), slices.images_of_all());
+    shared_.emplace(*options_.stream, std::ranges::max(slices.sizes), slices.images_of_all(),
+                    options_.slots * slices.images_of_all());
   for (int number = 0; number < options_.slots; ++number) {
     Slot& slot = slots_.emplace_back();
     for (std::size_t slice = 0; slice < options_.slices.sizes.size(); ++slice) {

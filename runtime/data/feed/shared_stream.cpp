@@ -30,7 +30,8 @@ struct SharedStream::Window {
   std::vector<const Tensor*> tensors;   // block b lies in tensor b modulo their number
   std::vector<std::uint64_t> held;      // by tensor: the block that tasks have put there
   std::vector<Reader*> readers;
-  bool keeps = false;  // SharedStream::keeps()
+  bool keeps = false;      // SharedStream::keeps()
+  std::uint64_t kept = 0;  // blocks that a reader may read again
 
   std::uint64_t first_block() const {
     if (keeps) return 0;
@@ -38,8 +39,9 @@ struct SharedStream::Window {
     return (*std::ranges::min_element(readers, {}, &Reader::block_))->block_;
   }
   bool has_room_for(std::uint64_t block) const {
-    return first_block() != kNoBlock && block < first_block() + tensors.size();
+    return first_block() != kNoBlock && block + kept < first_block() + tensors.size();
   }
+  bool holds(std::uint64_t block) const { return held[block % tensors.size()] == block; }
 };
 
 // A Joint is the state of a stream that several ranks share. Its window has all blocks, also those
@@ -60,6 +62,7 @@ struct SharedStream::Joint {
       std::make_shared<std::atomic<std::uint64_t>>(0);
 
   std::uint64_t size() const { return window->tensors.size(); }
+  std::uint64_t room() const { return size() - window->kept; }
   std::uint64_t first() const { return begun ? window->first_block() : window->begin; }
   // Returns the block before which all blocks may be passed on now. That is at most a window ahead
   // of the readers here. Other ranks may be two windows behind: one of their own, and the blocks
@@ -67,9 +70,9 @@ struct SharedStream::Joint {
   std::uint64_t limit() const {
     std::uint64_t most = std::min(std::max(wanted, others), end);
     const std::uint64_t own = first();
-    if (own != kNoBlock) most = std::min(most, own + size());
+    if (own != kNoBlock) most = std::min(most, own + room());
     for (const std::uint64_t first : firsts)
-      if (first != kNoBlock) most = std::min(most, first + 2 * size());
+      if (first != kNoBlock) most = std::min(most, first + 2 * room());
     return most;
   }
 };
@@ -91,8 +94,8 @@ std::uint64_t SharedStream::blocks() const {
   // The last mini-batch of a pass may go beyond the end of the test set.
   if (keeps()) return (samples_.dataset().size() + most_batch_) / samples_per_block_ + 1;
   return std::max({std::min(wanted_bytes_ / block, kMost),
-                   kBatches * most_batch_ / samples_per_block_ + 1,
-                   std::uint64_t{UnpackArgs::kMostParts} + 1});
+                   kBatches * most_batch_ / samples_per_block_ + 1 + kept_blocks(),
+                   std::uint64_t{UnpackArgs::kMostParts} + 1 + kept_blocks()});
 }
 
 std::size_t SharedStream::bytes() const {
@@ -128,6 +131,7 @@ void SharedStream::remove(Reader& reader) {
 Result<SharedStream::Window*> SharedStream::make_window(std::uint64_t first_block) {
   auto window = std::make_unique<Window>();
   window->keeps = keeps();
+  window->kept = keeps() ? 0 : kept_blocks();
   window->begin = first_block;
   window->held.assign(blocks(), kNoBlock);
   for (std::uint64_t i = 0; i < blocks(); ++i)
@@ -142,6 +146,10 @@ Status SharedStream::place(Reader& reader, std::uint64_t block) {
   Window* const own = reader.window_;
   if (keeps() && own != nullptr) return {};
   if (in_common_window(reader, block)) return {};
+  if (own != nullptr && block < reader.block_ && own->holds(block)) {
+    reader.block_ = block;
+    return {};
+  }
   const bool moves_on = own != nullptr && block >= reader.block_;
   const bool is_alone = own != nullptr && own->readers.size() == 1;
   Window* const other = moves_on && !is_alone ? nullptr : window_with(block, own);
@@ -159,8 +167,10 @@ Status SharedStream::place(Reader& reader, std::uint64_t block) {
   return {};
 }
 
-SharedStream::Reader::Reader(SharedStream& stream, int slice, int batch) : stream_(stream) {
+SharedStream::Reader::Reader(SharedStream& stream, int slice, int batch, int ahead)
+    : stream_(stream) {
   const std::lock_guard lock(stream.mutex_);
+  stream.most_ahead_ = std::max(stream.most_ahead_, ahead);
   stream.most_batch_ = std::max(stream.most_batch_, batch);
   // A slice that begins within a block has one part more.
   constexpr int kMostParts = UnpackArgs::kMostParts - 1;
@@ -200,7 +210,7 @@ SharedStream::Slice SharedStream::Reader::read(std::uint64_t first_sample, int c
     slice.parts.push_back(window_->tensors[place]);
     // With the lock held, no other reader finds the block in `held` before the tasks that prepare
     // it are submitted. So StarPU orders the tasks that read the block after them.
-    if (window_->held[place] != block) stream.prepare(*window_, block);
+    if (!window_->holds(block)) stream.prepare(*window_, block);
   }
   return slice;
 }
@@ -239,6 +249,7 @@ Status SharedStream::join_ranks(OverRanks with) {
   const std::lock_guard lock(mutex_);
   samples_per_block_ = with.samples_per_block;
   most_batch_ = with.most_batch;
+  most_ahead_ = with.most_ahead;
   const auto block_of = [&](std::uint64_t sample) { return sample / samples_per_block_; };
   auto joint = std::make_unique<Joint>();
   joint->done = block_of(with.first_sample);

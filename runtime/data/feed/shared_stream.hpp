@@ -19,9 +19,10 @@ namespace omni {
 
 // Samples are prepared in blocks. A window holds consecutive blocks, from the first that one of its
 // readers still needs. A reader that needs a block beyond the window waits for the slowest reader.
-// A reader that needs earlier samples, which no window has, gets a window of its own, for which
-// they are prepared again. Test samples have one window for all of them, so nobody waits, and each
-// is prepared once.
+// A window also keeps as many samples as one of its readers may read again, when its training has
+// come to rest. A reader that needs earlier samples, which no window has, gets a window of its own,
+// for which they are prepared again. Test samples have one window for all of them, so nobody waits,
+// and each is prepared once.
 class SharedStream {
   struct Window;
 
@@ -44,8 +45,9 @@ class SharedStream {
   // made before the first one joins.
   class Reader {
    public:
-    // `slice` is the largest count in a read(), `batch` the number of samples in a mini-batch.
-    Reader(SharedStream& stream, int slice, int batch);
+    // `slice` is the largest count in a read(), `batch` the number of samples in a mini-batch. The
+    // training reads up to `ahead` samples more than it has trained.
+    Reader(SharedStream& stream, int slice, int batch, int ahead);
     ~Reader() { leave(); }
     Reader(const Reader&) = delete;
     Reader& operator=(const Reader&) = delete;
@@ -72,10 +74,10 @@ class SharedStream {
   // until all ranks have finished.
   struct OverRanks {
     StreamRoute route{};
-    std::vector<int> ranks{};                   // numbers in the job of those that share the stream
-    int place = 0;                              // index of this rank in `ranks`
-    int tag = 0;                                // messages have kTags tags from this one on
-    int samples_per_block = 1, most_batch = 1;  // the most on any rank
+    std::vector<int> ranks{};  // numbers in the job of those that share the stream
+    int place = 0;             // index of this rank in `ranks`
+    int tag = 0;               // messages have kTags tags from this one on
+    int samples_per_block = 1, most_batch = 1, most_ahead = 0;  // the most on any rank
     std::uint64_t first_sample = 0, end = UINT64_MAX;  // readers need no samples outside of these
     // Lets the other ranks call heard() with these arguments.
     std::function<void(std::uint64_t wanted, std::uint64_t first)> tell{};
@@ -94,9 +96,10 @@ class SharedStream {
   std::uint64_t received() const;  // bytes, from other ranks
   void leave_ranks();  // from now on this rank tells and sends nothing, whatever its readers do
 
-  // samples_per_block() and most_batch() are known when all readers are made.
+  // The following three are known when all readers are made.
   int samples_per_block() const { return samples_per_block_; }
   int most_batch() const { return most_batch_; }
+  int most_ahead() const { return most_ahead_; }
   // Returns which share of the first window has prepared samples that its slowest reader still
   // needs.
   double fill() const;
@@ -119,12 +122,13 @@ class SharedStream {
   Window* window_with(std::uint64_t block, const Window* other_than) const;
   void remove(Reader& reader);
   std::uint64_t blocks() const;  // of a window
+  std::uint64_t kept_blocks() const { return most_ahead_ / samples_per_block_ + 1; }
   bool keeps() const { return !samples_.options().training; }
 
   SampleReader samples_;
   DataType type_;
   std::size_t wanted_bytes_;
-  int samples_per_block_ = 1, most_batch_ = 1;
+  int samples_per_block_ = 1, most_batch_ = 1, most_ahead_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable moved_;  // a window's first block, or Joint::done, has changed
   std::vector<std::unique_ptr<Window>> windows_;

@@ -60,8 +60,8 @@ class SharedStreams : public test::WithSession {
   }
 };
 
-// Three feeds read 60 samples each, as pixels or floats, in the same order. The stream prepares fewer than 120
-// samples, and each feed gets what it would prepare alone.
+// Three feeds read 60 samples each, as pixels or floats, in the same order. The stream prepares
+// fewer than 120 samples, and each feed gets what it would prepare alone.
 TEST_F(SharedStreams, E2_GiveEachFeedItsOwnSamples) {
   test::TemporaryDirectory files;
   test::make_image_folder(files.path(), 20, 5);
@@ -122,6 +122,7 @@ TEST_F(SharedStreams, SayNothingToRanksThatTheyHaveLeft) {
                                  .ranks = {0},
                                  .samples_per_block = stream.samples_per_block(),
                                  .most_batch = stream.most_batch(),
+                                 .most_ahead = stream.most_ahead(),
                                  .tell = [&told](std::uint64_t, std::uint64_t) { ++told; }}));
   ASSERT_TRUE(reads.join_stream(0));
   (void)next(reads, 0);
@@ -221,6 +222,41 @@ TEST_F(SharedStreams, E5_TheFasterFeedWaitsForTheSlower) {
   runner.join();
   EXPECT_EQ(ahead, kEnd) << "it waits for one that has left";
   EXPECT_LE(stream.prepared(), kEnd + window);
+}
+
+// A training that rests reads the mini-batches again that its feed held ahead. Meanwhile another
+// feed is as far ahead as it may be.
+TEST_F(SharedStreams, AFeedThatRestsReadsWhatItsWindowStillHas) {
+  const Source source{"", "synthetic:40:5", {12, 12, 1}};
+  const auto data =
+      open_dataset({.source = source.data, .net_input = source.net, .classes = 5, .seed = 1});
+  ASSERT_TRUE(data) << data.error().message();
+  constexpr int kBatch = 4;
+  constexpr std::uint64_t kAhead = 2 * kBatch;  // both slots
+  for (const bool is_alone : {true, false}) {
+    SharedStream stream(*data->train, samples(source), 1);
+    DataFeed rests(*data->train, feed(source, kBatch, kBatch, &stream)),
+        fast(*data->train, feed(source, kBatch, kBatch, &stream)),
+        alone(*data->train, feed(source, kBatch, kBatch, nullptr));
+    for (DataFeed* each : {&rests, &fast, &alone}) ASSERT_TRUE(each->allocate());
+    ASSERT_TRUE(rests.join_stream(0));
+    if (!is_alone) ASSERT_TRUE(fast.join_stream(0));
+    std::uint64_t fast_at = 0;
+    const auto read = [&](std::uint64_t at) {
+      const auto values = next(rests, at);
+      const std::uint64_t room = stream.bytes() / source.net.count() - kAhead - kBatch;
+      for (; !is_alone && fast_at + kBatch <= at + room; fast_at += kBatch) next(fast, fast_at);
+      return values;
+    };
+    for (std::uint64_t at = 0; at < 400; at += kBatch) {
+      if (at == 40 || at == 200)
+        for (std::uint64_t more = at; more < at + kAhead; more += kBatch) read(more);
+      ASSERT_EQ(read(at), next(alone, at)) << at;
+    }
+    EXPECT_EQ(stream.prepared(), is_alone ? 400u : std::max<std::uint64_t>(400, fast_at))
+        << "samples were prepared again";
+  }
+  EXPECT_TRUE(task_status());
 }
 
 // A feed that goes back, as after a divergence, prepares samples by itself until it has caught up
