@@ -166,7 +166,12 @@ void say_peak_memory() {
 }
 
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net,
-                              const AugmentOptions& augment) {
+                              const TrainableNet& spec) {
+  const AugmentOptions& augment = spec.augment;
+  if (arguments.source.empty() && !spec.files.train.empty())
+    return Error{ErrorKind::usage, spec.where,
+                 fmt::format("there is no LMDB {}, which the net names", spec.files.train),
+                 "name the data with --data"};
   if (arguments.source.empty())
     log::warn("no --data: computed patterns stand in for images (--data fashion-mnist, say)");
   OMNI_TRY(DatasetPair data,

@@ -90,9 +90,9 @@ std::string layer_table(const Net& net);
 nlohmann::json layer_table_json(const Net& net);
 
 // Opens --data and checks it against the net. Without --data it uses synthetic data and prints
-// that. `augment` is that of the net.
+// that, unless the net's file names data, which then are missing. `spec` is the net's description.
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net,
-                              const AugmentOptions& augment);
+                              const TrainableNet& spec);
 
 // Returns an error if no trace can be written to `folder`. An empty `folder` means that no trace is
 // wanted.

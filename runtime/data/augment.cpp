@@ -285,14 +285,14 @@ void shift_pixel(float* rgb, const ColourShift& shift) {
 
 Status check_input(const AugmentOptions& options, Extent image, Extent net_input,
                    const std::string& where) {
-  if (const MeanImage* mean = options.mean_image.get()) {
+  if (const MeanImage* mean = options.mean_image.get();
+      mean != nullptr && !(options.flat && image.h == 0)) {
+    if (image.h == 0) image = {mean->extent.h, mean->extent.w, image.c};  // all are resized
     const Extent own{image.h, image.w, options.flat ? image.c : net_input.c};
     if (mean->extent != own)
       return Error{ErrorKind::usage, where,
-                   image.h == 0
-                       ? "has images of all sizes, but their mean is one image"
-                       : fmt::format("has images of {}x{}x{}, but their mean is {}x{}x{}", own.w,
-                                     own.h, own.c, mean->extent.w, mean->extent.h, mean->extent.c),
+                   fmt::format("has images of {}x{}x{}, but their mean is {}x{}x{}", own.w, own.h,
+                               own.c, mean->extent.w, mean->extent.h, mean->extent.c),
                    "give the mean of these images, or one value of each channel"};
     if (!options.flat && !options.own_size && (image.h != net_input.h || image.w != net_input.w))
       return Error{ErrorKind::usage, where,
@@ -325,6 +325,7 @@ LeastSize least_size(const AugmentOptions& options, std::uint64_t seed, std::uin
                      bool training, Extent net_input) {
   const Variation variation = choose_variation(options, seed, sample, training);
   const float side = drawn_side(options, net_input, variation.zoom);
+  if (options.mean_image) return {};  // the image is resized to the mean's size
   if (options.own_size) return {.needed_h = net_input.h, .needed_w = net_input.w};
   if (options.flat || (side == 0 && !options.all_sizes)) return {};
   const auto round_up = [](float length) { return static_cast<int>(std::ceil(length)); };

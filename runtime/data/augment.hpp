@@ -26,7 +26,8 @@ struct ByteValues {
 };
 
 // A MeanImage has for each value of an image the mean over many images. Channels are last, in the
-// net's order. It has the size of the images from which windows are cut.
+// net's order. It has the size of the images from which windows are cut; image files of all sizes
+// are resized to this size.
 struct MeanImage {
   Extent extent;
   std::vector<float> values;

@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <numeric>
 #include <thread>
 #include <vector>
 
+#include "runtime/data/images/resize.hpp"
 #include "runtime/data/sampler.hpp"
 #include "runtime/data/synthetic.hpp"
 
@@ -83,6 +85,55 @@ TEST(FillBatch, ReportsWhatCannotBeRead) {
   ASSERT_FALSE(channels);
   EXPECT_NE(channels.error().message().find("has images of 3 channels, but the net wants 2"),
             std::string::npos);
+}
+
+// As Caffe's tools do, files of any size are resized to the size of the mean. A window is cut from
+// the image and from the mean at the same place.
+class TwoSizes : public Dataset {
+ public:
+  std::size_t size() const override { return 2; }
+  Extent extent() const override { return {0, 0, 3}; }
+  int classes() const override { return 1; }
+  int label(std::size_t) const override { return 0; }
+  Status read(std::size_t index, LeastSize, Image& image) const override {
+    image = original(index);
+    return {};
+  }
+  std::string description() const override { return "two sizes"; }
+  static Image original(std::size_t index) {
+    Image image{index == 0 ? Extent{9, 7, 3} : Extent{20, 31, 3}, {}};
+    for (std::size_t i = 0; i < image.extent.count(); ++i)
+      image.pixels.push_back(static_cast<std::uint8_t>(i * 37 % 251));
+    return image;
+  }
+};
+
+TEST(FillBatch, FilesHaveTheSizeOfTheirMean) {
+  constexpr Extent kMean{14, 16, 3};
+  MeanImage mean{kMean, {}};
+  for (std::size_t i = 0; i < kMean.count(); ++i)
+    mean.values.push_back(static_cast<float>(i % 101));
+  const AugmentOptions options{.own_size = true,
+                               .byte_values = ByteValues{.scale = 0.5f},
+                               .mean_image = std::make_shared<const MeanImage>(mean)};
+  const std::vector<std::size_t> indices{0, 1};
+  Batch batch(2);
+  const Status filled =
+      fill_batch(TwoSizes(), indices, 0, options, 1, false, kNet, batch.images.data());
+  ASSERT_TRUE(filled) << filled.error().message();
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Image image = resized(TwoSizes::original(i), kMean.h, kMean.w);
+    for (std::size_t y = 0; y < 12; ++y)
+      for (std::size_t x = 0; x < 12 * 3; ++x) {
+        const std::size_t at = ((y + 1) * 16 + 2) * 3 + x;
+        ASSERT_NEAR(batch.images[i * kNet.count() + y * 36 + x],
+                    0.5f * (static_cast<float>(image.pixels[at]) - mean.values[at]), 1e-3);
+      }
+  }
+  const Status larger =
+      fill_batch(TwoSizes(), indices, 0, options, 1, false, {20, 20, 3}, batch.images.data());
+  ASSERT_FALSE(larger);
+  EXPECT_EQ(larger.error().what, "has images of 16x14 pixels, but 20x20 are cut out");
 }
 
 // Reading this dataset throws std::bad_alloc. No exception may reach StarPU, which is written in C.

@@ -134,7 +134,7 @@ Result<ordered_json> seconds_by_size(const NetArguments& net, const MachineArgum
   of_size.named.batch = batch;
   OMNI_TRY(TrainableNet spec, read_net(of_size));
   OMNI_TRY(const auto whole, build_net(spec, net, true));
-  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *whole, spec.augment));
+  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *whole, spec));
   OMNI_TRY(const Session session, start_session(machine));
   auto table = ordered_json::object();
   for (int size = 1;; size = std::min(2 * size, batch)) {

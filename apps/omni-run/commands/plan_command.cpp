@@ -221,10 +221,10 @@ Status plan_command(const PlanArguments& given) {
   }
   OMNI_TRY(const TrainableNet spec, read_net(arguments.net));
   OMNI_TRY(const auto net, build_net(spec, arguments.net, true));
-  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net, spec.augment));
+  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net, spec));
   OMNI_TRY(const Session session, start_session(arguments.machine));
   if (!given.data.source.empty()) {
-    OMNI_TRY(DatasetPair real, open_data(given.data, *net, spec.augment));
+    OMNI_TRY(DatasetPair real, open_data(given.data, *net, spec));
     real.train = skip_damaged_images(std::move(real.train), given.data.damaged, true);
     const UpdateRatios known =
         update_ratios_of(spec, net->options().batch, real.name, given.machine);
@@ -261,7 +261,7 @@ Status plan_gpu_command(const PlanArguments& given) {
 
   OMNI_TRY(const TrainableNet spec, read_net(arguments.net));
   OMNI_TRY(auto net, build_net(spec, arguments.net, true));
-  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net, spec.augment));
+  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net, spec));
   double seconds = 0;
   std::map<std::string, double> by_codelet;
   const auto count = [&](const std::vector<CapturedTask>& tasks, int times) {

@@ -203,7 +203,7 @@ Result<DatasetPair> open_samples(const PredictArguments& arguments, const Traine
   if (arguments.data.source.empty()) return DatasetPair();
   DataArguments wanted = drawn_as_trained(arguments.data, trained);
   wanted.test = !arguments.samples.empty();  // without samples only the class names are used
-  OMNI_TRY(DatasetPair data, open_data(wanted, *trained.net, trained.spec.augment));
+  OMNI_TRY(DatasetPair data, open_data(wanted, *trained.net, trained.spec));
   if (!data.test) data.test = std::move(data.train);
   for (const std::uint64_t sample : arguments.samples)
     if (sample >= data.test->size())

@@ -205,7 +205,7 @@ Status time_command(const TimeArguments& arguments) {
   net_arguments.learns = false;
   OMNI_TRY(const TrainableNet spec, read_net(net_arguments));
   OMNI_TRY(auto opened, build_net(spec, net_arguments, true));
-  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *opened, spec.augment));
+  OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *opened, spec));
   OMNI_TRY(const Session session, start_session(arguments.machine));
   OMNI_TRY(const auto training, TimedTraining::make(ComputeGroups(std::move(opened)), spec,
                                                     *data.train, arguments.machine));

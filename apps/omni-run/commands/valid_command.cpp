@@ -41,7 +41,7 @@ void warn_of_learned_samples(const DataArguments& arguments, const TrainedNet& t
 
 Result<DatasetPair> open_test_data(const DataArguments& arguments, const TrainedNet& trained) {
   OMNI_TRY(DatasetPair data,
-           open_data(drawn_as_trained(arguments, trained), *trained.net, trained.spec.augment));
+           open_data(drawn_as_trained(arguments, trained), *trained.net, trained.spec));
   data.test = skip_damaged_images(std::move(data.test), arguments.damaged, false);
   return data;
 }

@@ -125,7 +125,7 @@ class PlannedMembers {
     const std::tuple key(data.source, data.hold_out, data.scale_features, input.h, input.w, input.c,
                          net.classes(), spec.augment.flat);
     if (const auto known = images_.find(key); known != images_.end()) return known->second;
-    OMNI_TRY(const DatasetPair opened, open_data(data, net, spec.augment));
+    OMNI_TRY(const DatasetPair opened, open_data(data, net, spec));
     return images_[key] = opened.train->size();
   }
 

@@ -145,7 +145,7 @@ Status TrainInputs::open_images(SharedTrainings* shared) {
   wanted.data_seed = data_seed;
   wanted.test = !arguments.no_test;
   const auto open = [&]() -> Result<DatasetPair> {
-    OMNI_TRY(DatasetPair pair, open_data(wanted, net, spec.augment));
+    OMNI_TRY(DatasetPair pair, open_data(wanted, net, spec));
     if (net.classes() > 0)
       for (const std::string& each : class_warnings(pair)) log::warn("{}", each);
     pair.train = skip_damaged_images(std::move(pair.train), wanted.damaged, true);

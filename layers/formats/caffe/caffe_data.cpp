@@ -75,18 +75,24 @@ void read_transform(CaffeLayer& layer) {
   to.knows_channels = true;
 }
 
-// Reads a mean that is an image. As for a net, its path is relative to the working directory. If
-// there is no such file, it is relative to the folder of the net.
+// Returns a path that the net names. As for a net, it is relative to the working directory. If
+// there is nothing, it is relative to the folder of the net.
+std::string found_path(const CaffeNet& to, const std::string& path) {
+  std::error_code ignored;
+  const std::string net = to.net.where.substr(0, to.net.where.rfind(':'));
+  const auto beside = std::filesystem::path(net).parent_path() / path;
+  return !path.empty() && !std::filesystem::exists(path, ignored) &&
+                 std::filesystem::exists(beside, ignored)
+             ? beside.string()
+             : path;
+}
+
+// Reads a mean that is an image.
 Status take_mean_image(CaffeNet& to) {
   const CaffeTransform& transform = to.transform;
   if (transform.mean_file.empty()) return {};
   std::error_code ignored;
-  std::filesystem::path path = transform.mean_file;
-  const std::string net = to.net.where.substr(0, to.net.where.rfind(':'));
-  if (const auto beside = std::filesystem::path(net).parent_path() / path;
-      !std::filesystem::is_regular_file(path, ignored) &&
-      std::filesystem::is_regular_file(beside, ignored))
-    path = beside;
+  const std::filesystem::path path = found_path(to, transform.mean_file);
   if (!std::filesystem::is_regular_file(path, ignored))
     return Error{ErrorKind::usage, transform.place_of_file,
                  fmt::format("no such mean_file: {}", shown_name(path.string())),
@@ -243,13 +249,15 @@ Status take_lmdbs(CaffeNet& to, const std::string& data) {
   to.net.files.test = to.test_source;
   to.net.files.mean = to.transform.mean_file;
   std::string train = two_files({.source = data, .net_input = {}}).first;
-  const bool is_named = !to.train_source.empty(), exists = LmdbFile::is(to.train_source);
+  const std::string source = found_path(to, to.train_source),
+                    test_source = found_path(to, to.test_source);
+  const bool is_named = !source.empty(), exists = LmdbFile::is(source);
   if (is_named && !exists)
     to.remarks.push_back(fmt::format("{}: there is no LMDB {}: the data are those of --data",
                                      to.image_place, shown_name(to.train_source)));
   if (data.empty() && is_named && exists) {
-    train = to.net.data = to.train_source;
-    if (!to.test_source.empty()) to.net.data += "," + to.test_source;
+    train = to.net.data = source;
+    if (!test_source.empty()) to.net.data += "," + test_source;
   }
   Extent& input = to.net.options.input;
   if (train.empty() || !LmdbFile::is(train)) return {};

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <new>
 
+#include "runtime/data/images/resize.hpp"
 #include "runtime/tasks/slices.hpp"
 #include "runtime/tasks/task_errors.hpp"
 
@@ -25,6 +26,11 @@ Status fill_input(std::size_t samples, std::uint64_t first_sample, const Augment
     const std::uint64_t sample = first_sample + i;
     image.values.clear();
     OMNI_CHECK(read(i, least_size(options, seed, sample, training, extent), image));
+    // Caffe's tools, too, resize image files to the size of the mean.
+    if (const MeanImage* mean = options.mean_image.get();
+        mean != nullptr && options.all_sizes &&
+        (image.extent.h != mean->extent.h || image.extent.w != mean->extent.w))
+      image = resized(image, mean->extent.h, mean->extent.w);
     const auto prepare = [&](float* dst) {
       if (!image.values.empty()) return void(std::ranges::copy(image.values, dst));
       prepare_image(image.pixels, image.extent, options, seed, sample, training, extent, dst);

@@ -167,6 +167,23 @@ TEST_F(CaffeParameters, lmdbs_that_the_net_names_are_not_read_beside_other_data)
   expect(on({"--data", "synthetic:48:4"}), 2, "the size of the images is not known");
 }
 
+// A source is relative to the working directory, or to the net's folder. If it is at neither place,
+// no other data stand in for it.
+TEST_F(CaffeParameters, lmdbs_are_found_beside_the_net) {
+  const auto with_source = [&](const std::string& source) {
+    put(folder_ / "l.prototxt",
+        "layer { name: 'data' type: 'Data' top: 'data' top: 'label'\n"
+        " data_param { batch_size: 2 source: '" +
+            source + "' backend: LMDB } }\n" + caffe_layer("type: 'ReLU'") + kCaffeLoss);
+    return Words{"--net", "@l.prototxt", "--solver", "@s.prototxt", "--no-test", "--out", "@run"};
+  };
+  expect(with_source("lmdb"), 3, "lmdb/data.mdb: the file has only");
+  expect(with_source("gone"), 2, "the size of the images is not known");
+  Words sized = with_source("gone");
+  for (const char* each : {"--set", "height=16", "--set", "width=16"}) sized.push_back(each);
+  expect(sized, 2, "there is no LMDB gone, which the net names (name the data with --data)");
+}
+
 TEST_F(CaffeParameters, lmdbs_and_means_are_refused) {
   expect(train({"--data", "@cut,@lmdb"}), 3, "the file has only");
   expect(train({"--data", "@lmdb"}), 2, "one LMDB alone has no test images");
