@@ -156,7 +156,7 @@ std::string launcher() {
   const auto launch = ranks::read_launch([](const char* name) { return std::getenv(name); });
   // A keeper starts ranks without the launcher's variables.
   return ranks::is_kept()
-             ? fmt::format("mpiexec -n {} ", ranks::size())
+             ? fmt::format("mpiexec -disable-auto-cleanup -n {} ", ranks::size())
              : fmt::format("{} -n {} ", launch && launch->by_hydra ? "mpiexec" : "srun --mpi=pmi2",
                            ranks::size());
 }
@@ -195,7 +195,8 @@ Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net,
   if (augment.flat)
     log::info("the net takes {} values: those of an image, channel by channel", input.c);
   else if (images.h != input.h || images.w != input.w || images.c != input.c)
-    log::info("the net takes {}x{}x{}: images are fitted to it", input.h, input.w, input.c);
+    log::info("the net takes {}x{}x{}: images are {} it", input.h, input.w, input.c,
+              augment.own_size ? "cut for" : "fitted to");
   return data;
 }
 

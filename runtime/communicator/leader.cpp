@@ -168,8 +168,8 @@ void Leader::start_round() {
   ++round_;
   const auto size = static_cast<int>(members.size());
   if (options_.size > 0)
-    log::warn("--survive: {} rank{} instead of {}, from iteration {}", size, size == 1 ? "" : "s",
-              options_.size, saved_);
+    log::warn("--survive: {} rank{} {} {}, from iteration {}", size, size == 1 ? "" : "s",
+              size == options_.size ? "again after" : "instead of", options_.size, saved_);
   else if (size < options_.expected && round_ == 1)
     log::warn("--survive: {} of {} ranks have come", size, options_.expected);
   if (reached_ > saved_)

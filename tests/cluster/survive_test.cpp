@@ -95,10 +95,10 @@ TEST_F(Survivors, go_on_when_any_rank_is_killed) {
     EXPECT_EQ(wait_for_program(job), 0) << get(errors_);
     expect_said("rank " + std::to_string(rank) + " on ");
     expect_said("was killed by signal 9");
-    expect_said("3 ranks instead of 3, from iteration ");
+    expect_said("3 ranks again after 3, from iteration ");
     expect_said(" are lost, and trained again");
     const std::string said = get(errors_);
-    EXPECT_EQ(number_after(said, "ranks instead of 3, from iteration "),
+    EXPECT_EQ(number_after(said, "ranks again after 3, from iteration "),
               number_after(said, " at iteration "))
         << said;
     expect_undisturbed();

@@ -79,7 +79,7 @@ Status convert_net(const ConvertArguments& arguments, MayLose may_lose) {
                            .path = to,
                            .read = {arguments.from},
                            .replaceable = [](const std::filesystem::path&) { return false; },
-                           .foreign = "is there already, and nets are not replaced"},
+                           .foreign = "nets are not replaced"},
                           text.size()));
   OMNI_TRY(AtomicFile file, AtomicFile::create(to));
   OMNI_CHECK(file.write(text));

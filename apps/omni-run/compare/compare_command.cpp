@@ -189,7 +189,7 @@ Status train(const CompareArguments& arguments, const NamedStrategy& strategy, i
   else if (training.outcome == Outcome::trained && training.evaluations.empty())
     return Error{ErrorKind::data, which, "has no evaluation", "the data need test images"};
   else
-    log::info("compare: {}: {}, {}", which, told(training, arguments.target),
+    log::info("compare: {}: {}; the training took {}", which, told(training, arguments.target),
               duration(watch.seconds()));
   return record.add(std::move(training));
 }
