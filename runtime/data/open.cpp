@@ -11,6 +11,7 @@
 #include "runtime/data/formats.hpp"
 #include "runtime/data/images/image_sources.hpp"
 #include "runtime/data/subset.hpp"
+#include "runtime/nearest.hpp"
 #include "runtime/shown_name.hpp"
 
 namespace omni {
@@ -21,11 +22,15 @@ namespace fs = std::filesystem;
 // Makes the error for a source that no format recognises.
 Error unknown_source(const fs::path& path) {
   const std::string known = "known names: " + known_sources();
+  std::vector<std::string_view> names;
+  for (const DataFormat& format : data_formats())
+    if (format.is == nullptr) names.push_back(format.name);
+  const std::string_view near = nearest(path.native(), names);
   if (!fs::exists(path))
     return {ErrorKind::usage, path.string(),
             path.has_parent_path() ? "no such file or folder"
                                    : "neither a known dataset nor a file or folder",
-            known};
+            near.empty() ? known : fmt::format("did you mean {}?", near)};
   if (!fs::is_directory(path))
     return {ErrorKind::usage, path.string(), "neither a folder nor a .data file",
             "two lists are given as train.txt,val.txt; of other files, give their folder"};

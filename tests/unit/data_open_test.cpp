@@ -155,9 +155,12 @@ TEST_F(OpenDataset, MalformedSynthetic) {
 }
 
 TEST_F(OpenDataset, RefusalsListTheNames) {
+  expect_refused(open("fashon-mnist"), ErrorKind::usage,
+                 "fashon-mnist: neither a known dataset nor a file or folder (did you mean "
+                 "fashion-mnist?)");
   expect_refused(
-      open("fashon-mnist"), ErrorKind::usage,
-      "fashon-mnist: neither a known dataset nor a file or folder (known names: fashion-mnist");
+      open("holiday"), ErrorKind::usage,
+      "holiday: neither a known dataset nor a file or folder (known names: fashion-mnist");
   expect_refused(open(home_.path().string()), ErrorKind::data,
                  "holds no dataset that is understood (known names");
   expect_refused(open((put_idx("some") / "train-images-idx3-ubyte").string()), ErrorKind::usage,
