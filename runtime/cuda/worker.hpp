@@ -42,6 +42,9 @@ class CudaWorker {
   void* workspace(std::size_t bytes) { return workspace_.at_least(bytes, stream_); }
   // Returns a second buffer as workspace() does, for copies of bf16 tensors as floats.
   void* copies(std::size_t bytes) { return copies_.at_least(bytes, stream_); }
+  // Returns a third buffer, for factors of a product that are rounded to bf16.
+  void* factors(std::size_t bytes) { return factors_.at_least(bytes, stream_); }
+  std::size_t bytes_for_factors() const { return factors_.bytes(); }  // that it has now
 
   // Returns one counter for each block that the device can run at once. A kernel finds zeros, and
   // must leave zeros behind.
@@ -65,12 +68,13 @@ class CudaWorker {
    public:
     ~Memory() { cudaFree(data_); }
     void* at_least(std::size_t bytes, cudaStream_t stream);
+    std::size_t bytes() const { return bytes_; }
 
    private:
     void* data_ = nullptr;
     std::size_t bytes_ = 0;
   };
-  Memory workspace_, copies_;
+  Memory workspace_, copies_, factors_;
   std::unique_ptr<Locals> prepared_;
 };
 
