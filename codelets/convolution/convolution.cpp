@@ -96,7 +96,7 @@ std::vector<Implementation<Args>> conv_implementations(
 }
 
 template <class Args>
-WorkingFloats factors(const Args& args, BufferSet in_bf16) {
+WorkingFloats conv_factors(const Args& args, BufferSet in_bf16) {
   const std::int64_t src = args.shape.src_count(), weights = args.shape.weights_count(),
                      dst = args.shape.dst_count();
   if constexpr (Args::kPass == Pass::forward) return rounded_factors(in_bf16, {src, weights, dst});
@@ -142,7 +142,7 @@ Codelet<ConvForwardArgs> conv_forward({
     .color = 0x1f77b4,
     .implementations = conv_implementations<ConvForwardArgs>(
         {0, 2}, {reference_implementation<reference::conv_forward<float>>(),
-                 OMNI_GPU_PRODUCT(gpu::conv_forward, factors, {1}, 0, 2)}),
+                 OMNI_GPU_PRODUCT(gpu::conv_forward, conv_factors, {1}, 0, 2)}),
     .cost = convolution_cost<ConvForwardArgs>,
     .footprint = forward_footprint,
 });
@@ -152,7 +152,7 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
     .color = 0xd62728,
     .implementations = conv_implementations<ConvWeightsArgs>(
         {0, 1}, {reference_implementation<reference::conv_backward_weights<float>>(),
-                 OMNI_GPU_PRODUCT(gpu::conv_backward_weights, factors, {}, 0, 1)}),
+                 OMNI_GPU_PRODUCT(gpu::conv_backward_weights, conv_factors, {}, 0, 1)}),
     .cost = convolution_cost<ConvWeightsArgs>,
     .footprint = weights_footprint,
 });
@@ -162,7 +162,7 @@ Codelet<ConvDataArgs> conv_backward_data({
     .color = 0xff7f0e,
     .implementations = conv_implementations<ConvDataArgs>(
         {0, 2}, {reference_implementation<reference::conv_backward_data<float>>(),
-                 OMNI_GPU_PRODUCT(gpu::conv_backward_data, factors, {1}, 0, 2)}),
+                 OMNI_GPU_PRODUCT(gpu::conv_backward_data, conv_factors, {1}, 0, 2)}),
     .cost = convolution_cost<ConvDataArgs>,
     .footprint = data_footprint,
 });

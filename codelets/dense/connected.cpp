@@ -74,7 +74,7 @@ void backward_data_onednn(const ConnectedDataArgs& args, const Buffers& buffers,
 
 // Each pass multiplies two of these: src, weights, dst.
 template <Pass pass>
-WorkingFloats factors(const auto& args, BufferSet in_bf16) {
+WorkingFloats connected_factors(const auto& args, BufferSet in_bf16) {
   const ConnectedShape& s = args.shape;
   return rounded_factors(in_bf16,
                          {pass == Pass::backward_data ? s.dst_count() : s.src_count(),
@@ -118,7 +118,7 @@ Codelet<ConnectedForwardArgs> connected_forward({
 #endif
             {"gemm", forward_gemm<gemm>},
             reference_implementation<reference::connected_forward<float>>(),
-            OMNI_GPU_PRODUCT(gpu::connected_forward, factors<Pass::forward>, {1}, 0, 2)},
+            OMNI_GPU_PRODUCT(gpu::connected_forward, connected_factors<Pass::forward>, {1}, 0, 2)},
     .cost = connected_cost<ConnectedForwardArgs>,
     .footprint = forward_footprint,
     .revision = 2,
@@ -134,8 +134,8 @@ Codelet<ConnectedWeightsArgs> connected_backward_weights({
 #endif
             {"gemm", backward_weights_gemm<gemm>},
             reference_implementation<reference::connected_backward_weights<float>>(),
-            OMNI_GPU_PRODUCT(gpu::connected_backward_weights, factors<Pass::backward_weights>, {},
-                             0, 1)},
+            OMNI_GPU_PRODUCT(gpu::connected_backward_weights,
+                             connected_factors<Pass::backward_weights>, {}, 0, 1)},
     .cost = connected_cost<ConnectedWeightsArgs>,
     .footprint = weights_footprint,
     .revision = 2,
@@ -151,8 +151,8 @@ Codelet<ConnectedDataArgs> connected_backward_data({
 #endif
             {"gemm", backward_data_gemm<gemm>},
             reference_implementation<reference::connected_backward_data<float>>(),
-            OMNI_GPU_PRODUCT(gpu::connected_backward_data, factors<Pass::backward_data>, {1}, 0,
-                             2)},
+            OMNI_GPU_PRODUCT(gpu::connected_backward_data, connected_factors<Pass::backward_data>,
+                             {1}, 0, 2)},
     .cost = connected_cost<ConnectedDataArgs>,
     .footprint = data_footprint,
     .revision = 2,

@@ -133,7 +133,7 @@ WorkingFloats patch_floats(const auto& args, BufferSet) {
 
 // The lowered matrix is made in bf16, so its images are not copied.
 template <Pass pass>
-WorkingFloats factors(const auto& args, BufferSet in_bf16) {
+WorkingFloats local_factors(const auto& args, BufferSet in_bf16) {
   const std::int64_t weights = args.shape.weights_count(), dst = args.shape.conv.dst_count();
   return rounded_factors(in_bf16, {pass == Pass::backward_data ? dst : 0,
                                    pass == Pass::backward_weights ? dst : weights});
@@ -176,7 +176,7 @@ Codelet<LocalForwardArgs> local_forward({
 #endif
             {"gemm", forward_gemm<gemm>, patches_countable, Role::fast, patch_floats},
             reference_implementation<reference::local_forward<float>>(),
-            OMNI_GPU_PRODUCT(gpu::local_forward, factors<Pass::forward>, {})},
+            OMNI_GPU_PRODUCT(gpu::local_forward, local_factors<Pass::forward>, {})},
     .cost = local_cost<LocalForwardArgs>,
     .footprint = forward_footprint,
 });
@@ -192,7 +192,8 @@ Codelet<LocalBackwardArgs> local_backward_weights({
 #endif
             {"gemm", backward_weights_gemm<gemm>, patches_countable, Role::fast, patch_floats},
             reference_implementation<reference::local_backward_weights<float>>(),
-            OMNI_GPU_PRODUCT(gpu::local_backward_weights, factors<Pass::backward_weights>, {})},
+            OMNI_GPU_PRODUCT(gpu::local_backward_weights, local_factors<Pass::backward_weights>,
+                             {})},
     .cost = local_cost<LocalBackwardArgs>,
     .footprint = backward_footprint,
 });
@@ -208,7 +209,7 @@ Codelet<LocalBackwardArgs> local_backward_data({
 #endif
             {"gemm", backward_data_gemm<gemm>, patches_countable, Role::fast, patch_floats},
             reference_implementation<reference::local_backward_data<float>>(),
-            OMNI_GPU_PRODUCT(gpu::local_backward_data, factors<Pass::backward_data>, {})},
+            OMNI_GPU_PRODUCT(gpu::local_backward_data, local_factors<Pass::backward_data>, {})},
     .cost = local_cost<LocalBackwardArgs>,
     .footprint = backward_footprint,
 });
