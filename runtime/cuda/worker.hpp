@@ -5,6 +5,7 @@
 #include <cublasLt.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 
@@ -50,12 +51,26 @@ class CudaWorker {
   // must leave zeros behind.
   unsigned* counters();
 
+  // OthersAtRest tells whether the other workers of the same GPU had nothing to compute since it
+  // was made. Times that are measured while they compute are worth nothing.
+  class OthersAtRest {
+   public:
+    explicit OthersAtRest(const CudaWorker& worker);
+    bool so_far() const;
+
+   private:
+    const CudaWorker& worker_;
+    long launches_;
+  };
+
   explicit CudaWorker(cudaStream_t stream);
   ~CudaWorker();
   CudaWorker(const CudaWorker&) = delete;
   CudaWorker& operator=(const CudaWorker&) = delete;
 
  private:
+  long launches_of_others() const;
+
   cudaStream_t stream_;
   cublasHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
@@ -63,6 +78,7 @@ class CudaWorker {
   std::array<char, 256> device_name_{};
   std::size_t device_bytes_ = 0;
   unsigned* counters_ = nullptr;
+  std::atomic<long> launches_ = 0;
 
   class Memory {
    public:
