@@ -303,6 +303,7 @@ Net::WorkingBytes Net::working_bytes() {
     most.grow(task.working);
   return {.of_core = (most.scratch + most.kept_beside + most.copies) * sizeof(float),
           .copies_on_gpu = most.copies_on_gpu * sizeof(float),
+          .factors_on_gpu = most.factors_on_gpu * sizeof(float),
           .sum_on_gpu = most.sum_on_gpu * sizeof(float)};
 }
 

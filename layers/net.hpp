@@ -114,7 +114,7 @@ class Net {
   // libraries on a GPU. working_bytes() captures the tasks of an iteration, so it may only be
   // called before training. It needs a Session, which decides which implementations may run.
   struct WorkingBytes {
-    std::size_t of_core = 0, copies_on_gpu = 0, sum_on_gpu = 0;
+    std::size_t of_core = 0, copies_on_gpu = 0, factors_on_gpu = 0, sum_on_gpu = 0;
   };
   WorkingBytes working_bytes();
   // Returns the tasks that the net submits for a mini-batch, except updates. None of the tasks is

@@ -43,7 +43,7 @@ bool worth_lowering(const auto& args) {
   return s.groups == 1 || (s.group_c() >= 4 && s.group_filters() >= 4);
 }
 
-WorkingFloats lowering_floats(const auto& args, bool) {
+WorkingFloats lowering_floats(const auto& args, BufferSet) {
   return {.scratch = lowering::scratch_floats({}, args.shape)};
 }
 
@@ -55,7 +55,7 @@ bool suits_winograd(const Args& args) {
 }
 
 template <int tile_in, class Args>
-WorkingFloats winograd_floats(const Args& args, bool) {
+WorkingFloats winograd_floats(const Args& args, BufferSet) {
   return {.scratch = winograd::scratch_floats(args.shape, tile_in, Args::kPass)};
 }
 
@@ -95,6 +95,16 @@ std::vector<Implementation<Args>> conv_implementations(
   return all;
 }
 
+template <class Args>
+WorkingFloats conv_factors(const Args& args, BufferSet in_bf16) {
+  const std::int64_t src = args.shape.src_count(), weights = args.shape.weights_count(),
+                     dst = args.shape.dst_count();
+  if constexpr (Args::kPass == Pass::forward) return rounded_factors(in_bf16, {src, weights, dst});
+  if constexpr (Args::kPass == Pass::backward_data)
+    return rounded_factors(in_bf16, {dst, weights, src});
+  return rounded_factors(in_bf16, {src, dst, weights});
+}
+
 // The following functions return cost and footprint.
 
 // The cost is the same for all three passes: they multiply the same pairs, and access tensors of
@@ -132,7 +142,7 @@ Codelet<ConvForwardArgs> conv_forward({
     .color = 0x1f77b4,
     .implementations = conv_implementations<ConvForwardArgs>(
         {0, 2}, {reference_implementation<reference::conv_forward<float>>(),
-                 OMNI_GPU_IMPLEMENTATION_MAYBE(gpu::conv_forward, {1}, 0, 2)}),
+                 OMNI_GPU_PRODUCT(gpu::conv_forward, conv_factors, {1}, 0, 2)}),
     .cost = convolution_cost<ConvForwardArgs>,
     .footprint = forward_footprint,
 });
@@ -141,7 +151,8 @@ Codelet<ConvWeightsArgs> conv_backward_weights({
     .name = "conv_backward_weights",
     .color = 0xd62728,
     .implementations = conv_implementations<ConvWeightsArgs>(
-        {0, 1}, {OMNI_PLAIN_IMPLEMENTATIONS(conv_backward_weights, 0, 1)}),
+        {0, 1}, {reference_implementation<reference::conv_backward_weights<float>>(),
+                 OMNI_GPU_PRODUCT(gpu::conv_backward_weights, conv_factors, {}, 0, 1)}),
     .cost = convolution_cost<ConvWeightsArgs>,
     .footprint = weights_footprint,
 });
@@ -151,7 +162,7 @@ Codelet<ConvDataArgs> conv_backward_data({
     .color = 0xff7f0e,
     .implementations = conv_implementations<ConvDataArgs>(
         {0, 2}, {reference_implementation<reference::conv_backward_data<float>>(),
-                 OMNI_GPU_IMPLEMENTATION_MAYBE(gpu::conv_backward_data, {1}, 0, 2)}),
+                 OMNI_GPU_PRODUCT(gpu::conv_backward_data, conv_factors, {1}, 0, 2)}),
     .cost = convolution_cost<ConvDataArgs>,
     .footprint = data_footprint,
 });

@@ -15,6 +15,7 @@
 
 namespace omni {
 
+struct BufferSet;
 struct WorkingFloats;
 
 struct ConvForwardArgs {
@@ -122,7 +123,7 @@ void conv_onednn(const Args& args, const Buffers& buffers, DeviceContext& contex
 // Returns how much memory a task takes. The first call makes the plan of the pass, since only
 // oneDNN knows how much memory the plan needs.
 template <class Args>
-WorkingFloats conv_onednn_floats(const Args& args, bool bf16_tensors);
+WorkingFloats conv_onednn_floats(const Args& args, BufferSet in_bf16);
 
 // Submits the forward pass. `bias` is null if there is none.
 void submit_conv_forward(ConvForwardArgs args, const Tensor& src, const Tensor& weights,

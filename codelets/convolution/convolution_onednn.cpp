@@ -239,11 +239,11 @@ template void conv_onednn(const ConvWeightsArgs&, const Buffers&, DeviceContext&
 template void conv_onednn(const ConvDataArgs&, const Buffers&, DeviceContext&);
 
 template <class Args>
-WorkingFloats conv_onednn_floats(const Args& args, bool bf16_tensors) {
-  return {.scratch = plan_for(args, DeviceContext::current(), bf16_tensors).floats()};
+WorkingFloats conv_onednn_floats(const Args& args, BufferSet in_bf16) {
+  return {.scratch = plan_for(args, DeviceContext::current(), !in_bf16.empty()).floats()};
 }
-template WorkingFloats conv_onednn_floats(const ConvForwardArgs&, bool);
-template WorkingFloats conv_onednn_floats(const ConvWeightsArgs&, bool);
-template WorkingFloats conv_onednn_floats(const ConvDataArgs&, bool);
+template WorkingFloats conv_onednn_floats(const ConvForwardArgs&, BufferSet);
+template WorkingFloats conv_onednn_floats(const ConvWeightsArgs&, BufferSet);
+template WorkingFloats conv_onednn_floats(const ConvDataArgs&, BufferSet);
 
 }  // namespace omni

@@ -20,6 +20,7 @@ using nlohmann::ordered_json;
 
 constexpr int kFormat = 3;  // 1: convolutions had other numbers; 2: none was folded
 constexpr std::uint64_t kMostBytes = 1 << 20;
+constexpr const char *kFinished = "algorithms", *kUnfinished = "unfinished";
 
 std::string file_name(std::string device, const ChoiceTable::Library& library) {
   std::ranges::replace_if(
@@ -50,27 +51,36 @@ ChoiceTable& ChoiceTable::shared(const std::string& device, const Library& libra
   return *table;
 }
 
-std::optional<ChoiceTable::Numbers> ChoiceTable::choose(
+std::optional<ChoiceTable::Choice> ChoiceTable::choose(
     const std::string& key, const std::function<bool(const Numbers&)>& works,
-    const std::function<std::optional<Numbers>()>& measure) {
+    const std::function<std::optional<Choice>()>& measure) {
   std::unique_lock lock(mutex_);
-  std::optional<Numbers> tried;
-  for (auto known = choices_.find(key); known != choices_.end() && known->second != tried;
+  std::optional<Choice> tried;
+  for (auto known = choices_.find(key);
+       known != choices_.end() && (!tried || known->second.numbers != tried->numbers);
        known = choices_.find(key)) {
     tried = known->second;
     lock.unlock();  // works() may take long, as it may compile the algorithm for its device
-    if (works(*tried)) return tried;
+    if (works(tried->numbers)) return tried;
     lock.lock();
   }
-  const std::optional<Numbers> found = measure();
-  if (!found) return std::nullopt;
-  choices_[key] = *found;
+  std::optional<Choice> found = measure();
+  if (found && found->trials != Trials::disturbed) store(key, *found);
+  return found;
+}
+
+void ChoiceTable::keep(const std::string& key, Choice choice) {
+  const std::lock_guard lock(mutex_);
+  store(key, std::move(choice));
+}
+
+void ChoiceTable::store(const std::string& key, Choice choice) {
+  choices_[key] = std::move(choice);
   if (const Status status = write(); !status && !warned_) {
     log::warn("{}; the next run measures algorithms of {} again", status.error().message(),
               library_.name);
     warned_ = true;
   }
-  return found;
 }
 
 Status ChoiceTable::read(const std::filesystem::path& path) {
@@ -90,28 +100,33 @@ Status ChoiceTable::read(const std::filesystem::path& path) {
       !is(lower_case(library_.name), library_.version))
     return refuse(fmt::format("was not written for format {}, {}, {} {}", kFormat, device_,
                               library_.name, library_.version));
-  const auto list = json.find("algorithms");
-  if (list == json.end() || !list->is_object()) return refuse("lists no algorithms");
-  std::map<std::string, Numbers> choices;
-  for (const auto& [key, value] : list->items()) {
-    if (!value.is_array() || (library_.numbers != 0 && value.size() != library_.numbers) ||
-        !std::ranges::all_of(value,
-                             [](const ordered_json& each) { return each.is_number_unsigned(); }))
-      return refuse(fmt::format("{} is not followed by {}numbers", shown_name(key),
-                                library_.numbers != 0 ? fmt::format("{} ", library_.numbers) : ""));
-    choices[key] = value.get<Numbers>();
+  std::map<std::string, Choice> choices;
+  for (const auto& [name, trials] :
+       {std::pair(kFinished, Trials::finished), std::pair(kUnfinished, Trials::unfinished)}) {
+    const auto list = json.find(name);
+    if (list == json.end() && trials == Trials::unfinished) continue;
+    if (list == json.end() || !list->is_object()) return refuse(fmt::format("lists no {}", name));
+    for (const auto& [key, value] : list->items()) {
+      if (!value.is_array() || (library_.numbers != 0 && value.size() != library_.numbers) ||
+          !std::ranges::all_of(value,
+                               [](const ordered_json& each) { return each.is_number_unsigned(); }))
+        return refuse(
+            fmt::format("{} is not followed by {}numbers", shown_name(key),
+                        library_.numbers != 0 ? fmt::format("{} ", library_.numbers) : ""));
+      choices.try_emplace(key, Choice{value.get<Numbers>(), trials});
+    }
   }
   choices_.merge(choices);  // keeps what is known
   return {};
 }
 
 Status ChoiceTable::write() const {
-  ordered_json list = ordered_json::object();
-  for (const auto& [key, choice] : choices_) list[key] = choice;
-  const ordered_json json{{"format", kFormat},
-                          {"device", device_},
-                          {lower_case(library_.name), library_.version},
-                          {"algorithms", list}};
+  ordered_json json{{"format", kFormat},
+                    {"device", device_},
+                    {lower_case(library_.name), library_.version},
+                    {kFinished, ordered_json::object()}};
+  for (const auto& [key, choice] : choices_)
+    json[choice.trials == Trials::finished ? kFinished : kUnfinished][key] = choice.numbers;
   std::error_code none;  // write_file_atomically() reports errors
   std::filesystem::create_directories(path_.parent_path(), none);
   return write_file_atomically(

@@ -28,6 +28,14 @@ class ChoiceTable {
     std::size_t numbers = 0;  // per algorithm; 0: algorithms have different numbers of them
   };
 
+  // Trials tells what a choice is worth. Other work on the GPU has disturbed trials, so their
+  // result is not kept. If only some algorithms were tried, the choice is kept as unfinished.
+  enum class Trials { disturbed, unfinished, finished };
+  struct Choice {
+    Numbers numbers;
+    Trials trials = Trials::finished;
+  };
+
   // Reads this device's table from `folder`, and what it lacks from `shipped`. Warns if the file in
   // `folder` cannot be used; the next measured choice then replaces it.
   ChoiceTable(const std::filesystem::path& folder, std::string device, Library library,
@@ -37,23 +45,26 @@ class ChoiceTable {
   static ChoiceTable& shared(const std::string& device, const Library& library);
 
   // Returns the algorithm that is stored as the fastest for `key`, if `works` accepts it. Otherwise
-  // returns and stores the result of `measure`. Only one thread measures at a time. Threads that
-  // wait for the same key get its result.
-  std::optional<Numbers> choose(const std::string& key,
-                                const std::function<bool(const Numbers&)>& works,
-                                const std::function<std::optional<Numbers>()>& measure);
+  // returns the result of `measure`, and stores it if it was not disturbed. Only one thread
+  // measures at a time. Threads that wait for the same key get its result.
+  std::optional<Choice> choose(const std::string& key,
+                               const std::function<bool(const Numbers&)>& works,
+                               const std::function<std::optional<Choice>()>& measure);
+  // Stores a choice that later trials have made.
+  void keep(const std::string& key, Choice choice);
 
   const std::filesystem::path& path() const { return path_; }
 
  private:
   Status read(const std::filesystem::path& path);
+  void store(const std::string& key, Choice choice);
   Status write() const;
 
   std::filesystem::path path_;
   std::string device_;
   Library library_;
   std::mutex mutex_;
-  std::map<std::string, Numbers> choices_;
+  std::map<std::string, Choice> choices_;
   bool warned_ = false;  // true: it has warned that the file cannot be written
 };
 

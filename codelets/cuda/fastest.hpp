@@ -14,34 +14,40 @@
 
 namespace omni {
 
-// Returns the fastest candidate, or nullopt if no candidate runs. Measures by calling
-// run(candidate) several times for each candidate, and waits for the stream. run() enqueues work in
-// the stream, or returns false if it cannot.
+constexpr float kNever = std::numeric_limits<float>::infinity();
+
+// Returns the time in milliseconds of what run() enqueues in the stream, or kNever if run() returns
+// false. Calls run() several times, fewer if it is far slower than `best`, and waits for the
+// stream.
+template <class Run>
+float shortest_time(cudaStream_t stream, Run run, float best = kNever) {
+  constexpr int kRounds = 3, kRuns = 4;
+  const TimedEvent begin, end;
+  float least = kNever;
+  bool runs = run();  // not timed: a library may load code first
+  for (int round = 0; runs && round < kRounds; ++round) {
+    const int times = round == 0 ? 1 : kRuns;
+    begin.record(stream);
+    for (int i = 0; runs && i < times; ++i) runs = run();
+    end.record(stream);
+    least = std::min(least, end.milliseconds_since(begin) / static_cast<float>(times));
+    if (least > 2 * best) break;  // too slow to be worth more rounds
+  }
+  if (runs) return least;
+  cudaGetLastError();  // clears the error that a refusal may leave
+  return kNever;
+}
+
+// Returns the fastest candidate, or nullopt if no candidate runs: run(candidate) as above.
 template <class Candidates, class Run>
 std::optional<typename Candidates::value_type> fastest(cudaStream_t stream,
                                                        const Candidates& candidates, Run run) {
-  constexpr int kRounds = 3, kRuns = 4;
-  const TimedEvent begin, end;
-  // Returns the candidate's time in milliseconds; infinite if the candidate cannot run.
-  const auto shortest = [&](const auto& candidate, float best) {
-    float least = std::numeric_limits<float>::infinity();
-    bool runs = run(candidate);  // not timed: a library may load code first
-    for (int round = 0; runs && round < kRounds; ++round) {
-      const int times = round == 0 ? 1 : kRuns;
-      begin.record(stream);
-      for (int i = 0; runs && i < times; ++i) runs = run(candidate);
-      end.record(stream);
-      least = std::min(least, end.milliseconds_since(begin) / static_cast<float>(times));
-      if (least > 2 * best) break;  // too slow to be worth more rounds
-    }
-    if (runs) return least;
-    cudaGetLastError();  // clears the error that a refusal may leave
-    return std::numeric_limits<float>::infinity();
-  };
   std::optional<typename Candidates::value_type> found;
-  float best = std::numeric_limits<float>::infinity();
+  float best = kNever;
   for (const auto& candidate : candidates)
-    if (const float time = shortest(candidate, best); time < best) {
+    if (const float time = shortest_time(
+            stream, [&] { return run(candidate); }, best);
+        time < best) {
       best = time;
       found = candidate;
     }

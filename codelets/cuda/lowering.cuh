@@ -19,27 +19,29 @@ struct Patches {
   std::int64_t count() const { return std::int64_t{images} * locations; }
 };
 
-constexpr int patch_floats(const ConvShape& shape) { return shape.groups * shape.taps(); }
+constexpr int patch_values(const ConvShape& shape) { return shape.groups * shape.taps(); }
 
 // Returns how many patches a lowered matrix may have. On large GPUs it then takes a third of the
 // second-level cache.
 inline std::int64_t most_patches(const CudaWorker& worker, const ConvShape& shape) {
   constexpr std::int64_t kFloatsPerMultiprocessor = 1 << 15;
   return std::max<std::int64_t>(
-      1, worker.multiprocessors() * kFloatsPerMultiprocessor / patch_floats(shape));
+      1, worker.multiprocessors() * kFloatsPerMultiprocessor / patch_values(shape));
 }
 
+// The lowered matrix has values of type T, float or Bf16.
+template <class T>
 struct Im2Col {
   ConvShape shape;
   Patches patches;
   int out_w;
   const float* src;
-  float* columns;
+  T* columns;
 
   struct Column {
     const Im2Col& all;
     int dy, dx, channel;  // the value's row and column, less stride * location; its channel
-    float* columns;
+    T* columns;
     __device__ void operator()(std::int64_t patch) const {
       const ConvShape& s = all.shape;
       const auto number = static_cast<int>(patch);
@@ -48,7 +50,7 @@ struct Im2Col {
       const int y = location / all.out_w * s.stride_h + dy;
       const int x = location % all.out_w * s.stride_w + dx;
       const bool inside = y >= 0 && y < s.h && x >= 0 && x < s.w;
-      columns[patch * patch_floats(s)] =
+      columns[patch * patch_values(s)] =
           inside ? all.src[((std::int64_t{image} * s.h + y) * s.w + x) * s.c + channel] : 0.0f;
     }
   };
@@ -61,10 +63,11 @@ struct Im2Col {
   }
 };
 
-inline void im2col(CudaWorker& worker, const ConvShape& shape, const Patches& patches,
-                   const float* src, float* columns) {
-  for_each_column(worker, patches.count(), patch_floats(shape),
-                  Im2Col{shape, patches, shape.out_w(), src, columns});
+template <class T>
+void im2col(CudaWorker& worker, const ConvShape& shape, const Patches& patches, const float* src,
+            T* columns) {
+  for_each_column(worker, patches.count(), patch_values(shape),
+                  Im2Col<T>{shape, patches, shape.out_w(), src, columns});
 }
 
 // Col2Im adds up the values in the patches that belong to each value of diff_src, always in the
@@ -86,7 +89,7 @@ struct Col2Im {
       const std::int64_t line = pixel / s.w;
       const int x = static_cast<int>(pixel % s.w), y = static_cast<int>(line % s.h);
       const float* image_columns =
-          all.columns + line / s.h * all.patches.locations * patch_floats(s) + group_start;
+          all.columns + line / s.h * all.patches.locations * patch_values(s) + group_start;
       float sum = 0;
       for (int ky = 0; ky < s.kernel_h; ++ky) {
         const int from_top = y + s.pad_h - ky * s.dilation_h, out_y = from_top / s.stride_h;
@@ -96,7 +99,7 @@ struct Col2Im {
           if (from_left < 0 || from_left % s.stride_w != 0 || out_x >= all.out_w) continue;
           const int location = out_y * all.out_w + out_x - all.patches.first_location;
           if (location < 0 || location >= all.patches.locations) continue;
-          sum += image_columns[std::int64_t{location} * patch_floats(s) +
+          sum += image_columns[std::int64_t{location} * patch_values(s) +
                                (ky * s.kernel_w + kx) * s.group_c()];
         }
       }

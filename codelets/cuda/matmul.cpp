@@ -14,6 +14,7 @@
 #include "codelets/cuda/choice_table.hpp"
 #include "codelets/cuda/fastest.hpp"
 #include "codelets/cuda/plans.hpp"
+#include "codelets/cuda/trial_time.hpp"
 #include "runtime/cuda/first_launch.hpp"
 #include "runtime/log.hpp"
 
@@ -87,7 +88,17 @@ class MatmulPlan {
 
   bool usable() const { return usable_; }
 
+  // If other work has disturbed the trials, they are repeated when nothing else computes.
   void run(CudaWorker& worker, const MatmulOperands& operands) {
+    if (!settled_ && TrialTime::of_process().left() && CudaWorker::OthersAtRest(worker).so_far()) {
+      const auto before = algorithm_;
+      try {
+        choose(worker, operands);
+      } catch (const std::bad_alloc&) {
+        usable_ = false;
+      }
+      if (!usable_) usable_ = become(worker, before);
+    }
     check(enqueue(worker, operands, operands.product), "a matrix product of cuBLASLt");
   }
 
@@ -179,19 +190,24 @@ class MatmulPlan {
         if ((usable_ = works(each))) return;
       return;
     }
-    const auto measure = [&]() -> std::optional<ChoiceTable::Numbers> {
+    const auto measure = [&]() -> std::optional<ChoiceTable::Choice> {
+      const Trial counts;
+      const CudaWorker::OthersAtRest others(worker);
       std::vector<cublasLtMatmulAlgo_t> found = candidates(worker);
       std::erase_if(found, [&](const auto& each) { return !works(each); });
       const auto best = fastest(worker.stream(), found, runs);
       if (!best) return std::nullopt;
-      return ChoiceTable::Numbers(std::begin(best->data), std::end(best->data));
+      using enum ChoiceTable::Trials;
+      return ChoiceTable::Choice{{std::begin(best->data), std::end(best->data)},
+                                 others.so_far() ? finished : disturbed};
     };
     const auto chosen =
         ChoiceTable::shared(worker.device_name(), {"cuBLASLt", cublasLtGetVersion(), kNumbers})
             .choose(
                 description(), [&](const auto& numbers) { return works(algorithm_of(numbers)); },
                 measure);
-    usable_ = chosen && become(worker, algorithm_of(*chosen));
+    usable_ = chosen && become(worker, algorithm_of(chosen->numbers));
+    settled_ = !chosen || chosen->trials == ChoiceTable::Trials::finished;
   }
 
   // Uses this algorithm from now on. Returns false if cuBLASLt does not know it, or cannot use it
@@ -263,6 +279,7 @@ class MatmulPlan {
   cublasLtMatmulAlgo_t algorithm_{};
   std::size_t workspace_bytes_ = 0;
   bool usable_ = false;
+  bool settled_ = true;  // false: other work has disturbed the trials
 };
 
 struct AlignedMatmul {

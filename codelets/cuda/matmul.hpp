@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "codelets/dense/gemm.hpp"
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/first_launch.hpp"
 #include "runtime/cuda/worker.hpp"
@@ -51,8 +50,7 @@ bool matmul(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& oper
 // Multiplies without bias and relu. If cuBLASLt refuses the product, cuBLAS computes it.
 void multiply(CudaWorker& worker, const Matmul& matmul, const MatmulOperands& operands);
 
-// The following functions multiply on cuBLAS. Floats are multiplied in the precision of the
-// implementation policy.
+// The following functions multiply on cuBLAS.
 
 // A Batch is several products of one size. `a`, `b` and `product` are the distances, in values,
 // from a matrix of one product to that of the next.
@@ -61,12 +59,16 @@ struct Batch {
   std::int64_t a = 0, b = 0, product = 0;
 };
 
-// Returns the precision in which cuBLAS multiplies factors of this type.
+// Returns the precision in which cuBLAS multiplies factors of this type. For bf16 cuBLAS would cut
+// off bits of floats, so callers round them first: rounded_factors.hpp.
 inline cublasComputeType_t compute_type(cudaDataType_t factors,
                                         Precision precision = implementation_policy().precision) {
-  if (factors != CUDA_R_32F || precision == Precision::fp32) return CUBLAS_COMPUTE_32F;
-  return precision == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F_FAST_16BF;
+  return factors == CUDA_R_32F && precision == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                               : CUBLAS_COMPUTE_32F;
 }
+
+template <class T>
+constexpr cudaDataType_t kCudaType = std::is_same_v<T, float> ? CUDA_R_32F : CUDA_R_16BF;
 
 // Multiplies without bias and relu. cuBLAS takes a row-major matrix as its transpose, so it
 // computes product^T = b^T * a^T.
@@ -84,14 +86,28 @@ inline void gemm(CudaWorker& worker, const Matmul& matmul, const MatmulOperands&
         "matrix products");
 }
 
+// A Factor is a matrix that is multiplied. T is float or Bf16.
+template <class T>
+struct Factor {
+  const T* data;
+  int stride;
+  bool transposed = false;
+};
+
 // Computes product (m x n) = a (m x k) * b (k x n) + keep * product, where keep is 0 or 1.
-inline void gemm(CudaWorker& worker, int m, int n, int k, MatrixView a, MatrixView b, float keep,
-                 float* product, int stride, const Batch& batch = {}) {
-  gemm(worker, {m, n, k, {a.stride, a.transposed}, {b.stride, b.transposed}, {stride}, keep != 0},
+template <class T>
+void gemm(CudaWorker& worker, int m, int n, int k, Factor<T> a, Factor<T> b, float keep,
+          float* product, int stride, const Batch& batch = {}) {
+  constexpr cudaDataType_t kType = kCudaType<T>;
+  gemm(worker,
+       {m,
+        n,
+        k,
+        {a.stride, a.transposed, kType},
+        {b.stride, b.transposed, kType},
+        {stride},
+        keep != 0},
        {a.data, b.data, product}, batch);
 }
-
-template <class T>
-constexpr cudaDataType_t kCudaType = std::is_same_v<T, float> ? CUDA_R_32F : CUDA_R_16BF;
 
 }  // namespace omni::gpu

@@ -39,7 +39,7 @@ void backward_data_gemm(const ConnectedDataArgs& args, const Buffers& buffers, D
 // The following kernels use oneDNN.
 
 #ifdef OMNI_ONEDNN
-WorkingFloats matmul_floats(const auto& args, bool) {
+WorkingFloats matmul_floats(const auto& args, BufferSet) {
   return {.scratch = onednn::connected_floats(args.shape)};
 }
 
@@ -71,6 +71,15 @@ void backward_data_onednn(const ConnectedDataArgs& args, const Buffers& buffers,
                                   context);
 }
 #endif
+
+// Each pass multiplies two of these: src, weights, dst.
+template <Pass pass>
+WorkingFloats connected_factors(const auto& args, BufferSet in_bf16) {
+  const ConnectedShape& s = args.shape;
+  return rounded_factors(in_bf16,
+                         {pass == Pass::backward_data ? s.dst_count() : s.src_count(),
+                          pass == Pass::backward_weights ? s.dst_count() : s.weights_count()});
+}
 
 // The following functions return cost and footprint.
 
@@ -108,7 +117,8 @@ Codelet<ConnectedForwardArgs> connected_forward({
             {"onednn", forward_onednn, nullptr, Role::fast, matmul_floats},
 #endif
             {"gemm", forward_gemm<gemm>},
-            OMNI_PLAIN_IMPLEMENTATIONS(connected_forward, 0, 1, 2)},
+            reference_implementation<reference::connected_forward<float>>(),
+            OMNI_GPU_PRODUCT(gpu::connected_forward, connected_factors<Pass::forward>, {1}, 0, 2)},
     .cost = connected_cost<ConnectedForwardArgs>,
     .footprint = forward_footprint,
     .revision = 2,
@@ -123,7 +133,9 @@ Codelet<ConnectedWeightsArgs> connected_backward_weights({
             {"onednn", backward_weights_onednn, nullptr, Role::fast, matmul_floats},
 #endif
             {"gemm", backward_weights_gemm<gemm>},
-            OMNI_PLAIN_IMPLEMENTATIONS(connected_backward_weights, 0, 1)},
+            reference_implementation<reference::connected_backward_weights<float>>(),
+            OMNI_GPU_PRODUCT(gpu::connected_backward_weights,
+                             connected_factors<Pass::backward_weights>, {}, 0, 1)},
     .cost = connected_cost<ConnectedWeightsArgs>,
     .footprint = weights_footprint,
     .revision = 2,
@@ -138,7 +150,9 @@ Codelet<ConnectedDataArgs> connected_backward_data({
             {"onednn", backward_data_onednn, nullptr, Role::fast, matmul_floats},
 #endif
             {"gemm", backward_data_gemm<gemm>},
-            OMNI_PLAIN_IMPLEMENTATIONS(connected_backward_data, 0, 1, 2)},
+            reference_implementation<reference::connected_backward_data<float>>(),
+            OMNI_GPU_PRODUCT(gpu::connected_backward_data, connected_factors<Pass::backward_data>,
+                             {1}, 0, 2)},
     .cost = connected_cost<ConnectedDataArgs>,
     .footprint = data_footprint,
     .revision = 2,

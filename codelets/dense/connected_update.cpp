@@ -66,7 +66,7 @@ std::size_t gradient_floats(const ConnectedUpdateArgs& args) {
       std::int64_t{rows_at_once(args.shape)} * args.shape.inputs, args.shape.outputs));
 }
 
-WorkingFloats working(const ConnectedUpdateArgs& args, bool) {
+WorkingFloats working(const ConnectedUpdateArgs& args, BufferSet) {
   return {.kept_beside = gradient_floats(args)};
 }
 
@@ -110,9 +110,9 @@ void update_bf16(const ConnectedUpdateArgs& args, const Buffers& buffers, Device
   });
 }
 
-WorkingFloats working_onednn(const ConnectedUpdateArgs& args, bool bf16_tensors) {
-  WorkingFloats floats = working(args, bf16_tensors);
-  if (in_bf16()) floats.scratch = onednn::connected_floats(args.shape);
+WorkingFloats working_onednn(const ConnectedUpdateArgs& args, BufferSet in_bf16) {
+  WorkingFloats floats = working(args, in_bf16);
+  if (omni::in_bf16()) floats.scratch = onednn::connected_floats(args.shape);
   return floats;
 }
 

@@ -127,8 +127,16 @@ bool patches_countable(const auto& args) {
   return std::int64_t{s.out_w()} * s.taps() <= std::numeric_limits<int>::max();
 }
 
-WorkingFloats patch_floats(const auto& args, bool) {
+WorkingFloats patch_floats(const auto& args, BufferSet) {
   return {.scratch = PatchRow::floats(args.shape.conv)};
+}
+
+// The lowered matrix is made in bf16, so its images are not copied.
+template <Pass pass>
+WorkingFloats local_factors(const auto& args, BufferSet in_bf16) {
+  const std::int64_t weights = args.shape.weights_count(), dst = args.shape.conv.dst_count();
+  return rounded_factors(in_bf16, {pass == Pass::backward_data ? dst : 0,
+                                   pass == Pass::backward_weights ? dst : weights});
 }
 
 // The following functions return cost and footprint.
@@ -167,7 +175,8 @@ Codelet<LocalForwardArgs> local_forward({
             {"onednn", forward_gemm<onednn_rows>, patches_countable, Role::fast, patch_floats},
 #endif
             {"gemm", forward_gemm<gemm>, patches_countable, Role::fast, patch_floats},
-            OMNI_PLAIN_IMPLEMENTATIONS(local_forward)},
+            reference_implementation<reference::local_forward<float>>(),
+            OMNI_GPU_PRODUCT(gpu::local_forward, local_factors<Pass::forward>, {})},
     .cost = local_cost<LocalForwardArgs>,
     .footprint = forward_footprint,
 });
@@ -182,7 +191,9 @@ Codelet<LocalBackwardArgs> local_backward_weights({
              patch_floats},
 #endif
             {"gemm", backward_weights_gemm<gemm>, patches_countable, Role::fast, patch_floats},
-            OMNI_PLAIN_IMPLEMENTATIONS(local_backward_weights)},
+            reference_implementation<reference::local_backward_weights<float>>(),
+            OMNI_GPU_PRODUCT(gpu::local_backward_weights, local_factors<Pass::backward_weights>,
+                             {})},
     .cost = local_cost<LocalBackwardArgs>,
     .footprint = backward_footprint,
 });
@@ -197,7 +208,8 @@ Codelet<LocalBackwardArgs> local_backward_data({
              patch_floats},
 #endif
             {"gemm", backward_data_gemm<gemm>, patches_countable, Role::fast, patch_floats},
-            OMNI_PLAIN_IMPLEMENTATIONS(local_backward_data)},
+            reference_implementation<reference::local_backward_data<float>>(),
+            OMNI_GPU_PRODUCT(gpu::local_backward_data, local_factors<Pass::backward_data>, {})},
     .cost = local_cost<LocalBackwardArgs>,
     .footprint = backward_footprint,
 });

@@ -51,8 +51,7 @@ struct Blas {
 double gemm_rate(int device, Precision precision) {
   check(cudaSetDevice(device), "choosing a GPU");
   const Blas blas;
-  // If cuBLAS rounds floats itself, it may use tf32 instead of bf16. So the peak of bf16 is
-  // measured with factors in bf16.
+  // Products in bf16 get factors in bf16 (codelets/cuda/rounded_factors.hpp).
   const bool in_bf16 = precision == Precision::bf16;
   const cudaDataType type = in_bf16 ? CUDA_R_16BF : CUDA_R_32F;
   const cublasComputeType_t compute = gpu::compute_type(type, precision);

@@ -229,8 +229,8 @@ constexpr auto average_backward = []<class T>(T, const PoolShape& shape, const B
       });
 };
 
-WorkingFloats sums_floats(const PoolShape& shape, bool bf16_tensors) {
-  return {.scratch = bf16_tensors ? SummedImages<Bf16>::floats(shape) : 0};
+WorkingFloats sums_floats(const PoolShape& shape, BufferSet in_bf16) {
+  return {.scratch = in_bf16.empty() ? 0 : SummedImages<Bf16>::floats(shape)};
 }
 
 void max_forward_reference(const PoolShape& shape, const Buffers& buffers, DeviceContext&) {

@@ -22,7 +22,8 @@ from omnivore import Omnivore
 from processes import Failed, Refused, pin
 from device import Device
 import ranks
-from pytorch import GPU_MODES, MODES, PyTorch, find_python
+from jax_peer import Jax, find_jax
+from pytorch import CPU_MODES, GPU_MODES, MODES, PyTorch, find_python
 from summary import compare, counted, summarise, table, training_flops, warnings
 
 DESCRIPTION = """\
@@ -43,8 +44,10 @@ input that PyTorch does not. darknet reads small PPM files while it trains, Caff
 Omnivore first runs until two runs in a row chose the same implementations for all layers: models in --models.
 Its iterations overlap: a period is from one iteration's loss to the next one's.
 
-PyTorch's modes are NCHW or channels-last, eager or compiled; SGD is fused where it can be. Peak memory is that of
-the whole process, libraries included; a build with CUDA has larger ones.
+PyTorch's modes are NCHW or channels-last, eager or compiled; SGD is fused where it can be. On a GPU they are channels
+last, eager, compiled, and compiled with max-autotune, which replays CUDA graphs; up to 12 processes compile. JAX is
+compiled as one step, channels last; on a GPU it is measured if the Python that has PyTorch has JAX, too. Peak memory
+is that of the whole process, libraries included; a build with CUDA has larger ones.
 
 Peak: a matrix product on the same threads in the same rounds, the best of them. Flops of an iteration: three times
 the forward products, less the gradient of the images.
@@ -94,12 +97,12 @@ def parse(arguments):
     add("--precision", choices=["fp32", "tf32", "bf16"], default="fp32",
         help="of what is multiplied; tf32 on a GPU only; default: fp32")
     add("--threads", type=positive, help="CPUs for everyone; default: all that this process may use")
-    add("--peer", action="append", choices=["pytorch", "darknet", "caffe", "none"],
-        help="whom to compare with, may be repeated; default: pytorch")
+    add("--peer", action="append", choices=["pytorch", "jax", "darknet", "caffe", "none"],
+        help="whom to compare with, may be repeated; default: pytorch, on a GPU also jax if it is there")
     add("--ranks", type=positive, metavar="N", help="processes that share each mini-batch; default: one, and no "
         "launcher")
     add("--modes", type=modes, metavar="MODE,...",
-        help=f"of PyTorch; default: all that work of {' '.join(MODES)}")
+        help=f"of PyTorch; default: all that work of {' '.join(CPU_MODES)}, on a GPU of {' '.join(GPU_MODES)}")
     add("--rounds", type=positive, default=5, help="default: 5")
     add("--block", type=float, default=10, metavar="SECONDS",
         help="choose the iterations so that Omnivore's block takes about so long; default: 10")
@@ -150,11 +153,14 @@ def find_peers(arguments, batch):
     for peer in arguments.peer or ["pytorch"]:
         if peer == "pytorch":
             found[peer] = find_python(arguments.python)
+        elif peer == "jax":
+            found[peer] = find_jax(arguments.python, wanted=True)
         elif peer == "darknet":
             found[peer] = find_darknet(arguments.darknet)
         elif peer == "caffe":
             found[peer] = find_caffe(arguments.caffe, arguments.caffe_model, batch)
-    return found
+    jax = find_jax(arguments.python, wanted=False) if arguments.device == "gpu" and not arguments.peer else None
+    return {**found, "jax": jax} if jax else found
 
 
 def make_peers(arguments, found, net, path, batch, threads, rate, folder, device):
@@ -162,10 +168,12 @@ def make_peers(arguments, found, net, path, batch, threads, rate, folder, device
         own = os.path.join(folder, peer)
         os.makedirs(own)
         if peer == "pytorch":
-            usual = GPU_MODES if device.gpu else ranks.MODES if arguments.ranks else MODES
+            usual = GPU_MODES if device.gpu else ranks.MODES if arguments.ranks else CPU_MODES
             for mode in arguments.modes or usual:
                 yield PyTorch(program, path, batch, threads, rate, mode, own, net.parameters, device,
                               arguments.ranks or 1)
+        elif peer == "jax":
+            yield Jax(program, path, batch, threads, rate, net.parameters, device)
         elif peer == "darknet":
             yield Darknet(program, net, path, batch, threads, rate, own)
         else:

@@ -17,7 +17,7 @@ class Device:
             raise Refused("--precision tf32 is of GPUs: add --device gpu")
         if self.gpu or self.precision != "fp32":
             for peer in peers or []:
-                if peer not in ("pytorch", "none"):
+                if peer not in ("pytorch", "jax", "none"):
                     raise Refused(f"--peer {peer} is compared on CPUs in fp32 only: leave it out, "
                                   "or do without --device and --precision")
         if not self.gpu:

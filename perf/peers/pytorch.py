@@ -7,12 +7,15 @@ import sys
 
 from processes import Failed, Refused, checked, run
 
-MODES = ("nchw-eager", "nhwc-eager", "nchw-compile", "nhwc-compile")
+CPU_MODES = ("nchw-eager", "nhwc-eager", "nchw-compile", "nhwc-compile")
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pytorch_net.py")
 
 
-# On a GPU only these are worth the time: its matrix units want channels last.
-GPU_MODES = ("nhwc-eager", "nhwc-compile")
+# On a GPU only these are worth the time: its matrix units want channels last. `autotune` is the mode max-autotune of
+# torch.compile: it times kernels for every product, and replays whole passes as CUDA graphs.
+GPU_MODES = ("nhwc-eager", "nhwc-compile", "nhwc-autotune")
+MODES = (*CPU_MODES, "nhwc-autotune")
+MOST_COMPILERS = 12
 
 
 def find_python(named):
@@ -31,14 +34,19 @@ class PyTorch:
     def __init__(self, python, net, batch, threads, rate, mode, cache, parameters, device, ranks=1):
         self.name = f"pytorch {mode}" if ranks == 1 else f"pytorch ddp {mode}"
         self.mode, self.parameters = mode, parameters
-        self.compiles = mode.endswith("compile")
+        self.compiles = not mode.endswith("eager")
+        if mode.endswith("autotune") and not device.gpu:
+            raise Refused(f"mode {mode} is of GPUs: add --device gpu")
         if self.compiles and shutil.which(os.environ.get("CXX", "g++")) is None:
             raise Refused(f"{mode} needs a C++ compiler: install g++, or leave it out of --modes")
         self.command = [python, SCRIPT, "--net", net, "--batch", batch // ranks, "--threads", threads // ranks,
                         "--mode", mode, "--learning-rate", rate, *device.pytorch_arguments]
         if ranks > 1:
             self.command += ["--ranks", ranks]
+        # On CPUs a pool of compilers would keep the cores busy while we measure.
+        compilers = min(MOST_COMPILERS, threads) if device.gpu else 1
         self.environment = {"OMP_NUM_THREADS": str(threads // ranks), "TORCHINDUCTOR_CACHE_DIR": cache,
+                            "TORCHINDUCTOR_COMPILE_THREADS": str(compilers),
                             **device.pytorch_environment}
 
     def measure(self, warm_up, iterations):

@@ -19,7 +19,8 @@ from torch.nn import functional
 
 from darknet_net import NetError, conv_padding, normalises, pool_window, read_net
 
-MODES = ("nchw-eager", "nhwc-eager", "nchw-compile", "nhwc-compile")
+MODES = ("nchw-eager", "nhwc-eager", "nchw-compile", "nhwc-compile", "nhwc-autotune")
+COMPILERS = {"compile": "default", "autotune": "max-autotune"}  # names of torch.compile
 
 ACTIVATIONS = {"relu": lambda: nn.ReLU(inplace=True),
                "leaky": lambda: nn.LeakyReLU(0.1, inplace=True),
@@ -231,10 +232,12 @@ def train(net, arguments):
         images = images.to(memory_format=torch.channels_last)
     optimizer, fused = make_optimizer(model, net.options, arguments.learning_rate)
     shared = nn.parallel.DistributedDataParallel(model) if arguments.ranks > 1 else model
-    run = torch.compile(shared) if how == "compile" else shared
+    run = torch.compile(shared, mode=COMPILERS[how]) if how in COMPILERS else shared
     in_bf16 = arguments.precision == "bf16"
 
     def iteration():
+        if how == "autotune":
+            torch.compiler.cudagraph_mark_step_begin()
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device, dtype=torch.bfloat16, enabled=in_bf16):
             loss = functional.cross_entropy(run(images), labels)
@@ -272,8 +275,6 @@ def main():
     parser.add_argument("--warm-up", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=10)
     arguments = parser.parse_args()
-    # One compiler process: a pool of them would keep the cores busy while we measure.
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     rank = start_ranks(arguments.ranks, arguments.threads) if arguments.ranks > 1 else 0
     torch.set_num_threads(arguments.threads)
     try:

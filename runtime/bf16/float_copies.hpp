@@ -55,6 +55,12 @@ class FloatCopies {
   std::array<Copy, kMostBuffers> copies_;
 };
 
+// Returns the bytes of a copy in bf16, rounded up so that another copy behind it begins where
+// vectors do.
+constexpr std::size_t bytes_of_rounded(std::int64_t count) {
+  return (sizeof(Bf16) * static_cast<std::size_t>(count) + 255) / 256 * 256;
+}
+
 // These functions enqueue work in the worker's stream.
 namespace gpu {
 

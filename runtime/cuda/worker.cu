@@ -3,10 +3,13 @@
 #include <starpu.h>
 
 #include <algorithm>
+#include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "runtime/cuda/cuda_error.hpp"
+#include "runtime/cuda/first_launch.hpp"
 #include "runtime/tasks/device_context.hpp"
 
 namespace omni {
@@ -21,6 +24,16 @@ namespace {
 // workers. Outside of StarPU's workers the number is -1.
 thread_local std::unordered_map<int, std::unique_ptr<CudaWorker>> workers;
 
+// The workers of all threads.
+struct Everyone {
+  std::mutex mutex;
+  std::vector<const CudaWorker*> workers;
+};
+Everyone& everyone() {
+  static auto* all = new Everyone;  // never destroyed: workers of threads may be destroyed later
+  return *all;
+}
+
 }  // namespace
 
 void release_cuda_workers() {
@@ -33,6 +46,7 @@ CudaWorker& CudaWorker::current() {
   std::unique_ptr<CudaWorker>& worker = workers[id];
   if (!worker)
     worker = std::make_unique<CudaWorker>(id >= 0 ? starpu_cuda_get_local_stream() : nullptr);
+  launches_here = &worker->launches_;
   return *worker;
 }
 
@@ -48,15 +62,47 @@ CudaWorker::CudaWorker(cudaStream_t stream)
   check(cublasSetStream(blas_, stream), "giving cuBLAS its stream");
   check(cudnnCreate(&dnn_), "starting cuDNN");
   check(cudnnSetStream(dnn_, stream), "giving cuDNN its stream");
+  const std::lock_guard lock(everyone().mutex);
+  everyone().workers.push_back(this);
 }
 
 // Failures of the destructor are ignored, as no caller could handle them.
 CudaWorker::~CudaWorker() {
+  {
+    const std::lock_guard lock(everyone().mutex);
+    std::erase(everyone().workers, this);
+  }
+  if (launches_here == &launches_) launches_here = nullptr;
   cudaSetDevice(device_);  // another device may be current in this thread
   prepared_.reset();
   cudaFree(counters_);
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
   if (blas_ != nullptr) cublasDestroy(blas_);
+}
+
+// Everyone is locked.
+long CudaWorker::launches_of_others() const {
+  long all = 0;
+  for (const CudaWorker* each : everyone().workers)
+    if (each != this && each->device_ == device_) all += each->launches_;
+  return all;
+}
+
+CudaWorker::OthersAtRest::OthersAtRest(const CudaWorker& worker) : worker_(worker) {
+  const std::lock_guard lock(everyone().mutex);
+  launches_ = worker.launches_of_others();
+}
+
+// What a worker launches later raises its count. What it launched before is in its stream.
+bool CudaWorker::OthersAtRest::so_far() const {
+  const std::lock_guard lock(everyone().mutex);
+  for (const CudaWorker* each : everyone().workers) {
+    if (each->stream_ == worker_.stream_ || each->device_ != worker_.device_) continue;
+    if (cudaStreamQuery(each->stream_) == cudaSuccess) continue;
+    cudaGetLastError();  // clears the answer, which is no error
+    return false;
+  }
+  return worker_.launches_of_others() == launches_;
 }
 
 unsigned* CudaWorker::counters() {

@@ -5,6 +5,7 @@
 #include <cublasLt.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 
@@ -42,10 +43,25 @@ class CudaWorker {
   void* workspace(std::size_t bytes) { return workspace_.at_least(bytes, stream_); }
   // Returns a second buffer as workspace() does, for copies of bf16 tensors as floats.
   void* copies(std::size_t bytes) { return copies_.at_least(bytes, stream_); }
+  // Returns a third buffer, for factors of a product that are rounded to bf16.
+  void* factors(std::size_t bytes) { return factors_.at_least(bytes, stream_); }
+  std::size_t bytes_for_factors() const { return factors_.bytes(); }  // that it has now
 
   // Returns one counter for each block that the device can run at once. A kernel finds zeros, and
   // must leave zeros behind.
   unsigned* counters();
+
+  // OthersAtRest tells whether the other workers of the same GPU had nothing to compute since it
+  // was made. Times that are measured while they compute are worth nothing.
+  class OthersAtRest {
+   public:
+    explicit OthersAtRest(const CudaWorker& worker);
+    bool so_far() const;
+
+   private:
+    const CudaWorker& worker_;
+    long launches_;
+  };
 
   explicit CudaWorker(cudaStream_t stream);
   ~CudaWorker();
@@ -53,6 +69,8 @@ class CudaWorker {
   CudaWorker& operator=(const CudaWorker&) = delete;
 
  private:
+  long launches_of_others() const;
+
   cudaStream_t stream_;
   cublasHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
@@ -60,17 +78,19 @@ class CudaWorker {
   std::array<char, 256> device_name_{};
   std::size_t device_bytes_ = 0;
   unsigned* counters_ = nullptr;
+  std::atomic<long> launches_ = 0;
 
   class Memory {
    public:
     ~Memory() { cudaFree(data_); }
     void* at_least(std::size_t bytes, cudaStream_t stream);
+    std::size_t bytes() const { return bytes_; }
 
    private:
     void* data_ = nullptr;
     std::size_t bytes_ = 0;
   };
-  Memory workspace_, copies_;
+  Memory workspace_, copies_, factors_;
   std::unique_ptr<Locals> prepared_;
 };
 

@@ -93,11 +93,14 @@ WorkingFloats working(const std::vector<CodeletBase::Entry>& entries, const void
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if ((on_cpu >> i & 1u) == 0) continue;
     const bool as_they_are = entries[i].takes(in_bf16, uses.size());
-    most.grow(entries[i].working(args, as_they_are && !in_bf16.empty()));
+    most.grow(entries[i].working(args, as_they_are ? in_bf16 : BufferSet()));
     if (!as_they_are) most.copies = float_copies_count(uses);
   }
-  if (on_gpu >= 0 && !entries[on_gpu].takes(in_bf16, uses.size()))
-    most.copies_on_gpu = float_copies_count(uses);
+  if (on_gpu >= 0) {
+    const bool as_they_are = entries[on_gpu].takes(in_bf16, uses.size());
+    most.grow(entries[on_gpu].working(args, as_they_are ? in_bf16 : BufferSet()));
+    if (!as_they_are) most.copies_on_gpu = float_copies_count(uses);
+  }
   for (const BufferUse& use : uses)
     if (on_gpu >= 0 && use.mode == AccessMode::accumulate)
       most.sum_on_gpu = std::max<std::size_t>(most.sum_on_gpu, use.count);

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/bf16/float_copies.hpp"
 #include "runtime/tasks/access.hpp"
 #include "runtime/tasks/device_context.hpp"
 #include "runtime/tasks/kernel.hpp"
@@ -83,8 +84,9 @@ struct Implementation {
   Kernel<Args> kernel;
   bool (*supports)(const Args&) = nullptr;  // null: every shape
   Role role = Role::fast;
-  // Returns the memory that the kernel needs beside its buffers. Null: hardly any.
-  WorkingFloats (*working)(const Args&, bool bf16_tensors) = nullptr;
+  // Returns the memory that the kernel needs beside its buffers, of which those in `in_bf16` are in
+  // bf16. Null: hardly any.
+  WorkingFloats (*working)(const Args&, BufferSet in_bf16) = nullptr;
   // The kernel computes in bf16 if exactly these buffers are in bf16; those of maybe_in_bf16 may
   // be, too. Otherwise it gets copies in floats of all buffers that are in bf16.
   BufferSet in_bf16{};
@@ -92,14 +94,18 @@ struct Implementation {
 };
 
 // Makes an entry for a GPU's kernel in a codelet's list of implementations; none in a build without
-// CUDA. The further arguments are in_bf16; `maybe` is maybe_in_bf16.
+// CUDA. The further arguments are in_bf16; `maybe` is maybe_in_bf16. A product also says how much
+// memory it needs.
 #ifdef OMNI_CUDA
 #define OMNI_GPU_IMPLEMENTATION(kernel, ...) OMNI_GPU_IMPLEMENTATION_MAYBE(kernel, {}, __VA_ARGS__)
 #define OMNI_GPU_IMPLEMENTATION_MAYBE(kernel, maybe, ...) \
-  {"cuda", kernel, nullptr, Role::gpu, nullptr, BufferSet{__VA_ARGS__}, maybe},
+  OMNI_GPU_PRODUCT(kernel, nullptr, maybe, __VA_ARGS__)
+#define OMNI_GPU_PRODUCT(kernel, working, maybe, ...) \
+  {"cuda", kernel, nullptr, Role::gpu, working, BufferSet{__VA_ARGS__}, maybe},
 #else
 #define OMNI_GPU_IMPLEMENTATION(...)
 #define OMNI_GPU_IMPLEMENTATION_MAYBE(...)
+#define OMNI_GPU_PRODUCT(...)
 #endif
 
 template <auto function>
@@ -167,7 +173,7 @@ class CodeletBase {
     Role role;
     BufferSet in_bf16, maybe_in_bf16;
     std::function<bool(const void*)> supports;
-    std::function<WorkingFloats(const void*, bool)> working;
+    std::function<WorkingFloats(const void*, BufferSet)> working;
     std::function<void(const void*, const Buffers&, DeviceContext&)> run;
 
     // Returns whether the kernel accepts this number of buffers, of which those in `bf16_buffers`
@@ -266,7 +272,7 @@ class Codelet : public CodeletBase {
                          [supports = each.supports](const void* args) {
                            return supports == nullptr || supports(*static_cast<const Args*>(args));
                          },
-                         [working = each.working](const void* args, bool in_bf16) {
+                         [working = each.working](const void* args, BufferSet in_bf16) {
                            return working == nullptr
                                       ? WorkingFloats()
                                       : working(*static_cast<const Args*>(args), in_bf16);
@@ -302,6 +308,17 @@ std::uint64_t footprint_of(T... values) {
 template <auto... members, class Args>
 std::uint64_t footprint_by(const Args& args) {
   return footprint_of(args.*members...);
+}
+
+// Returns the memory in which a GPU rounds factors of a product to bf16, if the precision is bf16.
+// `counts` are those of the first buffers; 0 means that the buffer is not copied.
+inline WorkingFloats rounded_factors(BufferSet in_bf16,
+                                     std::initializer_list<std::int64_t> counts) {
+  if (implementation_policy().precision != Precision::bf16) return {};
+  std::size_t buffer = 0, bytes = 0;
+  for (const std::int64_t count : counts)
+    if (!in_bf16.has(buffer++)) bytes += bytes_of_rounded(count);
+  return {.factors_on_gpu = bytes / sizeof(float)};
 }
 
 // Adds the precision to a footprint, for codelets whose run time depends on the precision.

@@ -33,15 +33,17 @@ struct WorkingFloats {
   std::size_t scratch = 0;      // in the context's scratch()
   std::size_t kept_beside = 0;  // in an object of local(); only one kind of kernel has that
   std::size_t copies = 0;       // for copies of bf16 tensors, in the context's copies()
-  // On a GPU, copies of bf16 tensors take copies_on_gpu. sum_on_gpu is for a copy of the largest
-  // tensor to which a task adds; a library tries algorithms on that copy.
-  std::size_t copies_on_gpu = 0, sum_on_gpu = 0;
+  // On a GPU, copies of bf16 tensors take copies_on_gpu, and copies in bf16 of factors that hold
+  // floats take factors_on_gpu. sum_on_gpu is for a copy of the largest tensor to which a task
+  // adds; a library tries algorithms on that copy.
+  std::size_t copies_on_gpu = 0, factors_on_gpu = 0, sum_on_gpu = 0;
 
   void grow(const WorkingFloats& other) {
     scratch = std::max(scratch, other.scratch);
     kept_beside = std::max(kept_beside, other.kept_beside);
     copies = std::max(copies, other.copies);
     copies_on_gpu = std::max(copies_on_gpu, other.copies_on_gpu);
+    factors_on_gpu = std::max(factors_on_gpu, other.factors_on_gpu);
     sum_on_gpu = std::max(sum_on_gpu, other.sum_on_gpu);
   }
 };

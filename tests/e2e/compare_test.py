@@ -191,7 +191,7 @@ if sys.argv[1] == "-c":
     print("9.9")
     sys.exit()
 told = dict(zip(sys.argv[2::2], sys.argv[3::2]))
-if told["--mode"] == "nhwc-compile":
+if told.get("--mode") == "nhwc-compile":
     sys.exit("no compiler that it likes")
 print(json.dumps({{"parameters": {parameters}, "seconds": [0.5] * int(told["--iterations"]),
                   "peak_memory_bytes": 1000, "fused_sgd": True}}))
@@ -261,6 +261,19 @@ class Command(unittest.TestCase):
         self.refused("tf32 is of GPUs: add --device gpu", *SMALL, "--precision", "tf32")
         self.refused("on CPUs in fp32 only", *SMALL, "--device", "gpu", "--peer", "darknet")
         self.refused("on CPUs in fp32 only", *SMALL, "--precision", "bf16", "--peer", "darknet")
+
+    def test_an_uncommon_peer_or_mode_that_is_missing_is_refused(self):
+        python = self.played("python", PLAYED_PYTHON, parameters=LENET_PARAMETERS)
+        self.refused("nhwc-autotune is of GPUs: add --device gpu", *SMALL, "--python", python, "--modes", "nhwc-autotune")
+        self.refused("has no JAX: `pip install jax`", *SMALL, "--peer", "jax", "--python", "false")
+
+    def test_jax_is_a_contender(self):
+        python = self.played("python", PLAYED_PYTHON, parameters=LENET_PARAMETERS)
+        finished = self.compare(*SMALL, "--peer", "jax", "--python", python, "--json", "-")
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        result = json.loads(finished.stdout)
+        self.assertEqual(list(result["contenders"]), ["omnivore", "jax"])
+        self.assertEqual(result["versions"]["jax"], "9.9")
 
     def test_what_ranks_cannot_share_is_refused(self):
         shared = ["--net", "lenet", "--batch", "4", "--threads", "2"]

@@ -1,4 +1,4 @@
-"""What must not appear: shells and bare threads started from code, unbounded readers, names of package hosts, and notes to oneself."""
+"""What must not appear: shells and bare threads started from code, unbounded readers, products of floats with bits cut off, names of package hosts, and notes to oneself."""
 
 import re
 
@@ -23,6 +23,8 @@ PACKAGE_HOST = (r"(?i)\b(?:[a-z0-9-]+\.)*(?:archive|conda|crates|deb|docker|down
                 r"|mirrors?|npm|npmjs|packages|pkg|ppa|pypi|pythonhosted|quay|registry|repo|security)\d*"
                 r"(?:\.[a-z0-9-]+)*\.(?:com|dev|edu|io|net|org)\b")
 URL = r"\b(?:https?|ftp)://[\w-]+\.[\w.-]+"
+# cuBLAS cuts off bits of floats with it: codelets/cuda/rounded_factors.hpp.
+CUTS_BITS = r"\bCUBLAS_COMPUTE_32F_FAST_16B?F\b"
 NOTE = r"\b(?:TOD[O]|FIXM[E]|XX[X]|HAC[K])\b"
 
 
@@ -33,6 +35,8 @@ def code_of(text):
 def check(files):
     problems = []
     for path, text in files.items():
+        if is_cpp(path) and not path.startswith("tests/"):
+            problems += matches(CUTS_BITS, path, code_of(text), "multiplies floats whose bits are cut off")
         if is_cpp(path):
             problems += matches(CPP_SHELL, path, code_of(text), "starts a shell")
             if not MAY_START.match(path):
@@ -70,6 +74,7 @@ run(check,
         ({"apps/a.cpp": "std::cout << name;"}, "apps/a.cpp:1: prints past"),
         ({"a.hpp": "std::fputs(text, stderr);"}, "prints past"),
         ({"a.hpp": "std::fwrite(a, 1, 2, stdout);"}, "prints past"),
+        ({"codelets/a.hpp": "\nreturn CUBLAS_COMPUTE_32F_FAST_16BF;"}, "codelets/a.hpp:2: multiplies floats"),
         ({"a.py": "import os\nos." + "system('ls')"}, "a.py:2: starts a shell"),
         ({"a.py": "run(text, shell=" + "True)"}, "starts a shell"),
         ({"a.sh": "curl https:/" + "/example.invalid/x"}, "fetches from a fixed place"),
@@ -82,6 +87,7 @@ run(check,
         ({"a.md": "\nFIX" + "ME"}, "a.md:2: finish it"),
     ],
     good={
+        "tests/played_gpu/a.cpp": "case CUBLAS_COMPUTE_32F_FAST_16BF: return 7;",
         "runtime/log.cpp": "std::fwrite(a, 1, 2, stderr);",
         "tests/bench/a.cpp": 'fmt::print("x");',
         "runtime/threads.cpp": "std::thread(work).detach();",

@@ -1,26 +1,30 @@
 // Tensor cores round numbers before they multiply them. They leave 10 bits of the mantissa of
-// single precision (TF32), or 7 (bf16).
+// single precision (TF32), or 7 (bf16). If cuBLAS makes bf16 of floats, it cuts bits off, as an
+// H200 seems to have done (docs/results/gpu.md).
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "runtime/bf16/bf16.hpp"
 
 namespace omni::played {
 
+// Numbers of bits of a mantissa. kCutToBf16 stands for those of bf16, with the others cut off.
+constexpr int kExact = 23, kTf32 = 10, kBf16 = 7, kCutToBf16 = -7;
+
 // Rounds to `bits` bits of mantissa, ties away from zero.
 inline float rounded(float value, int bits) {
   const auto all = std::bit_cast<std::uint32_t>(value);
   const bool finite = (all & 0x7F800000) != 0x7F800000;
-  const std::uint32_t lost = (1u << (23 - bits)) - 1;
-  return finite ? std::bit_cast<float>((all + (lost + 1) / 2) & ~lost) : value;
+  const std::uint32_t lost = (1u << (23 - std::abs(bits))) - 1;
+  const std::uint32_t half = bits == kCutToBf16 ? 0 : (lost + 1) / 2;
+  return finite ? std::bit_cast<float>((all + half) & ~lost) : value;
 }
-
-constexpr int kExact = 23, kTf32 = 10, kBf16 = 7;
 
 // Factors holds values, or a copy of them that is rounded to `bits` bits.
 class Factors {

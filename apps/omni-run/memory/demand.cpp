@@ -109,11 +109,10 @@ MemoryForecast::OnGpu MemoryForecast::on_each_gpu(int subdivisions) const {
     tensors.add(each.is_transient ? bytes * share : bytes, each.is_transient ? largest : 1);
   }
   // A worker needs a library's workspace, a copy of the largest sum on which algorithms are tried,
-  // and float copies of bf16 tensors. In bf16 it also needs a bf16 copy of the weights, as many as
-  // that sum has values.
-  const double copies_of_sum = implementation_policy().precision == Precision::bf16 ? 1.5 : 1;
+  // bf16 copies of factors, most of which are weights, and float copies of bf16 tensors.
   const double of_worker = static_cast<double>(machine_.most_workspace) +
-                           copies_of_sum * static_cast<double>(demand_.working.sum_on_gpu) +
+                           static_cast<double>(demand_.working.sum_on_gpu) +
+                           static_cast<double>(demand_.working.factors_on_gpu) +
                            static_cast<double>(demand_.working.copies_on_gpu) * share;
   return {.tensors = tensors.bytes(),
           .working = static_cast<std::size_t>(

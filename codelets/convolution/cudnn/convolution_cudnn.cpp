@@ -81,7 +81,7 @@ bool run(const auto& args, const Buffers& buffers) {
   // weights are copied, the bias is copied, too.
   task.may_end =
       tensors.bias != nullptr && (is_copied(task, 1) || alignment_of(tensors.bias) == kWidestLoad);
-  const auto& plan = plan_for<cudnn::ConvolutionPlan>(worker, task, worker, task, tensors);
+  auto& plan = plan_for<cudnn::ConvolutionPlan>(worker, task, worker, task, tensors);
   if (plan.usable()) plan.run(worker, tensors);
   return plan.usable();
 }

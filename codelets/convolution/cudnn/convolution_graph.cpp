@@ -32,15 +32,17 @@ constexpr Names kNames[] = {OMNI_NAMES(FORWARD, FORWARD, X, W, Y),
 ConvolutionGraph::ConvolutionGraph(const ConvolutionWork& work, const Target& target) {
   const ConvShape& s = work.shape;
   const Size dst_size{s.n, s.filters, s.out_h(), s.out_w()};
-  const Backend& src = tensor(TensorName::src, {s.n, s.c, s.h, s.w}, work.type, work.alignment);
+  const int c = work.stored_c == 0 ? s.c : work.stored_c;
+  const int filters = work.stored_filters == 0 ? s.filters : work.stored_filters;
+  const Backend& src = tensor(TensorName::src, {s.n, s.c, s.h, s.w}, c, work.type, work.alignment);
   const Backend& weights =
-      tensor(TensorName::weights, {s.filters, s.group_c(), s.kernel_h, s.kernel_w}, work.type,
-             work.alignment);
-  const Backend& dst = tensor(TensorName::dst, dst_size, work.type, work.alignment);
+      tensor(TensorName::weights, {s.filters, s.group_c(), s.kernel_h, s.kernel_w}, s.group_c(),
+             work.type, work.alignment);
+  const Backend& dst = tensor(TensorName::dst, dst_size, filters, work.type, work.alignment);
   std::int64_t next = static_cast<std::int64_t>(TensorName::bias) + 1;
   // Makes a tensor that one operation writes and the next one reads.
   const auto between = [&]() -> const Backend& {
-    Backend& made = add_tensor(next++, dst_size, CUDNN_DATA_FLOAT, kWidestLoad);
+    Backend& made = add_tensor(next++, dst_size, s.filters, CUDNN_DATA_FLOAT, kWidestLoad);
     made.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
     made.finalize();
     return made;
@@ -51,7 +53,8 @@ ConvolutionGraph::ConvolutionGraph(const ConvolutionWork& work, const Target& ta
   const Backend* value = work.bias || work.relu ? &between() : &dst;
   then(convolution(work, src, weights, *value));
   if (work.bias) {
-    const Backend& bias = tensor(TensorName::bias, {1, s.filters, 1, 1}, work.type, kWidestLoad);
+    const Backend& bias =
+        tensor(TensorName::bias, {1, s.filters, 1, 1}, s.filters, work.type, kWidestLoad);
     const Backend& sum = work.relu ? between() : dst;
     then(pointwise(CUDNN_POINTWISE_ADD, *value, &bias, sum));
     value = &sum;
@@ -64,21 +67,21 @@ ConvolutionGraph::ConvolutionGraph(const ConvolutionWork& work, const Target& ta
   graph.finalize();
 }
 
-Backend& ConvolutionGraph::add_tensor(std::int64_t name, const Size& size, cudnnDataType_t type,
-                                      int alignment) {
-  const auto [n, c, h, w] = size;
+Backend& ConvolutionGraph::add_tensor(std::int64_t name, const Size& size, std::int64_t channels,
+                                      cudnnDataType_t type, int alignment) {
+  const std::int64_t h = size[2], w = size[3];
   Backend& made = add(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   made.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, name);
   made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type);
   made.set(CUDNN_ATTR_TENSOR_DIMENSIONS, size);
-  made.set(CUDNN_ATTR_TENSOR_STRIDES, Size{h * w * c, 1, w * c, c});
+  made.set(CUDNN_ATTR_TENSOR_STRIDES, Size{h * w * channels, 1, w * channels, channels});
   made.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{alignment});
   return made;
 }
 
-const Backend& ConvolutionGraph::tensor(TensorName name, const Size& size, cudnnDataType_t type,
-                                        int alignment) {
-  Backend& made = add_tensor(static_cast<std::int64_t>(name), size, type, alignment);
+const Backend& ConvolutionGraph::tensor(TensorName name, const Size& size, std::int64_t channels,
+                                        cudnnDataType_t type, int alignment) {
+  Backend& made = add_tensor(static_cast<std::int64_t>(name), size, channels, type, alignment);
   made.finalize();
   return made;
 }

@@ -1,19 +1,13 @@
-// This file chooses a way to compute a pass: from the ChoiceTable or, if that has none, by
-// measuring what cuDNN offers. In a deterministic run the first offer that works is taken. Too
-// little memory for it is then an error.
+// This file computes a pass in one of the ways that cuDNN offers.
 #include "codelets/convolution/cudnn/convolution_plan.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <map>
-#include <new>
 #include <string_view>
 
 #include "codelets/convolution/cudnn/folded_tensors.hpp"
-#include "codelets/cuda/choice_table.hpp"
-#include "codelets/cuda/fastest.hpp"
+#include "codelets/cuda/plans.hpp"
 #include "codelets/elementwise/channel_bias.hpp"
 #include "runtime/bf16/float_copies.hpp"
 #include "runtime/log.hpp"
@@ -22,13 +16,8 @@ namespace omni::cudnn {
 namespace {
 
 constexpr std::size_t kSrc = 0, kWeights = 1, kDst = 2;  // indices into ConvolutionTensors::values
-// At most this many variants of one engine, which differ in their knobs, are tried. cuDNN offers up
-// to 39, those that it expects to be best first. On Hopper nearly all offers are of one engine. The
-// number is above ten, so that programs that try ten offers do not find a better one.
-constexpr int kMostVariants = 12;
-
-// The ChoiceTable stores a Form as these bits.
-constexpr std::uint64_t kEnds = 1, kFolds = 2;
+// Each group has a launch of its own if it is a convolution by itself.
+constexpr int kMostGroups = 8;
 
 // Rounds the size of a piece of memory up, so that the next piece is aligned to vectors.
 std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -70,7 +59,8 @@ ConvolutionPlan::ConvolutionPlan(CudaWorker& worker, const ConvolutionTask& task
               description());
 }
 
-void ConvolutionPlan::run(CudaWorker& worker, const ConvolutionTensors& tensors) const {
+void ConvolutionPlan::run(CudaWorker& worker, const ConvolutionTensors& tensors) {
+  if (!untried_.empty()) go_on(worker, tensors);
   check(
       enqueue(worker, *way_, tensors, static_cast<std::byte*>(worker.workspace(memory_for(*way_)))),
       "a convolution of cuDNN");
@@ -145,8 +135,19 @@ cudnnStatus_t ConvolutionPlan::enqueue(CudaWorker& worker, const Way& way,
     gpu::round(worker, task_.shape.filters, static_cast<const float*>(tensors.bias),
                reinterpret_cast<Bf16*>(copy));
   }
-  const cudnnStatus_t status = way.plan.run(worker.dnn(), used, memory);
-  if (status != CUDNN_STATUS_SUCCESS) return status;
+  cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+  const std::int64_t bytes_of_value = multiplies_bf16_ ? sizeof(Bf16) : sizeof(float);
+  for (int group = 0; group < (way.form.splits ? task_.shape.groups : 1); ++group) {
+    ConvolutionTensors part = used;
+    const auto of_group = [&](auto* tensor, std::size_t i) {
+      return reinterpret_cast<decltype(tensor)>(reinterpret_cast<std::uintptr_t>(tensor) +
+                                                group * step(i) * bytes_of_value);
+    };
+    for (const std::size_t i : {kSrc, kWeights, kDst}) part.values[i] = of_group(used.values[i], i);
+    if (used.bias != nullptr) part.bias = of_group(used.bias, kDst);
+    status = way.plan.run(worker.dnn(), part, memory);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+  }
   void* result = tensors.values[result_];
   if (used.values[result_] != result) copy_result(worker, way.form, used.values[result_], result);
   if (task_.pass != Pass::forward || way.form.ends) return status;
@@ -166,6 +167,25 @@ bool ConvolutionPlan::may_fold() const {
   return task_.pass != Pass::backward_data && gpu::is_worth_folding(task_.shape);
 }
 
+bool ConvolutionPlan::may_split() const {
+  return task_.shape.groups > 1 && task_.shape.groups <= kMostGroups;
+}
+
+ConvShape ConvolutionPlan::shape_of_group() const {
+  ConvShape shape = task_.shape;
+  shape.c = shape.group_c();
+  shape.filters = shape.group_filters();
+  shape.groups = 1;
+  return shape;
+}
+
+std::int64_t ConvolutionPlan::step(std::size_t tensor) const {
+  const ConvShape& s = task_.shape;
+  return tensor == kSrc       ? s.group_c()
+         : tensor == kWeights ? std::int64_t{s.group_filters()} * s.taps()
+                              : s.group_filters();
+}
+
 std::vector<ConvolutionPlan::Form> ConvolutionPlan::forms() const {
   const bool can_end = task_.may_end && (task_.activation == Activation::linear ||
                                          task_.activation == Activation::relu);
@@ -173,146 +193,33 @@ std::vector<ConvolutionPlan::Form> ConvolutionPlan::forms() const {
   for (const bool folds : {false, true})
     for (const bool ends : {true, false})
       if ((can_end || !ends) && (may_fold() || !folds)) forms.push_back({ends, folds});
+  const auto bytes =
+      static_cast<std::size_t>(step(kDst)) * (multiplies_bf16_ ? sizeof(Bf16) : sizeof(float));
+  for (const bool ends : {true, false})  // the bias of each group must be aligned
+    if (may_split() && (!ends || (can_end && bytes % kWidestLoad == 0)))
+      forms.push_back({.ends = ends, .splits = true});
   return forms;
 }
 
 ConvolutionGraph ConvolutionPlan::graph(Form form, const Target& target) const {
+  int alignment = task_.alignment;
+  if (form.splits)  // that of every group
+    for (const std::size_t tensor : {kSrc, kWeights, kDst}) {
+      const std::int64_t bytes = step(tensor) * (multiplies_bf16_ ? 2 : 4);
+      alignment = static_cast<int>(std::min<std::int64_t>(alignment, bytes & -bytes));
+    }
   return ConvolutionGraph({.pass = task_.pass,
-                           .shape = form.folds ? folded_ : task_.shape,
+                           .shape = form.folds    ? folded_
+                                    : form.splits ? shape_of_group()
+                                                  : task_.shape,
                            .type = multiplies_bf16_ ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT,
-                           .alignment = task_.alignment,
+                           .stored_c = form.splits ? task_.shape.c : 0,
+                           .stored_filters = form.splits ? task_.shape.filters : 0,
+                           .alignment = alignment,
                            .adds = task_.adds && bytes_of_copy(form, result_) == 0,
                            .bias = form.ends,
                            .relu = form.ends && task_.activation == Activation::relu},
                           target);
-}
-
-std::optional<ConvolutionPlan::Way> ConvolutionPlan::way(const Target& target, Form form,
-                                                         EngineConfig config) const {
-  if (!config.meets(demands_)) return std::nullopt;
-  ExecutionPlan plan(config, target);
-  if (!succeeds(plan.status()) || plan.workspace_bytes() > most_workspace_) return std::nullopt;
-  return Way{form, std::move(config), std::move(plan)};
-}
-
-void ConvolutionPlan::for_each_way(const Target& target, Form form, std::size_t most_memory,
-                                   const std::function<bool(Way)>& visit) const {
-  std::map<std::uint64_t, int> variants;  // tried so far, by engine
-  for (EngineConfig& config : engine_configs(graph(form, target), target)) {
-    if (config.numbers.empty() || variants[config.numbers[0]] == kMostVariants) continue;
-    std::optional<Way> one = way(target, form, std::move(config));
-    if (!one || memory_for(*one) > most_memory) continue;
-    ++variants[one->config.numbers[0]];
-    if (!visit(std::move(*one))) return;
-  }
-}
-
-// The following functions choose.
-
-// Returns false after an error, so that another way is tried. In a deterministic run, lack of
-// memory throws instead, because memory must not decide on the way.
-bool ConvolutionPlan::succeeds(cudnnStatus_t status) const {
-  if (demands_.deterministic) check_memory(status, "a convolution");
-  return status == CUDNN_STATUS_SUCCESS;
-}
-
-// Returns whether the way works. If cuDNN adds the bias, the trial has a bias of NaN, because
-// cuDNN's relu may lose NaN although it is asked to keep it.
-bool ConvolutionPlan::works(CudaWorker& worker, const Way& way, ConvolutionTensors tensors,
-                            std::byte* memory) const {
-  const auto runs = [&] { return succeeds(enqueue(worker, way, tensors, memory)); };
-  if (!way.form.ends) return runs();
-  const std::size_t bytes = sizeof(float) * task_.shape.filters;
-  const TrialMemory nan(worker, bytes);
-  nan.fill(0xFF, bytes);
-  tensors.bias = nan.data();
-  return runs() && kept_nan(worker, tensors.values[result_], bytes_of_result_value());
-}
-
-bool ConvolutionPlan::take(CudaWorker& worker, const ConvolutionTensors& tensors, Way way) {
-  try {
-    auto* memory = static_cast<std::byte*>(worker.workspace(memory_for(way)));
-    if (works(worker, way, tensors, memory)) way_.emplace(std::move(way));
-  } catch (const std::bad_alloc&) {  // the memory that is left is too little
-    if (demands_.deterministic) throw;
-  }
-  return usable();
-}
-
-std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest(
-    CudaWorker& worker, const Target& target, const ConvolutionTensors& tensors) {
-  std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "asking for free memory");
-  // Allocating half of the free memory may fail, because it is fragmented or another program takes
-  // it first. So smaller sizes follow.
-  for (std::size_t most = free / 2; most > 0; most /= 4) {
-    try {
-      return take_fastest_with(most, worker, target, tensors);
-    } catch (const std::bad_alloc&) {
-    }
-  }
-  return take_fastest_with(0, worker, target, tensors);
-}
-
-std::optional<ConvolutionPlan::Numbers> ConvolutionPlan::take_fastest_with(
-    std::size_t most_memory, CudaWorker& worker, const Target& target,
-    const ConvolutionTensors& tensors) {
-  std::size_t most = 0;
-  std::vector<Way> ways;
-  for (const Form form : forms())
-    for_each_way(target, form, most_memory, [&](Way one) {
-      most = std::max(most, memory_for(one));
-      ways.push_back(std::move(one));
-      return true;
-    });
-  std::optional<Way*> best;
-  {
-    const TrialMemory memory(worker, most);
-    std::vector<Way*> candidates;
-    for (Way& one : ways)
-      if (works(worker, one, tensors, memory.data())) candidates.push_back(&one);
-    best = fastest(worker.stream(), candidates, [&](const Way* one) {
-      return enqueue(worker, *one, tensors, memory.data()) == CUDNN_STATUS_SUCCESS;
-    });
-  }
-  if (!best) return std::nullopt;
-  Numbers numbers{((*best)->form.ends ? kEnds : 0) | ((*best)->form.folds ? kFolds : 0)};
-  numbers.insert(numbers.end(), (*best)->config.numbers.begin(), (*best)->config.numbers.end());
-  if (!take(worker, tensors, std::move(**best))) return std::nullopt;
-  return numbers;
-}
-
-void ConvolutionPlan::choose(CudaWorker& worker, ConvolutionTensors tensors) {
-  // If the result will be overwritten anyway, trials write to it. Otherwise they write to `apart`.
-  std::optional<TrialMemory> apart;
-  if (task_.adds) {
-    apart.emplace(worker, static_cast<std::size_t>(counts_[result_]) * bytes_of_result_value());
-    tensors.values[result_] = apart->data();
-  }
-  const Target target{.handle = worker.dnn()};
-  // Measurements may choose another way in each run, which rounds results differently. So a
-  // deterministic run does not measure.
-  if (demands_.deterministic) {
-    for (const Form form : forms())
-      if (!usable())
-        for_each_way(target, form, std::numeric_limits<std::size_t>::max(),
-                     [&](Way one) { return !take(worker, tensors, std::move(one)); });
-    return;
-  }
-  ChoiceTable::shared(worker.device_name(), {"cuDNN", cudnnGetVersion()})
-      .choose(
-          description(),
-          [&](const Numbers& numbers) {
-            if (numbers.empty()) return false;
-            const Form form{(numbers[0] & kEnds) != 0, (numbers[0] & kFolds) != 0};
-            // The task must allow this Form.
-            if ((form.ends && !forms().front().ends) || (form.folds && !may_fold())) return false;
-            std::optional<Way> one = way(
-                target, form,
-                engine_config(graph(form, target), target, {numbers.begin() + 1, numbers.end()}));
-            return one && take(worker, tensors, std::move(*one));
-          },
-          [&] { return take_fastest(worker, target, tensors); });
 }
 
 // Returns the text that identifies a measurement on one kind of device.
@@ -320,14 +227,15 @@ std::string ConvolutionPlan::description() const {
   const ConvShape& s = task_.shape;
   return fmt::format(
       "{}{} {}x{}x{}x{}, {} {}x{}, stride {}x{}, pad {}x{}, dilation {}x{}, groups {}, {}{}, "
-      "{}-byte tensors{}",
+      "{}-byte tensors{}{}",
       name_of(task_.pass), task_.adds ? " (adds)" : "", s.n, s.h, s.w, s.c, s.filters, s.kernel_h,
       s.kernel_w, s.stride_h, s.stride_w, s.pad_h, s.pad_w, s.dilation_h, s.dilation_w, s.groups,
       multiplies_bf16_ ? "bf16" : omni::name_of(precision_),
       multiplies_bf16_ && !task_.bf16_values ? " of floats" : "", task_.alignment,
       !forms().front().ends                    ? ""
       : task_.activation == Activation::linear ? " and bias"
-                                               : " and bias and relu");
+                                               : " and bias and relu",
+      may_split() ? ", or by group" : "");
 }
 
 }  // namespace omni::cudnn

@@ -5,12 +5,14 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "codelets/convolution/cudnn/engines.hpp"
+#include "codelets/cuda/choice_table.hpp"
+#include "codelets/cuda/fastest.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -41,13 +43,19 @@ class ConvolutionPlan {
 
   // usable() returns false if cuDNN cannot compute this shape.
   bool usable() const { return way_.has_value(); }
-  void run(CudaWorker& worker, const ConvolutionTensors& tensors) const;
+  // Computes the pass. While there are ways that were not tried, it may first try one of them.
+  void run(CudaWorker& worker, const ConvolutionTensors& tensors);
 
  private:
   // A Form tells what cuDNN computes besides the convolution, and on which tensors.
   struct Form {
     bool ends = false;   // true: also bias and activation; false: another kernel applies them
     bool folds = false;  // true: on folded copies of src and weights, see folded_tensors.hpp
+    // True: one group after another, each as a convolution without groups on a part of the
+    // channels.
+    bool splits = false;
+
+    bool operator==(const Form&) const = default;
   };
   // A Way is one way to compute the pass.
   struct Way {
@@ -55,9 +63,14 @@ class ConvolutionPlan {
     EngineConfig config;
     ExecutionPlan plan;
   };
+  // An Offer is a way by the numbers of its engine.
+  struct Offer {
+    Form form;
+    std::vector<std::uint64_t> engine;
+  };
 
   // Numbers are a way as the ChoiceTable stores it: the numbers of its form and of its engine.
-  using Numbers = std::vector<std::uint64_t>;
+  using Numbers = ChoiceTable::Numbers;
 
   std::string description() const;
   bool is_folded(Form form, std::size_t tensor) const;
@@ -74,26 +87,38 @@ class ConvolutionPlan {
                         std::byte* memory) const;
 
   bool may_fold() const;
+  bool may_split() const;
+  ConvShape shape_of_group() const;
+  // Returns how many values of the tensor lie before its second group.
+  std::int64_t step(std::size_t tensor) const;
   std::vector<Form> forms() const;  // those to be tried
   ConvolutionGraph graph(Form form, const Target& target) const;
   // Returns nullopt if cuDNN cannot compute the pass in this way, or if the way does not meet the
   // demands or needs too much workspace.
-  std::optional<Way> way(const Target& target, Form form, EngineConfig config) const;
-  // Visits the ways that need at most most_memory bytes, the most promising ones first, until
-  // visit() returns false.
-  void for_each_way(const Target& target, Form form, std::size_t most_memory,
-                    const std::function<bool(Way)>& visit) const;
+  std::optional<Way> way(const Target& target, const Offer& offer) const;
+  // Returns what cuDNN offers for a form, the most promising first, and for all forms in turns.
+  std::vector<Offer> offers(const Target& target, Form form) const;
+  std::deque<Offer> offers(const Target& target) const;
 
   // Chooses a way. Trials write to the result among the tensors unless the task adds to it.
-  void choose(CudaWorker& worker, ConvolutionTensors tensors);
+  void choose(CudaWorker& worker, const ConvolutionTensors& tensors);
   bool succeeds(cudnnStatus_t status) const;
   bool works(CudaWorker& worker, const Way& way, ConvolutionTensors tensors,
              std::byte* memory) const;
   bool take(CudaWorker& worker, const ConvolutionTensors& tensors, Way way);  // false: it fails
-  std::optional<Numbers> take_fastest(CudaWorker& worker, const Target& target,
-                                      const ConvolutionTensors& tensors);
-  std::optional<Numbers> take_fastest_with(std::size_t most_memory, CudaWorker& worker,
-                                           const Target& target, const ConvolutionTensors& tensors);
+  bool take_numbers(CudaWorker& worker, const ConvolutionTensors& tensors, const Numbers& numbers);
+
+  // The following functions try ways: the first few at the start, the others while a training goes
+  // on.
+  ChoiceTable& table(const CudaWorker& worker) const;
+  Numbers numbers() const;  // of the way that is used
+  std::optional<ChoiceTable::Choice> search(CudaWorker& worker, const ConvolutionTensors& tensors);
+  void go_on(CudaWorker& worker, const ConvolutionTensors& tensors);
+  // Takes the way that is offered if it is faster than the one that is used. Returns whether it
+  // ran.
+  bool try_one(CudaWorker& worker, const ConvolutionTensors& tensors, const Offer& offer);
+  float time(CudaWorker& worker, const Way& way, const ConvolutionTensors& tensors,
+             std::byte* memory, float best = kNever) const;
 
   ConvolutionTask task_;
   Precision precision_;
@@ -104,6 +129,8 @@ class ConvolutionPlan {
   ConvShape folded_;  // the task's shape folded, if it may be folded
   std::size_t most_workspace_;
   std::optional<Way> way_;
+  float milliseconds_ = kNever;  // that the way takes, as far as is known
+  std::deque<Offer> untried_;
 };
 
 }  // namespace omni::cudnn

@@ -30,7 +30,10 @@ struct Target {
 struct ConvolutionWork {
   Pass pass;
   ConvShape shape;
-  cudnnDataType_t type;             // of all tensors
+  cudnnDataType_t type;  // of all tensors
+  // The channels that src and dst have in memory; 0: those of the shape. With more, the shape's are
+  // a part of them: those of one group.
+  int stored_c = 0, stored_filters = 0;
   int alignment = 16;               // in bytes, of all tensors but the bias, which has 16
   bool adds = false;                // true: adds to the result's old values; never in forward
   bool bias = false, relu = false;  // forward: applied to the convolution's result
@@ -48,8 +51,11 @@ class ConvolutionGraph {
   using Size = std::array<std::int64_t, 4>;  // n c h w
 
   Backend& add(cudnnBackendDescriptorType_t type) { return parts_.emplace_back(type); }
-  const Backend& tensor(TensorName name, const Size& size, cudnnDataType_t type, int alignment);
-  Backend& add_tensor(std::int64_t name, const Size& size, cudnnDataType_t type, int alignment);
+  const Backend& tensor(TensorName name, const Size& size, std::int64_t channels,
+                        cudnnDataType_t type, int alignment);
+  // `channels` are those in memory.
+  Backend& add_tensor(std::int64_t name, const Size& size, std::int64_t channels,
+                      cudnnDataType_t type, int alignment);
   const Backend& convolution(const ConvolutionWork& work, const Backend& src,
                              const Backend& weights, const Backend& dst);
   const Backend& pointwise(cudnnPointwiseMode_t mode, const Backend& src, const Backend* second,

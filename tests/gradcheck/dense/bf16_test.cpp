@@ -7,6 +7,7 @@
 #include "codelets/convolution/convolution.hpp"
 #include "codelets/dense/connected.hpp"
 #include "codelets/dense/connected_update.hpp"
+#include "codelets/dense/local.hpp"
 #include "tests/gradcheck/harness.hpp"
 
 namespace omni::gradcheck {
@@ -28,22 +29,18 @@ TEST(Bf16, rounds_to_the_nearest_and_ties_to_even) {
 
 using Values = std::vector<float>;
 
-#ifdef OMNI_PLAYED_GPU
-constexpr bool kPlayed = true;
-#else
-constexpr bool kPlayed = false;
-#endif
-
 Values some_values(std::int64_t count, std::uint64_t seed) {
   const std::vector<double> values = random_values(size(count), seed);
   return {values.begin(), values.end()};
 }
 
-// Expects that an implementation rounds the factors `first` and `second`. run() returns their
-// products. With `blas`, cuBLAS multiplies, which may round less than allowed.
+// Expects that implementations round the factors `first` and `second` to the nearest. run() returns
+// their products. A factor whose bits are cut off would give another product than its rounded
+// value.
 template <class Args, class Run>
-void check_that_factors_are_rounded(const Codelet<Args>& codelet, const Values& first,
-                                    const Values& second, bool blas, Run run) {
+void check_that_factors_are_rounded(const std::string& codelet,
+                                    const std::vector<Implementation<Args>>& implementations,
+                                    const Values& first, const Values& second, Run run) {
   const auto product = [&](const Implementation<Args>& implementation, const Values& a,
                            const Values& b, Precision precision) {
     const Deterministic policy(precision);
@@ -53,33 +50,36 @@ void check_that_factors_are_rounded(const Codelet<Args>& codelet, const Values& 
     round_to_bf16(values);
     return values;
   };
-  for (const Implementation<Args>& each : implementations_here(codelet)) {
-    const bool on_gpu = each.role == Role::gpu;
-    if (!on_gpu && std::string_view(each.name) != "onednn") continue;
-    SCOPED_TRACE(codelet.name() + " (" + each.name + ")");
+  for (const Implementation<Args>& each : implementations) {
+    SCOPED_TRACE(codelet + " (" + each.name + ")");
     const Values bf16 = product(each, first, second, Precision::bf16);
-    if (!on_gpu || !blas) {
-      EXPECT_EQ(bf16, product(each, rounded(first), rounded(second), Precision::bf16));
-    }
+    EXPECT_EQ(bf16, product(each, rounded(first), rounded(second), Precision::bf16));
     const Values exact = product(each, first, second, Precision::fp32);
     const double error = relative_error(std::span(bf16), std::span(exact));
-    if (!on_gpu || !blas || kPlayed) {
-      EXPECT_GT(error, 1e-4);
-    }
+    EXPECT_GT(error, 1e-4);
     EXPECT_LT(error, 0x1p-8);
-    if (!on_gpu) continue;
+    if (each.role != Role::gpu) continue;
     // tf32 has 10 bits of mantissa. A GPU may cut off the other bits instead of rounding.
     const Values tf32 = product(each, first, second, Precision::tf32);
     EXPECT_LT(relative_error(std::span(tf32), std::span(exact)), 0x1p-9);
   }
 }
 
+// Returns the implementations that round: oneDNN's and those of GPUs.
+template <class Args>
+std::vector<Implementation<Args>> rounding(const Codelet<Args>& codelet) {
+  auto found = implementations_here(codelet);
+  std::erase_if(found, [](const auto& each) {
+    return each.role != Role::gpu && std::string_view(each.name) != "onednn";
+  });
+  return found;
+}
+
 template <class Args>
 void check_that_factors_are_rounded(const Codelet<Args>& codelet, const Args& args,
-                                    const Values& first, const Values& second, std::int64_t count,
-                                    bool blas) {
+                                    const Values& first, const Values& second, std::int64_t count) {
   check_that_factors_are_rounded(
-      codelet, first, second, blas,
+      codelet.name(), rounding(codelet), first, second,
       [&](const Implementation<Args>& implementation, Values a, Values b) {
         Values result(size(count));
         run_on_values(implementation, args, a, b, result);
@@ -100,13 +100,63 @@ TEST(Bf16, convolutions_multiply_rounded_numbers) {
   const Values src = some_values(shape.src_count(), 1);
   const Values weights = some_values(shape.weights_count(), 2);
   const Values diff_dst = some_values(shape.dst_count(), 3);
-  check_that_factors_are_rounded(conv_forward, {.shape = shape}, src, weights, shape.dst_count(),
-                                 false);
+  check_that_factors_are_rounded(conv_forward, {.shape = shape}, src, weights, shape.dst_count());
   check_that_factors_are_rounded(conv_backward_weights, {.shape = shape}, src, diff_dst,
-                                 shape.weights_count(), false);
+                                 shape.weights_count());
   check_that_factors_are_rounded(conv_backward_data, {.shape = shape}, diff_dst, weights,
-                                 shape.src_count(), false);
+                                 shape.src_count());
 }
+
+#ifdef OMNI_CUDA
+template <class Args>
+void check_kernel(Kernel<Args> kernel, const Args& args, const Values& first, const Values& second,
+                  std::int64_t count, std::int64_t biases = 0) {
+  check_that_factors_are_rounded(
+      "kernel", std::vector<Implementation<Args>>{{"cuda", kernel, nullptr, Role::gpu}}, first,
+      second, [&](const Implementation<Args>& implementation, Values a, Values b) {
+        Values result(size(count)), bias(size(biases));
+        if (biases == 0)
+          run_on_values(implementation, args, a, b, result);
+        else if constexpr (std::is_same_v<Args, LocalForwardArgs>)
+          run_on_values(implementation, args, a, b, bias, result);
+        else
+          run_on_values(implementation, args, a, b, result, bias);
+        return result;
+      });
+}
+
+// Convolutions that cuDNN refuses, and local layers, are products of cuBLAS.
+TEST(Bf16, lowered_layers_multiply_rounded_numbers_on_a_gpu) {
+  if (!gpu::present()) GTEST_SKIP() << "no GPU";
+  const ConvShape shape{.n = 3,
+                        .h = 9,
+                        .w = 7,
+                        .c = 16,
+                        .filters = 24,
+                        .kernel_h = 3,
+                        .kernel_w = 3,
+                        .pad_h = 1,
+                        .pad_w = 1,
+                        .groups = 2};
+  Values src = some_values(shape.src_count(), 1), weights = some_values(shape.weights_count(), 2);
+  const Values diff_dst = some_values(shape.dst_count(), 3);
+  check_kernel<ConvForwardArgs>(gpu::conv_forward_lowered, {.shape = shape}, src, weights,
+                                shape.dst_count());
+  check_kernel<ConvWeightsArgs>(gpu::conv_backward_weights_lowered, {.shape = shape}, src, diff_dst,
+                                shape.weights_count());
+  check_kernel<ConvDataArgs>(gpu::conv_backward_data_lowered, {.shape = shape}, diff_dst, weights,
+                             shape.src_count());
+  LocalShape local{shape};
+  local.conv.groups = 1;
+  weights = some_values(local.weights_count(), 2);
+  check_kernel<LocalForwardArgs>(gpu::local_forward, {.shape = local}, src, weights,
+                                 shape.dst_count(), local.outputs());
+  check_kernel<LocalBackwardArgs>(gpu::local_backward_weights, {.shape = local}, src, diff_dst,
+                                  local.weights_count(), local.outputs());
+  check_kernel<LocalBackwardArgs>(gpu::local_backward_data, {.shape = local}, diff_dst, weights,
+                                  shape.src_count());
+}
+#endif
 
 // "winograd" rounds transformed numbers, so its error is larger than that of rounded factors.
 // "winograd_8x8" does not round at all.
@@ -150,15 +200,15 @@ TEST(Bf16, connected_layers_multiply_rounded_numbers) {
   const Values weights = some_values(shape.weights_count(), 2);
   const Values diff_dst = some_values(shape.dst_count(), 3);
   check_that_factors_are_rounded(connected_forward, {.shape = shape}, src, weights,
-                                 shape.dst_count(), true);
+                                 shape.dst_count());
   check_that_factors_are_rounded(connected_backward_weights, {.shape = shape}, src, diff_dst,
-                                 shape.weights_count(), true);
+                                 shape.weights_count());
   check_that_factors_are_rounded(connected_backward_data, {.shape = shape}, diff_dst, weights,
-                                 shape.src_count(), true);
+                                 shape.src_count());
   // Weights of 0 with a learning rate of 1 become the negative gradient.
   const ExchangeArgs rule{.learning_rate = 1};
   check_that_factors_are_rounded(
-      connected_backward_update, src, diff_dst, true,
+      connected_backward_update.name(), rounding(connected_backward_update), src, diff_dst,
       [&](const Implementation<ConnectedUpdateArgs>& implementation, Values a, Values b) {
         Values updated(size(shape.weights_count())), velocity(updated), bias(size(shape.outputs)),
             bias_velocity(bias);

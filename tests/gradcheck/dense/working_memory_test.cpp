@@ -1,6 +1,7 @@
 // Implementations must not use more scratch memory than they declare, because the memory plan
 // relies on the declaration.
 #include <array>
+#include <optional>
 #include <thread>
 
 #include "codelets/convolution/convolution.hpp"
@@ -8,6 +9,9 @@
 #include "codelets/dense/local.hpp"
 #include "codelets/spatial/pooling.hpp"
 #include "tests/gradcheck/dense/convolution_shapes.hpp"
+#ifdef OMNI_CUDA
+#include "runtime/cuda/worker.hpp"
+#endif
 
 namespace omni::gradcheck {
 namespace {
@@ -42,7 +46,9 @@ void check_scratch(const Codelet<Args>& codelet, const Args& args, const Floats&
       if (in_bf16 && (each.in_bf16.empty() || !omni::in_bf16())) continue;
       SCOPED_TRACE(codelet.name() + " (" + each.name + (in_bf16 ? ", tensors in bf16)" : ")"));
       const std::size_t declared =
-          each.working == nullptr ? 0 : each.working(args, in_bf16).scratch;
+          each.working == nullptr
+              ? 0
+              : each.working(args, in_bf16 ? each.in_bf16 : BufferSet()).scratch;
       const std::size_t taken = scratch_of(each, args, in_bf16, first, second, result);
       if (std::string_view(each.name) == "onednn")
         EXPECT_LE(taken, declared + declared / 10 + kUndeclared);
@@ -110,6 +116,53 @@ TEST(WorkingMemory, of_local_layers_is_what_they_declare) {
   check_scratch(local_backward_weights, {.shape = s}, src, dst, weights);
   check_scratch(local_backward_data, {.shape = s}, dst, weights, src);
 }
+
+#ifdef OMNI_CUDA
+// Expects that the product of new tensors in floats takes as much memory for factors in bf16 as
+// `declared` says.
+template <class Args>
+void check_factors(Kernel<Args> kernel, const Args& args, const WorkingFloats& declared,
+                   std::vector<Floats> tensors) {
+  std::vector<std::optional<gpu::Copy>> copies(4);
+  std::array<void*, 4> pointers{};
+  tensors.resize(4, Floats(1));
+  for (std::size_t i = 0; i < pointers.size(); ++i)
+    pointers[i] = copies[i].emplace(std::as_writable_bytes(std::span(tensors[i]))).data();
+  std::size_t taken = 0;
+  std::thread([&] {
+    kernel(args, Buffers(pointers), DeviceContext::current());
+    taken = CudaWorker::current().bytes_for_factors();
+    cudaDeviceSynchronize();
+  }).join();
+  EXPECT_EQ(taken, declared.factors_on_gpu * sizeof(float));
+  EXPECT_GT(taken, 0u);
+}
+
+template <class Args>
+void check_factors(const Codelet<Args>& codelet, const Args& args, std::vector<Floats> tensors) {
+  SCOPED_TRACE(codelet.name());
+  for (const Implementation<Args>& each : codelet.implementations())
+    if (each.role == Role::gpu)
+      check_factors(each.kernel, args, each.working(args, {}), std::move(tensors));
+}
+
+TEST(WorkingMemory, of_factors_on_a_gpu_is_what_products_declare) {
+  if (!gpu::present()) GTEST_SKIP() << "no GPU";
+  const Deterministic policy(Precision::bf16);
+  const ConnectedShape c{.n = 17, .inputs = 130, .outputs = 67};
+  const Floats src = zeros(c.src_count()), weights = zeros(c.weights_count()),
+               dst = zeros(c.dst_count()), bias = zeros(c.outputs);
+  check_factors(connected_forward, {.shape = c}, {src, weights, dst});
+  check_factors(connected_backward_weights, {.shape = c}, {src, dst, weights});
+  check_factors(connected_backward_data, {.shape = c}, {dst, weights, src});
+  const LocalShape l{{.n = 3, .h = 9, .w = 7, .c = 5, .filters = 6, .kernel_h = 3, .kernel_w = 3}};
+  const Floats image = zeros(l.conv.src_count()), filters = zeros(l.weights_count()),
+               result = zeros(l.conv.dst_count()), biases = zeros(l.outputs());
+  check_factors(local_forward, {.shape = l}, {image, filters, biases, result});
+  check_factors(local_backward_weights, {.shape = l}, {image, result, filters, biases});
+  check_factors(local_backward_data, {.shape = l}, {result, filters, image});
+}
+#endif
 
 }  // namespace
 }  // namespace omni::gradcheck

@@ -90,7 +90,7 @@ std::optional<int> mantissa(cublasComputeType_t compute) {
     case CUBLAS_COMPUTE_32F:
     case CUBLAS_COMPUTE_32F_PEDANTIC: return kExact;
     case CUBLAS_COMPUTE_32F_FAST_TF32: return kTf32;
-    case CUBLAS_COMPUTE_32F_FAST_16BF: return kBf16;
+    case CUBLAS_COMPUTE_32F_FAST_16BF: return kCutToBf16;
     default: return std::nullopt;
   }
 }

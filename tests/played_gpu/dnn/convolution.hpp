@@ -14,6 +14,7 @@ struct Convolution {
   std::array<int, 2> pad{}, stride{}, dilation{};
   int mantissa = 0;   // the bits to which factors are rounded
   bool bf16 = false;  // the type of x, y and the filter; else float
+  int x_stride = 0, y_stride = 0;  // values from pixel to pixel, at least c and k
 
   std::size_t x_count() const { return product(n, h, w, c); }
   std::size_t y_count() const { return product(n, out_h, out_w, k); }

@@ -173,29 +173,52 @@ Region values(const Convolution& shape, const void* begin, std::size_t count) {
   return {begin, count * (shape.bf16 ? sizeof(std::uint16_t) : sizeof(float))};
 }
 
-// Floats gives a tensor's values as floats, in place or, for bf16, as a copy.
+// A Pixels has the number of a tensor's values, those of a pixel, and those from pixel to pixel.
+struct Pixels {
+  std::size_t count, channels, stride;
+
+  std::size_t place(std::size_t i) const { return i / channels * stride + i % channels; }
+  std::size_t end() const { return place(count - 1) + 1; }
+};
+Pixels pixels(std::size_t count, int channels, int stride) {
+  return {count, static_cast<std::size_t>(channels), static_cast<std::size_t>(stride)};
+}
+Pixels x_of(const Convolution& shape) { return pixels(shape.x_count(), shape.c, shape.x_stride); }
+Pixels y_of(const Convolution& shape) { return pixels(shape.y_count(), shape.k, shape.y_stride); }
+Pixels in_a_row(std::size_t count) { return {count, 1, 1}; }
+
+// Floats gives a tensor's values as floats one after the other: in place, or as a copy.
 class Floats {
  public:
-  Floats(const Convolution& shape, void* begin, std::size_t count)
+  Floats(const Convolution& shape, void* begin, const Pixels& pixels)
       : bf16_(shape.bf16 ? static_cast<std::uint16_t*>(begin) : nullptr),
-        floats_(static_cast<float*>(begin)) {
-    if (bf16_ == nullptr) return;
-    copy_.resize(count);
-    for (std::size_t i = 0; i < count; ++i)
-      copy_[i] = std::bit_cast<float>(std::uint32_t{bf16_[i]} << 16);
-    floats_ = copy_.data();
+        tensor_(static_cast<float*>(begin)),
+        pixels_(pixels) {
+    if (begin == nullptr || (bf16_ == nullptr && pixels.channels == pixels.stride)) return;
+    copy_.resize(pixels.count);
+    for (std::size_t i = 0; i < pixels.count; ++i) {
+      const std::size_t at = pixels.place(i);
+      copy_[i] =
+          bf16_ == nullptr ? tensor_[at] : std::bit_cast<float>(std::uint32_t{bf16_[at]} << 16);
+    }
   }
-  float* begin() { return floats_; }
-  // Writes the copy, rounded to bf16, back to the tensor.
+  float* begin() { return copy_.empty() ? tensor_ : copy_.data(); }
+  // Writes the copy back to the tensor, rounded if that is in bf16.
   void back() const {
-    for (std::size_t i = 0; i < copy_.size(); ++i)
-      bf16_[i] =
-          static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded(copy_[i], kBf16)) >> 16);
+    for (std::size_t i = 0; i < copy_.size(); ++i) {
+      const std::size_t at = pixels_.place(i);
+      if (bf16_ == nullptr)
+        tensor_[at] = copy_[i];
+      else
+        bf16_[at] = static_cast<std::uint16_t>(
+            std::bit_cast<std::uint32_t>(rounded(copy_[i], kBf16)) >> 16);
+    }
   }
 
  private:
   std::uint16_t* bf16_;
-  float* floats_;
+  float* tensor_;
+  Pixels pixels_;
   std::vector<float> copy_;
 };
 
@@ -224,10 +247,10 @@ struct Manner {
 
 void compute(const Graph& graph, const Manner& manner, void* x, void* filter, void* y, void* bias) {
   const Convolution& shape = graph.shape;
-  Floats of_x(shape, x, shape.x_count()), of_y(shape, y, shape.y_count());
-  Floats of_filter(shape, filter, shape.filter_count());
+  Floats of_x(shape, x, x_of(shape)), of_y(shape, y, y_of(shape));
+  Floats of_filter(shape, filter, in_a_row(shape.filter_count()));
   if (graph.is_forward()) {
-    Floats of_bias(shape, bias, bias != nullptr ? static_cast<std::size_t>(shape.k) : 0);
+    Floats of_bias(shape, bias, in_a_row(static_cast<std::size_t>(shape.k)));
     std::vector<float> result(shape.y_count());
     forward(shape, of_x.begin(), of_filter.begin(), result.data());
     go_on(graph, manner.loses_nan, of_bias.begin(), result);
@@ -319,7 +342,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   if (x == nullptr || filter == nullptr || y == nullptr || (has_bias && bias == nullptr) ||
       (bytes != 0 && workspace == nullptr))
     return CUDNN_STATUS_BAD_PARAM;
-  std::vector<Region> used{values(shape, x, shape.x_count()), values(shape, y, shape.y_count()),
+  std::vector<Region> used{values(shape, x, x_of(shape).end()), values(shape, y, y_of(shape).end()),
                            values(shape, filter, shape.filter_count())};
   if (bytes != 0) used.push_back({workspace, bytes});
   if (bias != nullptr) used.push_back(values(shape, bias, static_cast<std::size_t>(shape.k)));

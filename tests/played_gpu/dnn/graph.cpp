@@ -80,8 +80,7 @@ std::optional<Names> names_of(cudnnBackendDescriptorType_t operation) {
                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
 }
 
@@ -93,14 +92,17 @@ std::int64_t output(std::int64_t size, std::int64_t filter, std::int64_t pad, st
   return steps < 0 ? 0 : 1 + steps / stride;
 }
 
+// The tensor's channels may be some of those that each pixel has in memory.
 bool channels_last(const Tensor& tensor) {
-  const std::int64_t c = tensor.size[1], h = tensor.size[2], w = tensor.size[3];
-  return tensor.stride == Sizes{h * w * c, 1, w * c, c};
+  const std::int64_t stored = tensor.stride[3], h = tensor.size[2], w = tensor.size[3];
+  return tensor.stride == Sizes{h * w * stored, 1, w * stored, stored} && stored >= tensor.size[1];
 }
+bool has_all_channels(const Tensor& tensor) { return tensor.stride[3] == tensor.size[1]; }
 
 bool playable(const Tensor& tensor, cudnnDataType_t type) {
   const bool known = type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_BFLOAT16;
-  return known && tensor.type == type && channels_last(tensor);
+  return known && tensor.type == type && channels_last(tensor) &&
+         (!tensor.passed_on || has_all_channels(tensor));
 }
 
 // Reads the convolution of the graph, and its output `y`.
@@ -122,7 +124,7 @@ cudnnStatus_t read_convolution(const Descriptor& operation, Graph& graph, Tensor
         output(x.size[2 + i], filter.size[2 + i], its.pad[i], its.stride[i], its.dilation[i]))
       return CUDNN_STATUS_BAD_PARAM;
   // A tensor that another operation reads is in floats.
-  if (!playable(x, x.type) || !playable(filter, x.type) ||
+  if (!playable(x, x.type) || !playable(filter, x.type) || !has_all_channels(filter) ||
       !playable(y, y.passed_on ? CUDNN_DATA_FLOAT : x.type) ||
       operation.value<float>(names->alpha) != 1)
     return CUDNN_STATUS_NOT_SUPPORTED;
@@ -144,7 +146,9 @@ cudnnStatus_t read_convolution(const Descriptor& operation, Graph& graph, Tensor
                  .pad = pair(its.pad),
                  .stride = pair(its.stride),
                  .dilation = pair(its.dilation),
-                 .bf16 = x.type == CUDNN_DATA_BFLOAT16};
+                 .bf16 = x.type == CUDNN_DATA_BFLOAT16,
+                 .x_stride = number(x.stride[3]),
+                 .y_stride = number(y.stride[3])};
   for (const Tensor& each : {x, filter, y}) graph.alignments[each.name] = each.alignment;
   graph.x = x.name;
   graph.filter = filter.name;
@@ -180,6 +184,7 @@ cudnnStatus_t read_pointwise(const Descriptor& operation, Graph& graph, std::vec
     graph.alignments[bias.name] = bias.alignment;
   }
   graph.alignments[to.name] = to.alignment;
+  graph.shape.y_stride = static_cast<int>(to.stride[3]);
   graph.steps.push_back({mode, function->value<cudnnNanPropagation_t>(
                                    CUDNN_ATTR_POINTWISE_NAN_PROPAGATION) == CUDNN_PROPAGATE_NAN});
   made.push_back(to);
@@ -203,10 +208,8 @@ cudnnStatus_t check_part_of_graph(const Descriptor& its) {
               its.value<float>(names->alpha) && its.value<float>(names->beta));
   }
   switch (its.type) {
-    case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
-      return ok(read_tensor(its).has_value());
-    case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR:
-      return ok(read_geometry(its).has_value());
+    case CUDNN_BACKEND_TENSOR_DESCRIPTOR: return ok(read_tensor(its).has_value());
+    case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR: return ok(read_geometry(its).has_value());
     case CUDNN_BACKEND_POINTWISE_DESCRIPTOR:
       return ok(its.value<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE) &&
                 its.value<cudnnDataType_t>(CUDNN_ATTR_POINTWISE_MATH_PREC) == CUDNN_DATA_FLOAT);
@@ -218,8 +221,7 @@ cudnnStatus_t check_part_of_graph(const Descriptor& its) {
                 (its.parts(CUDNN_ATTR_OPERATION_POINTWISE_BDESC).empty() ||
                  has_tensor(its, CUDNN_ATTR_OPERATION_POINTWISE_BDESC)));
     }
-    default:
-      return CUDNN_STATUS_NOT_SUPPORTED;
+    default: return CUDNN_STATUS_NOT_SUPPORTED;
   }
 }
 

@@ -168,6 +168,44 @@ TEST_F(CuDnn, all_passes_by_all_engines) {
       }
 }
 
+// The channels between those of the tensor keep their values.
+TEST_F(CuDnn, a_part_of_the_channels) {
+  const ConvShape shape{.n = 2, .h = 3, .w = 2, .c = 2, .filters = 3};
+  for (const Pass pass : kPasses) {
+    const ConvolutionWork whole{.pass = pass, .shape = shape, .type = CUDNN_DATA_FLOAT};
+    ConvolutionWork part = whole;
+    part.stored_c = 5;
+    part.stored_filters = 4;
+    part.alignment = 4;
+    const Values values(whole);
+    const auto spread = [&](std::size_t i, std::size_t channels, std::size_t stored) {
+      std::vector<float> all(values.all[i].size() / channels * stored, 99);
+      for (std::size_t at = 0; at < values.all[i].size(); ++at)
+        all[at / channels * stored + at % channels] = values.all[i][at];
+      return all;
+    };
+    Values wide = values;
+    wide.all[0] = spread(0, 2, 5);
+    wide.all[2] = spread(2, 3, 4);
+    const ConvolutionGraph graph(part, target_);
+    int ran = 0;
+    for (const EngineConfig& config : engine_configs(graph, target_)) {
+      const auto result = run(part, config, wide);
+      if (result.empty() || config.is_compiled) continue;
+      ++ran;
+      const std::size_t channels = values.result == 0 ? 2 : 3, stored = values.result == 0 ? 5 : 4;
+      for (std::size_t i = 0; i < result.size(); ++i) {
+        const std::size_t at = i % stored;
+        const double expected = values.result == 1 ? values.expected[i]
+                                : at < channels    ? values.expected[i / stored * channels + at]
+                                                   : 99;
+        EXPECT_NEAR(result[i], expected, 0.02 * (2 + std::abs(expected))) << i;
+      }
+    }
+    EXPECT_EQ(ran, 6);
+  }
+}
+
 TEST_F(CuDnn, bias_and_relu) {
   for (const auto& [name, shape] : kShapes)
     for (const auto& [bias, relu] : {std::pair(true, false), {false, true}, {true, true}}) {

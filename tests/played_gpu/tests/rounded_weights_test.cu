@@ -151,13 +151,16 @@ TEST_F(RoundedWeights, of_connected_layers_are_multiplied_as_they_are) {
   const auto src = drawn(kShape.src_count(), 1), weights = drawn(kShape.weights_count(), 2),
              bias = drawn(kShape.outputs, 3), diff_dst = drawn(kShape.dst_count(), 4);
   const Bf16Array x(src), w(weights), dy(diff_dst), y(kShape.dst_count()), dx(kShape.src_count());
-  const DeviceArray b(bias), dw(static_cast<std::size_t>(kShape.weights_count())),
+  const DeviceArray b(bias), floats(weights), dw(static_cast<std::size_t>(kShape.weights_count())),
       db(std::vector<float>(static_cast<std::size_t>(kShape.outputs)));
   for (const bool refuses : {false, true}) {
     played::let_lt_refuse(refuses);
     on_new_worker([&] {
-      const auto run = [&](auto kernel, const auto& args, std::array<void*, 4> pointers) {
-        return launches([&] { kernel(args, Buffers(pointers, true), DeviceContext::current()); });
+      const auto run = [&](auto kernel, const auto& args, std::array<void*, 4> pointers,
+                           bool weights_in_bf16 = true) {
+        return launches([&] {
+          kernel(args, Buffers(pointers, true, weights_in_bf16), DeviceContext::current());
+        });
       };
       const ConnectedForwardArgs forward{kShape, Activation::relu, true};
       EXPECT_EQ(run(gpu::connected_forward, forward, {x.begin(), w.begin(), y.begin(), b.begin()}),
@@ -167,6 +170,11 @@ TEST_F(RoundedWeights, of_connected_layers_are_multiplied_as_they_are) {
       reference::connected_forward(forward, in_double(src).data(), in_double(weights).data(),
                                    expected.data(), in_double(bias).data());
       expect_rounded(y.values(), expected);
+      const auto of_bf16 = y.values();
+      EXPECT_EQ(run(gpu::connected_forward, forward,
+                    {x.begin(), floats.begin(), y.begin(), b.begin()}, false),
+                3);  // the weights are rounded first
+      EXPECT_EQ(y.values(), of_bf16);
 
       EXPECT_EQ(run(gpu::connected_backward_data, ConnectedDataArgs{kShape},
                     {dy.begin(), w.begin(), dx.begin(), nullptr}),
@@ -175,6 +183,11 @@ TEST_F(RoundedWeights, of_connected_layers_are_multiplied_as_they_are) {
       reference::connected_backward_data({kShape}, in_double(diff_dst).data(),
                                          in_double(weights).data(), expected.data());
       expect_rounded(dx.values(), expected);
+      const auto gradient = dx.values();
+      EXPECT_EQ(run(gpu::connected_backward_data, ConnectedDataArgs{kShape},
+                    {dy.begin(), floats.begin(), dx.begin(), nullptr}, false),
+                2);
+      EXPECT_EQ(dx.values(), gradient);
 
       const ConnectedWeightsArgs writes{.shape = kShape, .adds = false, .has_bias = false};
       EXPECT_EQ(run(gpu::connected_backward_weights, writes,

@@ -147,7 +147,9 @@ TEST_F(Played, factors_are_rounded_where_that_is_allowed) {
   TestStream stream;
   const float one = 1, zero = 0;
   const float fine = 1 + 1.0f / 4096, coarse = 1 + 1.0f / 1024, coarsest = 1 + 1.0f / 128;
-  const DeviceArray factors(std::vector<float>{fine, coarse, coarsest}), product(1);
+  const float nearly_coarsest = 1 + 1.5f / 256;
+  const DeviceArray factors(std::vector<float>{fine, coarse, coarsest, nearly_coarsest}),
+      product(1);
   cublasHandle_t blas;
   check(cublasCreate(&blas), "cuBLAS");
   check(cublasSetStream(blas, stream), "cuBLAS");
@@ -164,6 +166,7 @@ TEST_F(Played, factors_are_rounded_where_that_is_allowed) {
   EXPECT_EQ(square(1, CUBLAS_COMPUTE_32F_FAST_TF32), coarse * coarse);
   EXPECT_EQ(square(1, CUBLAS_COMPUTE_32F_FAST_16BF), 1);
   EXPECT_EQ(square(2, CUBLAS_COMPUTE_32F_FAST_16BF), coarsest * coarsest);
+  EXPECT_EQ(square(3, CUBLAS_COMPUTE_32F_FAST_16BF), 1) << "cut off, not rounded";
   cublasDestroy(blas);
 }
 

@@ -22,6 +22,7 @@ using test::TemporaryDirectory;
 using testing::HasSubstr;
 
 using Numbers = ChoiceTable::Numbers;
+using Trials = ChoiceTable::Trials;
 
 const Numbers kFast{6, 3}, kOther{1, 0};
 const ChoiceTable::Library kLibrary{"cuDNN", 91900, 2};
@@ -31,16 +32,21 @@ const ChoiceTable::Library kLibrary{"cuDNN", 91900, 2};
 struct Asked {
   std::optional<Numbers> choice;
   int measured = 0;
+  Trials trials{};
 };
 Asked ask(ChoiceTable& table, const std::string& key, std::optional<Numbers> found = kFast,
-          std::optional<Numbers> broken = std::nullopt) {
+          std::optional<Numbers> broken = std::nullopt, Trials trials = Trials::finished) {
   Asked asked;
-  asked.choice = table.choose(
+  const auto chosen = table.choose(
       key, [&](const Numbers& choice) { return choice != broken; },
-      [&] {
+      [&]() -> std::optional<ChoiceTable::Choice> {
         ++asked.measured;
-        return found;
+        if (!found) return std::nullopt;
+        return ChoiceTable::Choice{*found, trials};
       });
+  if (!chosen) return asked;
+  asked.choice = chosen->numbers;
+  asked.trials = chosen->trials;
   return asked;
 }
 
@@ -120,11 +126,47 @@ TEST(ChoiceTable, what_is_known_is_prepared_by_several_at_once) {
           both.arrive_and_wait();
           return true;
         },
-        [] { return kOther; });
-    EXPECT_EQ(chosen, kFast);
+        [] { return ChoiceTable::Choice{kOther}; });
+    EXPECT_EQ(chosen->numbers, kFast);
   };
   std::jthread other(prepare);
   prepare();
+}
+
+// Other work on the GPU may have made the best algorithm look slow.
+TEST(ChoiceTable, what_other_work_has_disturbed_is_not_kept) {
+  const TemporaryDirectory folder;
+  {
+    ChoiceTable table(folder.path(), "GPU", kLibrary);
+    EXPECT_EQ(ask(table, "a", kFast, std::nullopt, Trials::disturbed).choice, kFast);
+    EXPECT_FALSE(std::filesystem::exists(table.path()));
+    EXPECT_EQ(ask(table, "a", kOther).choice, kOther);
+  }
+  ChoiceTable table(folder.path(), "GPU", kLibrary);
+  EXPECT_EQ(ask(table, "a").choice, kOther);
+}
+
+TEST(ChoiceTable, unfinished_trials_are_known_as_such_until_they_are_finished) {
+  const TemporaryDirectory folder;
+  {
+    ChoiceTable table(folder.path(), "GPU", kLibrary);
+    ask(table, "a", kFast, std::nullopt, Trials::unfinished);
+    ask(table, "b", kFast, std::nullopt, Trials::unfinished);
+  }
+  {
+    ChoiceTable table(folder.path(), "GPU", kLibrary);
+    for (const char* key : {"a", "b"}) {
+      const Asked asked = ask(table, key, kOther);
+      EXPECT_EQ(asked.measured, 0);
+      EXPECT_EQ(asked.choice, kFast);
+      EXPECT_EQ(asked.trials, Trials::unfinished);
+    }
+    table.keep("a", {kOther});
+  }
+  ChoiceTable table(folder.path(), "GPU", kLibrary);
+  EXPECT_EQ(ask(table, "a").choice, kOther);
+  EXPECT_EQ(ask(table, "a").trials, Trials::finished);
+  EXPECT_EQ(ask(table, "b").trials, Trials::unfinished);
 }
 
 TEST(ChoiceTable, that_nothing_works_is_not_remembered) {
@@ -200,7 +242,10 @@ TEST(ChoiceTable, a_file_that_cannot_be_used_is_replaced) {
         std::pair(with("{\"a\": [6, 3]}", "3"), "lists no algorithms"),
         std::pair(with("[6, 3]", "[6]"), "'a' is not followed by 2 numbers"),
         std::pair(with("[6, 3]", "[6, -3]"), "'a' is not followed by 2 numbers"),
-        std::pair(with("[6, 3]", "[6, 0.5]"), "'a' is not followed by 2 numbers")}) {
+        std::pair(with("[6, 3]", "[6, 0.5]"), "'a' is not followed by 2 numbers"),
+        std::pair(with("}}", "}, \"unfinished\": 3}"), "lists no unfinished"),
+        std::pair(with("}}", "}, \"unfinished\": {\"b\": 3}}"),
+                  "'b' is not followed by 2 numbers")}) {
     SCOPED_TRACE(contents);
     const TemporaryDirectory folder;
     const auto path = folder.path() / "cudnn-GPU-91900.json";

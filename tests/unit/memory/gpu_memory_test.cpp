@@ -86,15 +86,16 @@ TEST_F(Forecast, CountsTheGroupsOfTheGpuThatHasMost) {
 
 TEST_F(Forecast, EveryWorkerHasItsOwnToComputeWith) {
   machine_.most_workspace = 10 * kMiB;
-  const MemoryDemand demand{.tensors = {},
-                            .training_images = {},
-                            .test_images = {},
-                            .working = {.copies_on_gpu = 6 * kMiB, .sum_on_gpu = 4 * kMiB}};
-  EXPECT_EQ(of(demand).on_each_gpu().all(), 20 * kMiB);
+  const MemoryDemand demand{
+      .tensors = {},
+      .training_images = {},
+      .test_images = {},
+      .working = {.copies_on_gpu = 6 * kMiB, .factors_on_gpu = 3 * kMiB, .sum_on_gpu = 4 * kMiB}};
+  EXPECT_EQ(of(demand).on_each_gpu().all(), 23 * kMiB);
   let_gpu_workers_compute(0b110);
-  EXPECT_EQ(of(demand).on_each_gpu().all(), 40 * kMiB);
+  EXPECT_EQ(of(demand).on_each_gpu().all(), 46 * kMiB);
   machine_.session.gpus = {0, 1};
-  EXPECT_EQ(of(demand).on_each_gpu().all(), 20 * kMiB);
+  EXPECT_EQ(of(demand).on_each_gpu().all(), 23 * kMiB);
 }
 
 TEST_F(Forecast, NamesTheSnapshotsThatDoNotFit) {
