@@ -49,7 +49,8 @@ std::optional<int> read_training(std::vector<std::string> words, SlurmArguments&
   const auto end = std::ranges::find(words, "--");
   job.words = words_without(own, {words.begin() + 2, end});
   if (end != words.end()) job.words.insert(job.words.end(), end + 1, words.end());
-  train = {};
+  const TrainArguments usual;
+  train = usual;
   return read_options(table_of(train), job.words, job.given);
 }
 
