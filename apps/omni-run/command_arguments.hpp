@@ -102,6 +102,7 @@ struct PlanArguments : NetRunArguments {
   int iterations = 30, warm_up = 15, most_groups = 16;
   int measured_rounds = 0;
   std::vector<std::string> nodes{};  // numbers of nodes to forecast; see parse_node_count()
+  std::string node_speeds{};         // as "1:1:0.5"; "": all are as fast as this one
   int node_cores = 0;                // cores of a node; 0: as many as train here
   std::string link{};                // link between nodes; "": the measured one
   std::vector<ranks::Link> links{};
@@ -133,6 +134,9 @@ void describe(auto& add, PlanArguments& plan) {
       "ranks run");
   add("--node-cores CORES", &plan.node_cores, {.check = range(1, 1024), .needs = {{"--nodes"}}},
       "Cores of each node that train, where they are not as many as here");
+  add("--node-speeds SPEEDS", &plan.node_speeds, {.check = not_empty, .needs = {{"--nodes"}}},
+      "Speeds of the nodes, where they are unlike: 1:1:0.5 for two like this one, and further ones "
+      "half as fast");
   describe_send(add, plan.send, {.needs = {{"--nodes"}}});
   add("--measure-updates ITERATIONS", &plan.update_iterations,
       {.check = range(64, 1'000'000),
