@@ -300,8 +300,11 @@ void describe(auto& add, MachineFileArguments& machine) {
 struct SlurmArguments {
   std::string form{};                            // template; "": chosen by the number of nodes
   std::map<std::string, std::string> options{};  // options of sbatch, by name; "": not given
-  std::vector<std::string> words{};              // the training's command line
-  GivenOptions given{};                          // options in `words`
+  // Those of further components of a heterogeneous job, as in --nodes 1 : --nodes 4.
+  std::vector<std::map<std::string, std::string>> components{};
+  std::vector<std::string> sweep{};  // see sweep_spec.hpp; empty: there is no sweep
+  std::vector<std::string> words{};  // the training's command line
+  GivenOptions given{};              // options in `words`
 };
 
 void describe(auto& add, SlurmArguments& job) {
@@ -320,6 +323,9 @@ void describe(auto& add, SlurmArguments& job) {
   sbatch("--gpus-per-node COUNT", "GPUs of each node: 2, or h100:2");
   sbatch("--gres LIST");
   sbatch("--array INDEXES", "As for sbatch: one training for each number");
+  add("--sweep KEY=VALUES", &job.sweep, {.check = not_empty},
+      "An array with a task for each combination of values: learning_rate=log:1e-4..1e-1:8 "
+      "momentum=0.5,0.9; random:20 draws 20 of them");
   sbatch("--partition NAME");
   sbatch("--account NAME");
   sbatch("--qos NAME");
