@@ -218,6 +218,8 @@ int run(int argc, char** argv) {
   add_options(slurm_app, table_of(job));
   slurm_app.footer(
       "All options of a training are taken, too; behind -- also --gpus.\n"
+      "Options of sbatch behind : are those of a further component: --nodes 1 : --nodes 4 --mem "
+      "8G\n"
       "Other options of sbatch: sbatch [OPTIONS] FILE");
   EnsembleArguments ensemble;
   CLI::App& ensemble_app =

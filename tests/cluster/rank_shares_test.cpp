@@ -104,6 +104,16 @@ TEST_F(RankShares, place_groups_of_equal_speed) {
   }
 }
 
+TEST_F(RankShares, give_a_fast_rank_more_groups) {
+  net_ = "lenet";
+  Words words{"--groups",        "3",     "--batch", "16",         "--strategy", "async",
+              "--learning-rate", "0.002", "--fc",    "replicated", "--slice",    "8"};
+  const std::string alone = bits(1, words);
+  words.insert(words.end(), {"--rank-shares", "2:1"});
+  EXPECT_TRUE(bits(2, words) == alone);
+  EXPECT_THAT(said_, HasSubstr("3 compute groups on workers 0:0;0:0;1:0"));
+}
+
 // Which shares are measured depends on the machine, but not how a resume goes on with them.
 TEST_F(RankShares, that_are_measured_stay_when_the_training_resumes) {
   const Words words{"--rank-shares", "measured", "--out",        folder_ / "run",

@@ -205,7 +205,9 @@ TEST(Slices, of_a_rank_are_fewer) {
 // A rank with four cores and three quarters of the images beside one with two cores. Both know all
 // slices.
 TEST(Slices, of_unlike_ranks_are_as_many_as_their_cores) {
-  const auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
+  auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
+  spec->options.batch = 256;
+  spec->options.subdivisions = 1;
   const auto slices = [&](int rank) {
     return (*Net::build(*spec, {.cores = 2,
                                 .shares = {rank, 2, {3, 1}},

@@ -10,6 +10,7 @@
 #include "apps/omni-run/groups/timed_training.hpp"
 #include "apps/omni-run/training/rank_checks.hpp"
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/data/open.hpp"
 #include "runtime/log.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/own_command.hpp"
@@ -49,8 +50,16 @@ Result<double> measure_own_speed(const TrainInputs& inputs) {
     const ranks::Apart alone;
     if (!training) {
       OMNI_TRY(ComputeGroups one, open_groups(spec, net, {}));
-      OMNI_TRY(training, TimedTraining::make(std::move(one), spec, *inputs.data->train,
-                                             inputs.arguments.machine));
+      // Images of the training may have unlike sizes.
+      OMNI_TRY(const DatasetPair data, open_dataset({.source = "synthetic",
+                                                     .net_input = one.net().options().input,
+                                                     .flat = spec.augment.flat,
+                                                     .parts = spec.augment.parts,
+                                                     .classes = one.net().classes(),
+                                                     .losses = one.net().label_limits(),
+                                                     .test = false}));
+      OMNI_TRY(training,
+               TimedTraining::make(std::move(one), spec, *data.train, inputs.arguments.machine));
     }
     return training->seconds(iterations, Asynchrony::reproducible);
   };
