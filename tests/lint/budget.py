@@ -34,8 +34,9 @@ from source_tree import is_cpp, run
 # Losses against targets, several inputs and nets without classes took 811: 110 for the codelet, 190 for Caffe's reader, 60 for
 # sections of a cfg, 110 for writers and comparison, 150 for joined data.
 # --survive took 730: 700 for keepers, rounds and the start of MPI without a launcher.
-LINES = {"runtime": 10_068, "codelets": 8_716, "layers": 8_452, "scheduling": 11_416, "apps": 10_005, "perf": 3_150}
-IN_ALL = 51_806
+# Shares by speed took 313, plan --node-speeds 47, heterogeneous jobs and sweeps of Slurm 180.
+LINES = {"runtime": 10_074, "codelets": 8_717, "layers": 8_478, "scheduling": 11_547, "apps": 10_381, "perf": 3_150}
+IN_ALL = 52_346
 
 LITERAL = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'')
 COMMENT = re.compile(r"//[^\n]*|/\*(?:.|\n)*?\*/")
