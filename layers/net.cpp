@@ -27,11 +27,11 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
                  fmt::format("the net has {} inputs", described.inputs.size()),
                  "join them to one, and take each out of it by a layer of type part"};
   const int batch = options.images > 0 ? options.images : net_options.micro_batch();
-  const int share = (batch + options.ranks - 1) / options.ranks;  // of a rank, at most
+  const RankShares& sharers = options.shares;
   const bool one_pass = net_options.subdivisions == 1 && options.images == 0;
   // `complete` means that the gradients which this net computes need no sum over ranks, except
   // those of parameters with replicas.
-  const bool complete = options.ranks == 1 || options.sharing.replicas;
+  const bool complete = sharers.ranks == 1 || options.sharing.replicas;
   const auto assemble = [&](Slices slices) -> Result<std::unique_ptr<Net>> {
     if (net_options.input.count() > kMaxElements / static_cast<std::size_t>(slices.sizes.front()))
       return Error{ErrorKind::usage, described.where,
@@ -55,7 +55,7 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
     // A rounded copy of the weights is only used if one net writes them. Other ranks and groups
     // write parameters as well, but do not update the copy.
     net->parts_.round_weights = options.values == DataType::bf16 && options.gpus > 0 &&
-                                options.ranks == 1 && !options.sharing.replicas;
+                                sharers.ranks == 1 && !options.sharing.replicas;
     net->parts_.gradient_sums =
         options.fixed_sums ? fixed_gradient_sums(slices)
                            : choose_gradient_sums(slices.count(), options.cores, options.gpus);
@@ -94,19 +94,33 @@ Result<std::unique_ptr<Net>> Net::build(const NetDescription& described,
         });
     return net;
   };
-  int slice = options.slice;
   // With fixed sums, results must have the same bits for any number of ranks. Bits depend on the
-  // slices, so these must not depend on the ranks.
-  const int images = options.fixed_sums ? batch : share;
-  if (slice == 0 && options.gpus > 0) slice = (images + options.gpus - 1) / options.gpus;
-  if (slice == 0) {
-    // The net is first built with one image to get the shapes: the size of slices depends on the
-    // layers' flops.
-    OMNI_TRY(const auto shapes, assemble(Slices::cut(1, 1)));
-    slice = std::min(images, choose_slice(shapes->parts_, images, options.cores, images < batch));
+  // slices, so these must not depend on the ranks. If ranks are alike, all cut slices of one size.
+  std::vector<int> most_images{batch};
+  const bool alike = sharers.weights.empty() && options.cores_by_rank.empty();
+  if (!options.fixed_sums) most_images.front() = (batch + sharers.ranks - 1) / sharers.ranks;
+  for (int rank = 0; !options.fixed_sums && !alike && rank < sharers.ranks; ++rank) {
+    most_images.resize(static_cast<std::size_t>(sharers.ranks));
+    most_images[rank] = std::max(sharers.images_of(rank, batch), 1);
   }
-  OMNI_TRY(Slices slices,
-           share_slices(batch, slice, options.rank, options.ranks, options.fixed_sums));
+  std::vector<int> sizes;
+  std::unique_ptr<Net> shapes;
+  for (std::size_t rank = 0; rank < most_images.size(); ++rank) {
+    const int images = most_images[rank];
+    int slice = options.slice;
+    if (slice == 0 && options.gpus > 0) slice = (images + options.gpus - 1) / options.gpus;
+    if (slice == 0) {
+      // The net is first built with one image to get the shapes: the size of slices depends on the
+      // layers' flops.
+      if (!shapes) {
+        OMNI_TRY(shapes, assemble(Slices::cut(1, 1)));
+      }
+      const int cores = options.cores_by_rank.empty() ? options.cores : options.cores_by_rank[rank];
+      slice = std::min(images, choose_slice(shapes->parts_, images, cores, images < batch));
+    }
+    sizes.push_back(slice);
+  }
+  OMNI_TRY(Slices slices, share_slices(batch, sizes, sharers, options.fixed_sums));
   if (options.sharing.guest) slices = slices.whole();
   OMNI_TRY(auto net, assemble(std::move(slices)));
   if (options.training && !net->layers().back()->is_loss())

@@ -11,6 +11,7 @@
 
 #include "layers/layer_builder.hpp"
 #include "layers/net_description.hpp"
+#include "layers/slice_choice.hpp"
 #include "runtime/data/open.hpp"
 #include "runtime/tasks/task_capture.hpp"
 #include "runtime/tasks/tensor_pool.hpp"
@@ -45,7 +46,9 @@ struct BuildOptions {
   int gpus = 0;    // that compute; each gets one slice if `slice` is 0
   int cores = 0;  // that compute; 0: slices and gradient sums depend on the net and the batch only,
                   // not on the machine
-  int rank = 0, ranks = 1;          // `ranks` share every mini-batch; this is one of them
+  RankShares shares{};  // of the ranks that share every mini-batch
+  // The cores of each of these ranks that compute; empty: all have `cores`, which are the fewest.
+  std::vector<int> cores_by_rank{};
   int most_ranks = 1;               // of a group; the nets of all groups get the same blocks
   bool fixed_sums = false;          // gradients have the same bits on any number of ranks
   DataType values = DataType::f32;  // of activations and their gradients: f32 or bf16

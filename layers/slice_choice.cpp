@@ -86,7 +86,9 @@ int choose_slice(const NetParts& parts, int batch, int cores, bool shared) {
   return evened_out(size, batch, cores);
 }
 
-Result<Slices> share_slices(int batch, int slice, int rank, int ranks, bool alike) {
+Result<Slices> share_slices(int batch, const std::vector<int>& slices, const RankShares& shares,
+                            bool alike) {
+  const int slice = slices.front(), ranks = shares.ranks;
   if (slice < 0 || slice > batch)
     return Error{ErrorKind::usage, "--slice",
                  fmt::format("{} images do not fit a mini-batch of {}", slice, batch),
@@ -94,7 +96,12 @@ Result<Slices> share_slices(int batch, int slice, int rank, int ranks, bool alik
   if (batch < ranks)
     return Error{ErrorKind::usage, "", fmt::format("{} ranks cannot share {} images", ranks, batch),
                  "raise batch, or start fewer ranks"};
-  if (!alike) return Slices::cut_share(batch, slice, rank, ranks);
+  const auto size = [&](int other) {
+    return slices.size() == 1 ? slice : slices[static_cast<std::size_t>(other)];
+  };
+  if (!alike)
+    return Slices::cut_share(
+        shares.rank, ranks, [&](int other) { return shares.first_of(other, batch); }, size);
   const int all = (batch + slice - 1) / slice, leaves = std::min(all, kMostLeaves);
   if (ranks > kMostLeaves)
     return Error{
@@ -106,18 +113,19 @@ Result<Slices> share_slices(int batch, int slice, int rank, int ranks, bool alik
         ErrorKind::usage, "--deterministic",
         fmt::format("{} ranks cannot share slices of {} of {} images", ranks, slice, batch),
         fmt::format("--slice {}, say", batch / ranks)};
-  Slices slices = Slices::cut_share(slice, rank, ranks, [&](int other) {
-    return std::min(batch,
-                    slice * first_of_leaf(leaves_of(other, ranks, leaves).first, all, leaves));
-  });
-  slices.as_one_rank = true;
-  return slices;
+  const auto begin = [&](int other) {
+    const int leaf = first_of_share(other, ranks, leaves, shares.weights);
+    return std::min(batch, slice * first_of_leaf(leaf, all, leaves));
+  };
+  Slices cut = Slices::cut_share(shares.rank, ranks, begin, size);
+  cut.as_one_rank = true;
+  return cut;
 }
 
 GradientSums fixed_gradient_sums(const Slices& slices) {
   const auto all = static_cast<int>(slices.all_sizes.size());
-  const int leaves = std::min(all, kMostLeaves);
-  const Leaves own = leaves_of(slices.rank, slices.ranks, leaves);
+  const int leaves = std::min(all, kMostLeaves), last = slices.first + slices.count() - 1;
+  const Leaves own{leaf_of(slices.first, all, leaves), leaf_of(last, all, leaves) + 1};
   return {own.end - own.first, leaves, own, slices.first, all};
 }
 

@@ -11,10 +11,22 @@ namespace omni {
 // have one size, since StarPU must measure each size.
 int choose_slice(const NetParts& parts, int batch, int cores, bool shared);
 
-// Returns the slices of the rank's share of a mini-batch. `alike` means that they are cut as a
-// single rank would cut the whole mini-batch. Each rank then has whole leaves of the tree of sums
-// (fixed_gradient_sums()), so shares may differ by more than one image.
-Result<Slices> share_slices(int batch, int slice, int rank, int ranks, bool alike);
+// RankShares tell how ranks share each mini-batch: in proportion to their weights. Without weights,
+// the shares differ by at most one image.
+struct RankShares {
+  int rank = 0, ranks = 1;
+  std::vector<int> weights{};  // by rank; empty: all ranks have the same
+  int first_of(int other, int batch) const { return first_of_share(other, ranks, batch, weights); }
+  int images_of(int other, int batch) const {
+    return first_of(other + 1, batch) - first_of(other, batch);
+  }
+};
+// Returns the slices of the rank's share of a mini-batch. `slices` has the images of a slice, by
+// rank, or for all ranks. `alike` means that they are cut as a single rank would cut the whole
+// mini-batch. Each rank then has whole leaves of the tree of sums (fixed_gradient_sums()), so
+// shares may differ by more than one image.
+Result<Slices> share_slices(int batch, const std::vector<int>& slices, const RankShares& shares,
+                            bool alike);
 
 // Chooses the number of partial sums per gradient. Tasks that add to one sum wait for each other.
 // Two workers seldom compete, and with few slices per GPU cores get no tasks. In both cases one sum

@@ -9,6 +9,7 @@
 #include "layers/formats/darknet/darknet.hpp"
 #include "runtime/number_in.hpp"
 #include "runtime/shown_name.hpp"
+#include "scheduling/groups/group_layout.hpp"
 
 namespace omni {
 namespace {
@@ -61,6 +62,40 @@ Taker take_groups(GroupArguments& groups) {
     groups.planned = text == kAuto;
     groups.count = groups.planned ? std::nullopt : count_in(text, kMostGroups);
   }};
+}
+
+namespace {
+
+constexpr int kMostWeight = 1'000'000;
+
+std::string rank_shares(std::string& text) {
+  if (text == kAuto || text == "measured" || text == "equal") return "";
+  const auto weights = split(text, ':');
+  const bool good = std::ranges::all_of(
+      weights, [](std::string_view each) { return count_in(each, kMostWeight).has_value(); });
+  if (good && weights.size() > 1) return "";
+  return fmt::format("{} is none of auto, measured, equal, and a weight for each rank (2:1:1, say)",
+                     shown_name(text));
+}
+
+}  // namespace
+
+void describe_rank_shares(OptionTable& add, GroupArguments& groups) {
+  using Shares = GroupArguments::Shares;
+  const auto take = [&groups](const std::string& text) {
+    groups.weights.clear();
+    groups.shares = text == kAuto        ? Shares::automatic
+                    : text == "measured" ? Shares::measured
+                    : text == "equal"    ? Shares::equal
+                                         : Shares::given;
+    if (groups.shares == Shares::given)
+      for (const std::string_view each : split(text, ':'))
+        groups.weights.push_back(count_in(each, kMostWeight).value_or(1));
+  };
+  add("--rank-shares auto|measured|equal|WEIGHTS", Taker{.take = take}, {.check = rank_shares},
+      "How ranks share mini-batches and groups. auto (default): by their speeds, which are "
+      "measured if ranks are on several hosts, or have unlike workers; measured: by their speeds; "
+      "equal; or by weights, as in 2:1:1");
 }
 
 namespace {

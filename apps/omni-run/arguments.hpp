@@ -22,10 +22,11 @@ struct CommonArguments {
 struct NetArguments : ReadOptions {
   std::string net, solver;
   int slice = 0;
-  int gpus = 0, cores = 0;          // that will compute; they decide how mini-batches are cut
-  bool fixed_sums = false;          // see BuildOptions
-  DataType values = DataType::f32;  // the type of the values between layers
-  Status refused{};                 // the first option of [net] that is wrong
+  int gpus = 0, cores = 0;           // that will compute; they decide how mini-batches are cut
+  std::vector<int> cores_by_rank{};  // GroupsPlan::cores_by_rank; `cores` are the fewest
+  bool fixed_sums = false;           // see BuildOptions
+  DataType values = DataType::f32;   // the type of the values between layers
+  Status refused{};                  // the first option of [net] that is wrong
 };
 
 struct MachineArguments {

@@ -102,6 +102,7 @@ struct PlanArguments : NetRunArguments {
   int iterations = 30, warm_up = 15, most_groups = 16;
   int measured_rounds = 0;
   std::vector<std::string> nodes{};  // numbers of nodes to forecast; see parse_node_count()
+  std::string node_speeds{};         // as "1:1:0.5"; "": all are as fast as this one
   int node_cores = 0;                // cores of a node; 0: as many as train here
   std::string link{};                // link between nodes; "": the measured one
   std::vector<ranks::Link> links{};
@@ -133,6 +134,9 @@ void describe(auto& add, PlanArguments& plan) {
       "ranks run");
   add("--node-cores CORES", &plan.node_cores, {.check = range(1, 1024), .needs = {{"--nodes"}}},
       "Cores of each node that train, where they are not as many as here");
+  add("--node-speeds SPEEDS", &plan.node_speeds, {.check = not_empty, .needs = {{"--nodes"}}},
+      "Speeds of the nodes, where they are unlike: 1:1:0.5 for two like this one, and further ones "
+      "half as fast");
   describe_send(add, plan.send, {.needs = {{"--nodes"}}});
   add("--measure-updates ITERATIONS", &plan.update_iterations,
       {.check = range(64, 1'000'000),
@@ -296,8 +300,11 @@ void describe(auto& add, MachineFileArguments& machine) {
 struct SlurmArguments {
   std::string form{};                            // template; "": chosen by the number of nodes
   std::map<std::string, std::string> options{};  // options of sbatch, by name; "": not given
-  std::vector<std::string> words{};              // the training's command line
-  GivenOptions given{};                          // options in `words`
+  // Those of further components of a heterogeneous job, as in --nodes 1 : --nodes 4.
+  std::vector<std::map<std::string, std::string>> components{};
+  std::vector<std::string> sweep{};  // see sweep_spec.hpp; empty: there is no sweep
+  std::vector<std::string> words{};  // the training's command line
+  GivenOptions given{};              // options in `words`
 };
 
 void describe(auto& add, SlurmArguments& job) {
@@ -316,6 +323,9 @@ void describe(auto& add, SlurmArguments& job) {
   sbatch("--gpus-per-node COUNT", "GPUs of each node: 2, or h100:2");
   sbatch("--gres LIST");
   sbatch("--array INDEXES", "As for sbatch: one training for each number");
+  add("--sweep KEY=VALUES", &job.sweep, {.check = not_empty},
+      "An array with a task for each combination of values: learning_rate=log:1e-4..1e-1:8 "
+      "momentum=0.5,0.9; random:20 draws 20 of them");
   sbatch("--partition NAME");
   sbatch("--account NAME");
   sbatch("--qos NAME");

@@ -11,6 +11,7 @@
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/ensemble/outcome.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/slurm/sbatch_options.hpp"
 #include "runtime/communicator/keeper.hpp"
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/cuda/cuda_error.hpp"
@@ -43,13 +44,14 @@ int finish(const Status& status) {
 // Reads the training's part of the command line of `omni-run slurm`, as the job will read it.
 std::optional<int> read_training(std::vector<std::string> words, SlurmArguments& job,
                                  TrainArguments& train) {
-  std::vector<std::string> own{"--template"};
+  std::vector<std::string> own{"--template", "--sweep"};
   for (const auto& [option, value] : job.options) own.push_back(option);
   // All words after -- belong to the training, and words before it that are no options of the job.
   const auto end = std::ranges::find(words, "--");
   job.words = words_without(own, {words.begin() + 2, end});
   if (end != words.end()) job.words.insert(job.words.end(), end + 1, words.end());
-  train = {};
+  const TrainArguments usual;
+  train = usual;
   return read_options(table_of(train), job.words, job.given);
 }
 
@@ -216,6 +218,8 @@ int run(int argc, char** argv) {
   add_options(slurm_app, table_of(job));
   slurm_app.footer(
       "All options of a training are taken, too; behind -- also --gpus.\n"
+      "Options of sbatch behind : are those of a further component: --nodes 1 : --nodes 4 --mem "
+      "8G\n"
       "Other options of sbatch: sbatch [OPTIONS] FILE");
   EnsembleArguments ensemble;
   CLI::App& ensemble_app =
@@ -235,7 +239,12 @@ int run(int argc, char** argv) {
   std::vector<std::string> words(argv, argv + argc);
   const bool writes_job = argc > 1 && words[1] == "slurm";
   const bool is_ensemble = argc > 1 && words[1] == "ensemble";
-  if (is_ensemble) words = one_by_one(words);
+  if (writes_job) {
+    auto components = take_components(words, job.options);
+    if (!components) return finish(components.error());
+    job.components = std::move(*components);
+  }
+  if (is_ensemble || writes_job) words = one_by_one(words);
   const auto end = writes_job ? std::ranges::find(words, "--") : words.end();
   std::vector<const char*> read;
   for (auto word = words.begin(); word != end; ++word) read.push_back(word->c_str());

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/omni-run/arguments.hpp"
 #include "codelets/elementwise/coding.hpp"
@@ -25,6 +26,11 @@ struct GroupArguments {
   FullyConnected fully_connected = FullyConnected::merged;
   std::string strategy{};  // "": async with several groups, otherwise sync
   StrategyOptions strategy_options{};
+  // How ranks share mini-batches and groups: by speeds that are measured if ranks are unlike
+  // (automatic) or always, equally, or as `weights` say.
+  enum class Shares { automatic, measured, equal, given };
+  Shares shares = Shares::automatic;
+  std::vector<int> weights{};  // RankShares::weights; empty: equal, or not measured yet
 };
 
 // ArrivalArguments choose the order in which groups finish: that of real time or of a simulated
@@ -40,8 +46,8 @@ struct TrainArguments : NetRunArguments {
   std::string trace;  // folder
   DataArguments data;
   std::optional<double> epochs;
-  // These are numbers of iterations. Without a number, reports are 20 apart and tests an epoch. Tests
-  // with 0 are at the end only.
+  // These are numbers of iterations. Without a number, reports are 20 apart and tests an epoch.
+  // Tests with 0 are at the end only.
   std::optional<std::uint64_t> display{}, test_every{};
   bool dry_run = false, no_test = false;
   bool logs_as_caffe = false;
@@ -70,6 +76,8 @@ void describe_fully_connected(auto& add, FullyConnected& fully_connected) {
 void describe_send(OptionTable& add, Coding& send, OptionRules rules = {});
 Taker take_groups(GroupArguments& groups);
 std::string group_count(std::string& value);
+// Adds the row of --rank-shares.
+void describe_rank_shares(OptionTable& add, GroupArguments& groups);
 std::string strategy_help();  // the names and summaries of all strategies
 // Names the strategies that use the option, and their usual values.
 std::string strategy_option_help(const DeclaredOption& option);
@@ -152,8 +160,7 @@ void describe(auto& add, TrainArguments& train) {
       "a.caffemodel,b.caffemodel");
 
   add.group("Output");
-  add("--display ITERATIONS", &train.display,
-      {.check = whole_number(1, 1 << 30)},
+  add("--display ITERATIONS", &train.display, {.check = whole_number(1, 1 << 30)},
       "Iterations between two reports; default: 20, or display of a --solver");
   add("--log darknet|caffe", choice(train.logs_as_caffe, {{"darknet", false}, {"caffe", true}}),
       "Lines of progress: those of Darknet (default), or those that scripts for Caffe read");
@@ -207,6 +214,7 @@ void describe(auto& add, TrainArguments& train) {
       "Go on without a rank that is lost, from the newest checkpoint in --out, and with one that "
       "is "
       "started again");
+  describe_rank_shares(add, train.groups);
   describe_send(add, train.send);
 }
 

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "runtime/tasks/calls/task_chain.hpp"
+#include "runtime/tasks/calls/when_ready.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/tensor.hpp"
-#include "runtime/tasks/when_ready.hpp"
 
 namespace omni {
 

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/tasks/shares.hpp"
+
 namespace omni {
 
 // Leaves [first, end) of a tree, or their sum.
@@ -51,9 +53,11 @@ inline int leaf_of(int slice, int slices, int leaves) {
   return static_cast<int>((static_cast<long long>(slice + 1) * leaves - 1) / slices);
 }
 
-// Returns the leaves of one of `sharers`. Their numbers of leaves differ by at most one.
-inline Leaves leaves_of(int sharer, int sharers, int all) {
-  return {first_of_leaf(sharer, all, sharers), first_of_leaf(sharer + 1, all, sharers)};
+// Returns the leaves of one of `sharers`. Without weights, their numbers of leaves differ by at
+// most one.
+inline Leaves leaves_of(int sharer, int sharers, int all, const std::vector<int>& weights = {}) {
+  return {first_of_share(sharer, sharers, all, weights),
+          first_of_share(sharer + 1, sharers, all, weights)};
 }
 
 // Returns the sums that remain when a sharer has added up the pairs among its leaves.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/tasks/shares.hpp"
 #include "runtime/tasks/tensor.hpp"
 
 namespace omni {
@@ -35,22 +36,17 @@ struct Slices {
     slices.all_sizes = slices.sizes;
     return slices;
   }
-  // Cuts the share of a rank. Shares differ by at most one image.
-  static Slices cut_share(int batch, int slice_size, int rank, int ranks) {
-    return cut_share(slice_size, rank, ranks, [&](int other) {
-      return static_cast<int>(std::int64_t{batch} * other / ranks);
-    });
-  }
   // Cuts the share of a rank. The share of a rank `other` begins with the image begin(other), and
-  // ends where the next share begins.
-  template <class Begin>
-  static Slices cut_share(int slice_size, int rank, int ranks, Begin begin) {
+  // ends where the next share begins. Its slices have size(other) images, the last one may have
+  // fewer.
+  template <class Begin, class Size>
+  static Slices cut_share(int rank, int ranks, Begin begin, Size size) {
     Slices share;
     std::vector<int> all;
     for (int other = 0; other < ranks; ++other) {
       const int from = begin(other), to = begin(other + 1);
       const int slices_before = static_cast<int>(all.size());
-      Slices own = cut(to - from, slice_size);
+      Slices own = cut(to - from, size(other));
       all.insert(all.end(), own.sizes.begin(), own.sizes.end());
       share.owners.insert(share.owners.end(), own.sizes.size(), other);
       if (other != rank) continue;

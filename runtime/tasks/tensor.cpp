@@ -7,13 +7,13 @@
 #include <cstring>
 
 #include "runtime/tasks/calls/kept_on_gpu.hpp"
+#include "runtime/tasks/calls/when_ready.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/models/page_placement.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/session.hpp"
 #include "runtime/tasks/tensor_pool.hpp"
-#include "runtime/tasks/when_ready.hpp"
 
 namespace omni {
 namespace {

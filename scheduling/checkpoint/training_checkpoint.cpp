@@ -226,6 +226,10 @@ Result<std::filesystem::path> save_training(CheckpointStore& store, ComputeGroup
   if (!identity.class_names.empty())
     snapshot.fields.set("class_names", fmt::format("{}", fmt::join(identity.class_names, "\n")));
   if (identity.iterations != 0) snapshot.fields.set("planned_iterations", identity.iterations);
+  if (!identity.rank_shares.empty()) {
+    snapshot.fields.set("rank_shares", identity.rank_shares);
+    snapshot.fields.set("rank_nodes", identity.rank_nodes);
+  }
   snapshot.fields.set("iteration", state.iteration);
   snapshot.fields.set("seed", state.seed);
   if (identity.data_seed) snapshot.fields.set("data_seed", *identity.data_seed);

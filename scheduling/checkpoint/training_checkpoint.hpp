@@ -25,6 +25,9 @@ struct RunIdentity {
   std::vector<std::string> class_names{};    // by output; empty: not known
   std::uint64_t iterations = 0;              // length of the training; 0: no end
   std::optional<std::uint64_t> data_seed{};  // TrainingPlan::data_seed
+  // Weights of ranks that are given or measured, as "2:1" or "equal", and the ranks' nodes with
+  // their workers and GPUs. "": ranks are alike.
+  std::string rank_shares{}, rank_nodes{};
 };
 
 // Saves a training, all of whose updates must be done, and returns the new checkpoint's folder.

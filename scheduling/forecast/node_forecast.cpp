@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/number_in.hpp"
+#include "scheduling/groups/group_layout.hpp"
 #include "scheduling/strategies/registry.hpp"
 
 namespace omni {
@@ -28,6 +29,9 @@ Machine machine_of(const NodeCosts& costs, const Machine::Link& link, const Node
       .cores = costs.cores};
   Machine machine{.name = "nodes", .devices = {}, .link = link};
   machine.devices.assign(static_cast<std::size_t>(nodes.all()), node);
+  for (std::size_t at = 0; at < machine.devices.size() && !costs.speeds.empty(); ++at)
+    for (auto& [images, seconds] : machine.devices[at].seconds)
+      seconds /= costs.speeds[std::min(at, costs.speeds.size() - 1)];
   if (nodes.server) machine.devices.back().serves_merged = true;
   return machine;
 }
@@ -61,6 +65,16 @@ NodeForecast row_of(const NodeCosts& costs, const Machine& machine, int groups, 
   return row;
 }
 
+// Returns a machine whose nodes are all as slow as the slowest one, for which they would wait with
+// equal shares.
+Machine as_slow(Machine machine) {
+  const auto slowest = std::ranges::max(machine.devices, {}, [](const Machine::Device& device) {
+    return device.seconds.begin()->second;
+  });
+  for (Machine::Device& device : machine.devices) device.seconds = slowest.seconds;
+  return machine;
+}
+
 bool has_merged(const NetCosts& net) {
   return !net.merged.parts.empty() || !net.merged.connected.empty();
 }
@@ -92,6 +106,9 @@ std::vector<NodeForecast> forecast_nodes(const NodeCosts& costs, const Machine::
       NodeForecast& row =
           rows.emplace_back(row_of(costs, machine, groups, way.merges, way.meetings));
       row.nodes = count;
+      if (!costs.speeds.empty() && groups == 1 && count.all() > 1)
+        row.with_equal_shares =
+            row_of(costs, as_slow(machine), groups, way.merges, way.meetings).update.seconds;
       row.strategies = way.names;
     }
   };
@@ -121,6 +138,18 @@ Result<NodeCount> parse_node_count(const std::string& text) {
                  "8, or 8+1 with one more that serves merged layers"};
   count.computing = *computing;
   return count;
+}
+
+Result<std::vector<double>> parse_speeds(const std::string& text) {
+  std::vector<double> speeds;
+  for (const std::string_view each : split(text, ':')) {
+    const auto speed = number_in<double>(each);
+    if (!speed || !(*speed >= 1e-3 && *speed <= 1e3))
+      return Error{ErrorKind::usage, "--node-speeds " + text,
+                   "are no speeds of nodes from 0.001 to 1000", "1:1:0.5, say"};
+    speeds.push_back(*speed);
+  }
+  return speeds;
 }
 
 Result<Machine::Link> parse_link(const std::string& text) {

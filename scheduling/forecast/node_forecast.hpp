@@ -1,6 +1,7 @@
-// These functions predict the time of an iteration on several equal nodes, for every strategy.
+// These functions predict the time of an iteration on several nodes, for every strategy.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +17,12 @@ struct NodeCosts {
   NetCosts net{};
   double seconds = 0;  // s per mini-batch
   int cores = 1;
+  // Speeds of the nodes, relative to this one. The last speed is also that of all further nodes.
+  // Empty: all are equally fast.
+  std::vector<double> speeds{};
 };
+// Parses speeds of nodes, as "1:1:0.5".
+Result<std::vector<double>> parse_speeds(const std::string& text);
 
 // A NodeCount is a number of nodes. "32+1" means 32 nodes, and one that computes the merged layers,
 // if there are any.
@@ -35,6 +41,8 @@ struct NodeForecast {
   // uses nodes and links. While nodes wait for activations and statistics, they compute nothing.
   double compute = 0, network = 0, activations = 0, statistics = 0, merged = 0;
   UpdateForecast update{};
+  // Seconds of an update if unlike nodes had equal shares; none: nodes are alike, or share nothing.
+  std::optional<double> with_equal_shares{};
 };
 
 // Returns forecasts for 1, 2, 4 ... groups, as long as these divide the computing nodes, and for

@@ -10,10 +10,12 @@
 namespace omni {
 
 Result<ComputeGroups> ComputeGroups::make(int count, Sharing like, const BuildNet& build,
-                                          std::vector<RankRange> ranks, std::vector<int> images) {
+                                          std::vector<RankRange> ranks, std::vector<int> images,
+                                          std::vector<int> weights) {
   ComputeGroups groups;
   groups.ranks_ = std::move(ranks);
   groups.images_ = std::move(images);
+  groups.weights_ = std::move(weights);
   like.replicas = like.replicas || count > 1;
   const Net* merged_master = nullptr;  // the first guest, whose merged parameters all guests share
   for (int group = 0; group < count; ++group) {
@@ -42,6 +44,11 @@ Result<ComputeGroups> ComputeGroups::make(int count, Sharing like, const BuildNe
 ComputeGroups::ComputeGroups(std::unique_ptr<Net> only) {
   groups_.push_back(std::make_unique<Group>(Group{.net = std::move(only)}));
   in_use_ = 1;
+}
+
+std::vector<int> ComputeGroups::weights_of(const RankRange& of) const {
+  return weights_.empty() ? weights_
+                          : std::vector(weights_.begin() + of.first, weights_.begin() + of.end());
 }
 
 std::vector<Net*> ComputeGroups::nets() const {

@@ -29,10 +29,10 @@ class ComputeGroups {
   // `like` says how nets share parameters; several groups have replicas in any case. `ranks` are
   // the ranks of each group, ascending. If `ranks` is empty, every rank has all groups and computes
   // a part of each mini-batch. `images` are the images per pass of each group; if it is empty, all
-  // groups have the same number.
+  // groups have the same number. `weights` are GroupsPlan::weights.
   static Result<ComputeGroups> make(int count, Sharing like, const BuildNet& build,
-                                    std::vector<RankRange> ranks = {},
-                                    std::vector<int> images = {});
+                                    std::vector<RankRange> ranks = {}, std::vector<int> images = {},
+                                    std::vector<int> weights = {});
   explicit ComputeGroups(std::unique_ptr<Net> only);
 
   int count() const { return in_use_; }                          // groups in use
@@ -40,6 +40,8 @@ class ComputeGroups {
   // Returns the ranks of a group, which share each of its mini-batches. Call it only if
   // on_several_ranks(); otherwise all ranks share them.
   RankRange ranks_of(int group) const { return ranks_.empty() ? RankRange() : ranks_[group]; }
+  // Returns RankShares::weights of these ranks, or of all ranks.
+  std::vector<int> weights_of(const RankRange& of) const;
   bool is_here(int group) const { return of(group).net != nullptr; }
   // A guest is a net on the first rank for the merged phase of a group that is also, or only, on
   // other ranks. Returns null if the group has no guest.
@@ -103,7 +105,7 @@ class ComputeGroups {
 
   std::vector<std::unique_ptr<Group>> groups_;
   std::vector<RankRange> ranks_;
-  std::vector<int> images_;
+  std::vector<int> images_, weights_;
   std::size_t first_ = 0;  // the first group of this rank
   int in_use_ = 0;
 };

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -57,16 +59,86 @@ GroupLayout spread_groups(int groups, Workers workers) {
   return layout;
 }
 
-GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks) {
+namespace {
+
+// Returns the speed of the slowest group if group g begins with rank firsts[g]. The last entry of
+// `firsts` is the number of ranks.
+double slowest_of_ranks(const std::vector<int>& firsts, const std::vector<int>& weights) {
+  double slowest = INFINITY;
+  for (std::size_t group = 0; group + 1 < firsts.size(); ++group)
+    slowest = std::min(slowest, std::accumulate(weights.begin() + firsts[group],
+                                                weights.begin() + firsts[group + 1], 0.0));
+  return slowest;
+}
+
+// Returns how many groups each rank has, if there are at least as many groups as ranks. Each
+// further group goes to the rank on which it is the fastest.
+std::vector<int> counts_by_speed(int groups, int ranks, const std::vector<int>& weights) {
+  std::vector<int> even, best(static_cast<std::size_t>(ranks), 1);
+  for (int rank = 0; rank < ranks; ++rank)
+    even.push_back(groups * (rank + 1) / ranks - groups * rank / ranks);
+  if (weights.empty()) return even;
+  const auto speed = [&](std::size_t rank, int count) {
+    return static_cast<double>(weights[rank]) / count;
+  };
+  const auto slowest = [&](const std::vector<int>& counts) {
+    double least = INFINITY;
+    for (std::size_t rank = 0; rank < counts.size(); ++rank)
+      least = std::min(least, speed(rank, counts[rank]));
+    return least;
+  };
+  for (int left = groups - ranks; left > 0; --left) {
+    std::size_t fastest = 0;
+    for (std::size_t rank = 1; rank < best.size(); ++rank)
+      if (speed(rank, best[rank] + 1) > speed(fastest, best[fastest] + 1)) fastest = rank;
+    ++best[fastest];
+  }
+  return slowest(best) > kWorthUnequal * slowest(even) ? best : even;
+}
+
+}  // namespace
+
+// Group by group, finds the end with which the slowest group is the fastest.
+std::vector<int> first_ranks(int groups, int ranks, const std::vector<int>& weights) {
+  std::vector<int> even, best;
+  for (int group = 0; group <= groups; ++group) even.push_back(group * ranks / groups);
+  if (weights.empty()) return even;
+  // ends[g][r]: the speed of the slowest of g groups on the first r ranks, and where the last of
+  // these groups begins.
+  using Row = std::vector<std::pair<double, int>>;
+  std::vector<Row> ends(static_cast<std::size_t>(groups) + 1,
+                        Row(static_cast<std::size_t>(ranks) + 1, {-1, 0}));
+  ends[0][0] = {INFINITY, 0};
+  for (int group = 1; group <= groups; ++group)
+    for (int rank = group; rank <= ranks; ++rank) {
+      double own = 0;
+      for (int first = rank - 1; first >= group - 1; --first) {
+        own += weights[first];
+        const double slowest = std::min(own, ends[group - 1][first].first);
+        if (slowest > ends[group][rank].first) ends[group][rank] = {slowest, first};
+      }
+    }
+  best.push_back(ranks);
+  for (int group = groups; group > 0; --group) best.push_back(ends[group][best.back()].second);
+  std::ranges::reverse(best);
+  const bool gains =
+      slowest_of_ranks(best, weights) > kWorthUnequal * slowest_of_ranks(even, weights);
+  return gains ? best : even;
+}
+
+GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks,
+                              const std::vector<int>& weights) {
   GroupPlaces places;
   if (groups < ranks) {
-    for (const std::vector<int>& own : spread_groups(groups, ranks))
-      places.ranks.push_back({own.front(), static_cast<int>(own.size())});
+    const std::vector<int> firsts = first_ranks(groups, ranks, weights);
+    for (int group = 0; group < groups; ++group)
+      places.ranks.push_back({firsts[group], firsts[group + 1] - firsts[group]});
     places.workers.assign(places.ranks.size(), spread_groups(1, workers).front());
     return places;
   }
+  const std::vector<int> counts = counts_by_speed(groups, ranks, weights);
   for (int rank = 0; rank < ranks; ++rank) {
-    const int own = groups * (rank + 1) / ranks - groups * rank / ranks;
+    const int own = counts[rank];
     places.ranks.insert(places.ranks.end(), own, {rank});
     const GroupLayout layout = spread_groups(own, workers);
     places.workers.insert(places.workers.end(), layout.begin(), layout.end());

@@ -37,9 +37,18 @@ struct GroupPlaces {
   std::vector<RankRange> ranks{};
 };
 
+// Without a larger gain than this, ranks keep equal shares, and groups equal numbers of ranks.
+inline constexpr double kWorthUnequal = 1.05;
+
 // Puts consecutive groups on the same rank, or consecutive ranks into one group. Each rank has
-// `workers`.
-GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks);
+// `workers`. With weights (RankShares::weights), the slowest group is as fast as possible. If that
+// gains little, groups and ranks are divided evenly.
+GroupPlaces spread_over_ranks(int groups, Workers workers, int ranks,
+                              const std::vector<int>& weights = {});
+
+// Returns the first rank of each group with several ranks, and then the number of ranks. With
+// weights, the slowest group is as fast as possible, unless that gains little.
+std::vector<int> first_ranks(int groups, int ranks, const std::vector<int>& weights);
 
 inline constexpr int kAnyWorkers = 4096;  // `workers` before StarPU has counted them
 // Parses a layout like "0-3,8;4-7": ";" separates groups, "," separates workers, and "-" makes

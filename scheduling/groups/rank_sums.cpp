@@ -210,7 +210,8 @@ RankSums::Senders RankSums::senders(const Param& param, int owner, int group) co
   from.leaves = of_slices ? leaves_[group] : all.count;
   for (const int rank : from.ranks)
     for (const Leaves& of :
-         sums_of(leaves_of(rank - all.first, all.count, from.leaves), from.leaves))
+         sums_of(leaves_of(rank - all.first, all.count, from.leaves, groups_.weights_of(all)),
+                 from.leaves))
       from.addends.push_back({rank, of});
   return from;
 }

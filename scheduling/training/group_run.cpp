@@ -6,10 +6,10 @@
 
 #include "codelets/elementwise/accumulate.hpp"
 #include "runtime/communicator/ranks.hpp"
+#include "runtime/tasks/calls/when_ready.hpp"
 #include "runtime/tasks/recorder.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "runtime/tasks/tensor.hpp"
-#include "runtime/tasks/when_ready.hpp"
 
 namespace omni {
 

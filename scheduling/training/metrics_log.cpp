@@ -140,6 +140,11 @@ Status MetricsLog::job(std::uint64_t iteration) {
                  {"slurm_restarts", slurm::restarts()}});
 }
 
+Status MetricsLog::rank_shares(std::uint64_t iteration, const std::string& shares,
+                               const std::string& nodes) {
+  return record({{"iteration", iteration}, {"rank_shares", shares}, {"rank_nodes", nodes}});
+}
+
 Status MetricsLog::step(const StepReport& report) {
   nlohmann::ordered_json object = common(report);
   object["loss"] = metrics_number(report.loss);

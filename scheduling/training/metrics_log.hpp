@@ -38,6 +38,8 @@ class MetricsLog {
                                  std::optional<std::uint64_t> resumed_iteration);
 
   // Writes a line, whose first key must be the iteration.
+  // Writes how ranks share mini-batches and groups, and on which nodes they are.
+  Status rank_shares(std::uint64_t iteration, const std::string& shares, const std::string& nodes);
   Status record(const nlohmann::ordered_json& line);
   // Writes a line that says which Slurm job continues after `iteration`.
   Status job(std::uint64_t iteration);

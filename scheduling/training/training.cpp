@@ -8,8 +8,8 @@
 
 #include "runtime/communicator/ranks.hpp"
 #include "runtime/signals.hpp"
+#include "runtime/tasks/calls/when_ready.hpp"
 #include "runtime/tasks/task_errors.hpp"
-#include "runtime/tasks/when_ready.hpp"
 #include "scheduling/training/feed_options.hpp"
 
 namespace omni {
@@ -42,13 +42,19 @@ Result<ComputeGroups> make_groups(const NetDescription& net, const BuildOptions&
     else if (slice != 0)
       options.slice = slice;
     const RankRange on = by_rank ? plan.ranks[group] : RankRange{0, ranks::size()};
-    options.rank = std::max(0, ranks::rank() - on.first);
-    options.ranks = on.count;
+    const auto of_group = [&](const std::vector<int>& all) {
+      return all.empty() || on.count == 1
+                 ? std::vector<int>()
+                 : std::vector(all.begin() + on.first, all.begin() + on.end());
+    };
+    options.shares = {std::max(0, ranks::rank() - on.first), on.count, of_group(plan.weights)};
+    options.cores_by_rank = of_group(plan.cores_by_rank);
     options.most_ranks =
         by_rank ? std::ranges::max(plan.ranks, {}, &RankRange::count).count : ranks::size();
     return Net::build(net, options);
   };
-  return ComputeGroups::make(plan.count, like, build_net, plan.ranks, plan.images_per_pass);
+  return ComputeGroups::make(plan.count, like, build_net, plan.ranks, plan.images_per_pass,
+                             plan.weights);
 }
 
 Status check_clipping(const TrainableNet& net, int groups, bool automatic) {

@@ -25,6 +25,10 @@ struct GroupsPlan {
   FullyConnected fully_connected = FullyConnected::merged;  // only for GroupModels::one
   std::vector<int> images_per_pass{};                       // by group; empty: the whole mini-batch
   std::vector<RankRange> ranks{};  // by group; empty: all ranks share all mini-batches
+  // By rank of the job: the ranks of a group share mini-batches in proportion to their weights.
+  // Empty: all have the same share.
+  std::vector<int> weights{};
+  std::vector<int> cores_by_rank{};  // that compute; empty: all have BuildOptions::cores
   int sharing = 0;  // number of groups among which a rank's workers are divided; 0: all on the rank
 };
 

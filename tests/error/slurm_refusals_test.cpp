@@ -205,5 +205,42 @@ TEST(JobOptions, ThatAreUnknownPointToTheirHelp) {
   EXPECT_THAT(training.errors, HasSubstr("'omni-run --help' lists them"));
 }
 
+TEST(JobSweep, is_refused_with_a_reason) {
+  const auto refused = [](Words words, const std::string& text) {
+    words.insert(words.begin(), "slurm");
+    words.insert(words.end(), {"--net", "lenet"});
+    const Finished run = omni_run(std::move(words));
+    EXPECT_EQ(run.exit_code, 2) << run.output;
+    EXPECT_THAT(run.errors, HasSubstr(text));
+  };
+  refused({"--sweep", "learning_rat=1,2"}, "did you mean 'learning_rate'?");
+  refused({"--sweep", "momentum=0.5,2", "--sweep", "batch=8"}, "momentum");
+  refused({"--sweep", "tpe:8", "momentum=0.5,0.9"}, "--sweep tpe: results decide which settings");
+  refused({"--sweep", "momentum=0.5,0.9", "--array", "0-2"},
+          "--array 0-2: the sweep has 2 settings, from 0 on (");
+  refused({"--sweep", "learning_rate=0.1,0.2", "--template", "array"},
+          "--sweep learning_rate: the template array gives it itself (");
+  refused({"--sweep", "batch=8,9999999999"}, "batch");
+}
+
+TEST(HeterogeneousJob, is_refused_with_a_reason) {
+  const auto refused = [](Words words, const std::string& text) {
+    words.insert(words.begin(), "slurm");
+    words.insert(words.end(), {"--net", "lenet", "--batch", "8"});
+    const Finished run = omni_run(std::move(words));
+    EXPECT_EQ(run.exit_code, 2) << run.output;
+    EXPECT_THAT(run.errors, HasSubstr(text));
+  };
+  refused({"--nodes", "1", ":"}, ":: no option of sbatch follows it (");
+  refused({"--nodes", "1", ":", "--nodes", "x"}, "--nodes 'x': is no number of nodes");
+  refused({"--nodes", "1", ":", "--nodes", "1", "--time", "60"},
+          "--time: belongs to all components of the job (");
+  refused({"--array", "0-3", ":", "--nodes", "2"}, "Slurm has no arrays of heterogeneous jobs");
+  refused({"--template", "requeue", ":", "--nodes", "2"},
+          "the template requeue does not start ranks on all components");
+  refused({"--gpus-per-node", "1", ":", "--nodes", "2"}, "have 1 and 0 GPUs, ranks need equally");
+  refused({"--nodes", "4", ":", "--nodes", "5"}, "9 ranks cannot share 8 images");
+}
+
 }  // namespace
 }  // namespace omni::test

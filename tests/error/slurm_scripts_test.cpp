@@ -311,5 +311,57 @@ TEST(JobScripts, FindANetWhateverItsName) {
   }
 }
 
+TEST(JobSweep, has_a_task_for_each_setting) {
+  const std::string script =
+      job_script({"--sweep", "learning_rate=log:1e-3..1e-1:3", "gamma=0.5,0.9", "--net", "lenet",
+                  "--learning-rate", "0.2", "--epochs", "3"});
+  EXPECT_THAT(script, HasSubstr("\n#SBATCH --array=0-5\n"));
+  EXPECT_THAT(script, HasSubstr("\n#SBATCH --output=%x-%A_%a.out\n"));
+  EXPECT_THAT(script, Not(HasSubstr("0.2"))) << "the setting's own rate counts";
+  const Job third(script, task(3));
+  EXPECT_THAT(third.done.output,
+              HasSubstr("setting 3 of the sweep: --learning-rate=0.01 --set gamma=0.9\n"));
+  EXPECT_THAT(third.done.output,
+              HasSubstr("--net$\nlenet$\n--epochs$\n3$\n--seed$\n1$\n--learning-rate=0.01$\n"
+                        "--set$\ngamma=0.9$\n"));
+  EXPECT_EQ(third.after("--out"), "omni-runs/15/3");
+  std::set<std::string> settings;
+  for (int number = 0; number < 6; ++number) {
+    const std::string said = Job(script, task(number)).done.output;
+    settings.insert(said.substr(said.find(" of the sweep: ")));
+  }
+  EXPECT_EQ(settings.size(), 6u);
+}
+
+TEST(JobSweep, keeps_given_seeds_and_tasks) {
+  const std::string script =
+      job_script({"--array", "1,3%2", "--sweep", "momentum=0.5,0.9,0.95,0.99", "--net", "lenet",
+                  "--seed", "7"});
+  EXPECT_THAT(script, HasSubstr("\n#SBATCH --array=1,3%2\n"));
+  EXPECT_EQ(count(script, "--seed"), 1u);
+  EXPECT_EQ(Job(script, task(1)).after("--seed"), "7");
+  const std::string seeds = job_script({"--sweep", "seed=4,5", "--net", "lenet"});
+  EXPECT_THAT(Job(seeds, task(1)).done.output, HasSubstr("--seed=5$\n"));
+  EXPECT_EQ(count(seeds, "--seed 1"), 0u);
+}
+
+TEST(HeterogeneousJob, has_components) {
+  const std::string script =
+      job_script({"--nodes", "2", "--partition", "fast", ":", "--nodes=4", "--cpus-per-task", "16",
+                  "--net", "lenet", "--time", "60"});
+  const std::size_t border = script.find("\n#SBATCH hetjob\n");
+  ASSERT_NE(border, script.npos);
+  const std::string first = script.substr(0, border),
+                    second = script.substr(border, script.find("set -euo") - border);
+  EXPECT_THAT(first, HasSubstr("\n#SBATCH --nodes=2\n"));
+  EXPECT_THAT(first, Not(HasSubstr("--cpus-per-task")));
+  for (const char* line : {"--nodes=4", "--cpus-per-task=16", "--exclusive", "--time=60",
+                           "--requeue", "--partition=fast"})
+    EXPECT_THAT(second, HasSubstr("\n#SBATCH " + std::string(line) + "\n"));
+  EXPECT_THAT(second, Not(HasSubstr("--output"))) << "the job has one log";
+  EXPECT_THAT(Job(script, {"SLURM_HET_SIZE=2"}).done.output, HasSubstr("--het-group=0-1$\n"));
+  EXPECT_THAT(Job(script).done.output, Not(HasSubstr("--het-group")));
+}
+
 }  // namespace
 }  // namespace omni::test

@@ -42,7 +42,8 @@ TEST(JobScript, trains_as_the_command_line_says) {
         "\nset -- --net lenet --seed=3 --save-weights 'of job'\\''s' \"$@\"\n",
         "\n# One training over several nodes, in as many jobs as it takes. Written by omni-run "
         "slurm: sbatch FILE [more options]\n",
-        "srun --mpi=pmi2 \"${lost[@]}\" --cpu-bind=none omni-run ", " --resume auto \"$@\" "})
+        "srun --mpi=pmi2 \"${all[@]}\" \"${lost[@]}\" --cpu-bind=none omni-run ",
+        " --resume auto \"$@\" "})
     EXPECT_THAT(made.output, HasSubstr(line));
   EXPECT_THAT(made.output, Not(HasSubstr("nodes.sbatch"))) << "its arguments would not be read";
   EXPECT_THAT(made.output, Not(HasSubstr("--nodes=2")));

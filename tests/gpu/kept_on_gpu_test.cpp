@@ -8,9 +8,9 @@
 #include <semaphore>
 #include <thread>
 
+#include "runtime/tasks/calls/when_ready.hpp"
 #include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/tensor.hpp"
-#include "runtime/tasks/when_ready.hpp"
 #include "tests/gpu/chain.hpp"
 #include "tests/gpu/training.hpp"
 

@@ -34,10 +34,9 @@ from source_tree import is_cpp, run
 # Losses against targets, several inputs and nets without classes took 811: 110 for the codelet, 190 for Caffe's reader, 60 for
 # sections of a cfg, 110 for writers and comparison, 150 for joined data.
 # --survive took 730: 700 for keepers, rounds and the start of MPI without a launcher.
-# Factors that are rounded to bf16 before products, with their memory in the plan, took 130. Trials of algorithms beside
-# a training, and those that are not kept, took 165; groups that are convolved one by one 70.
-LINES = {"runtime": 10_125, "codelets": 9_021, "layers": 8_453, "scheduling": 11_416, "apps": 10_006, "perf": 3_150}
-IN_ALL = 52_170
+# Shares by speed took 313, plan --node-speeds 47, heterogeneous jobs and sweeps of Slurm 180.
+LINES = {"runtime": 10_154, "codelets": 9_022, "layers": 8_484, "scheduling": 11_426, "apps": 10_392, "perf": 3_150}
+IN_ALL = 52_627
 
 LITERAL = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'')
 COMMENT = re.compile(r"//[^\n]*|/\*(?:.|\n)*?\*/")

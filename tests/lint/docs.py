@@ -19,7 +19,7 @@ LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 SCRIPTS = ("docs/results/plots/", "perf/gpu/", "perf/peers/", "perf/experiments/", "tests/fuzz/run.py")  # have options of their own
 # Of cmake, ctest, sbatch and srun, which documents show, too.
-OTHERS = {"--build", "--chdir", "--cpu-bind", "--install", "--mpi", "--no-kill", "--ntasks-per-node", "--open-mode", "--output", "--preset", "--prefix", "--requeue", "--signal", "--target", "--test-dir", "--find", "--help", "--version"}
+OTHERS = {"--build", "--chdir", "--cpu-bind", "--het-group", "--install", "--mpi", "--no-kill", "--ntasks-per-node", "--open-mode", "--output", "--preset", "--prefix", "--requeue", "--signal", "--target", "--test-dir", "--find", "--help", "--version"}
 
 
 def is_short(path):

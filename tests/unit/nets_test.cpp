@@ -57,7 +57,7 @@ std::vector<int> slices(const char* name, int cores, int images = 256, int ranks
   auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/" + std::string(name) + ".cfg");
   spec->options.batch = images;
   spec->options.subdivisions = 1;
-  return (*Net::build(*spec, {.cores = cores, .ranks = ranks, .most_ranks = ranks}))
+  return (*Net::build(*spec, {.cores = cores, .shares = {.ranks = ranks}, .most_ranks = ranks}))
       ->slices()
       .sizes;
 }
@@ -202,10 +202,34 @@ TEST(Slices, of_a_rank_are_fewer) {
   EXPECT_EQ(slices("cifar10-quick", 1, 100, 2), std::vector{50});
 }
 
+// A rank with four cores and three quarters of the images beside one with two cores. Both know all
+// slices.
+TEST(Slices, of_unlike_ranks_are_as_many_as_their_cores) {
+  auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
+  spec->options.batch = 256;
+  spec->options.subdivisions = 1;
+  const auto slices = [&](int rank) {
+    return (*Net::build(*spec, {.cores = 2,
+                                .shares = {rank, 2, {3, 1}},
+                                .cores_by_rank = {4, 2},
+                                .most_ranks = 2}))
+        ->slices();
+  };
+  const Slices first = slices(0), second = slices(1);
+  EXPECT_EQ(first.images(), 192);
+  EXPECT_EQ(second.images(), 64);
+  EXPECT_EQ(second.before, 192);
+  EXPECT_EQ(first.count() % 4, 0);
+  EXPECT_EQ(second.sizes, std::vector(2, 32));
+  EXPECT_EQ(first.all_sizes, second.all_sizes);
+  EXPECT_EQ(first.owners, second.owners);
+  EXPECT_EQ(second.first, first.count());
+}
+
 // If a received tensor shared its memory, the message would wait until the memory is free.
 TEST(DividedNeurons, are_received_in_memory_of_their_own) {
   const auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
-  const auto built = Net::build(*spec, {.slice = 16, .rank = 1, .ranks = 2, .most_ranks = 2});
+  const auto built = Net::build(*spec, {.slice = 16, .shares = {1, 2}, .most_ranks = 2});
   std::map<const Tensor*, std::set<const Tensor*>> users;
   std::set<const Tensor*> received;
   for (const CapturedTask& task : (*built)->capture_tasks(task_capture::Working::unknown))
@@ -226,8 +250,7 @@ TEST(DividedNeurons, fit_the_buffers_of_a_task) {
   for (const auto& [ranks, cores, gpus] :
        {std::array{2, 8, 0}, {3, 16, 0}, {4, 4, 4}, {9, 2, 0}, {15, 8, 0}, {17, 1, 1}}) {
     const auto built = Net::build(
-        *spec,
-        {.gpus = gpus, .cores = cores, .rank = ranks - 1, .ranks = ranks, .most_ranks = ranks});
+        *spec, {.gpus = gpus, .cores = cores, .shares = {ranks - 1, ranks}, .most_ranks = ranks});
     std::size_t most = 0;
     for (const CapturedTask& task : (*built)->capture_tasks(task_capture::Working::unknown))
       most = std::max(most, task.uses.size());
@@ -235,15 +258,27 @@ TEST(DividedNeurons, fit_the_buffers_of_a_task) {
   }
 }
 
+TEST(DividedNeurons, fit_the_buffers_of_a_task_of_unlike_ranks) {
+  const auto spec = read_darknet_cfg(OMNI_SOURCE_DIR "/apps/nets/caffenet.cfg");
+  for (const int rank : {0, 1, 2}) {
+    const auto built = Net::build(*spec, {.cores = 2,
+                                          .shares = {rank, 3, {20, 1, 3}},
+                                          .cores_by_rank = {48, 2, 8},
+                                          .most_ranks = 3});
+    for (const CapturedTask& task : (*built)->capture_tasks(task_capture::Working::unknown))
+      EXPECT_LE(task.uses.size(), kMostBuffers) << rank << ": " << task.codelet;
+  }
+}
+
 // Neurons are divided among ranks only in trainings with one group, and not with `fixed_sums`,
 // where results must not depend on the number of ranks.
 TEST(DividedNeurons, are_in_training_of_one_group_only) {
-  EXPECT_EQ(largest_layer({.rank = 1, .ranks = 3, .most_ranks = 3}), "4096, 1 of 3 blocks");
-  EXPECT_EQ(largest_layer({.training = false, .rank = 1, .ranks = 3, .most_ranks = 3}),
+  EXPECT_EQ(largest_layer({.shares = {1, 3}, .most_ranks = 3}), "4096, 1 of 3 blocks");
+  EXPECT_EQ(largest_layer({.training = false, .shares = {1, 3}, .most_ranks = 3}),
             "4096, 8 blocks");
-  EXPECT_EQ(largest_layer({.rank = 1, .ranks = 4, .most_ranks = 4, .fixed_sums = true}),
+  EXPECT_EQ(largest_layer({.shares = {1, 4}, .most_ranks = 4, .fixed_sums = true}),
             "4096, 8 blocks");
-  EXPECT_EQ(largest_layer({.rank = 1, .ranks = 3, .most_ranks = 3, .sharing = {.replicas = true}}),
+  EXPECT_EQ(largest_layer({.shares = {1, 3}, .most_ranks = 3, .sharing = {.replicas = true}}),
             "4096, 8 blocks");
 }
 

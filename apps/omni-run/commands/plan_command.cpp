@@ -70,11 +70,15 @@ void print_forecast(const std::vector<NodeForecast>& rows, const NodeLink& link)
   for (const NodeForecast& row : rows)
     log::result(
         "{:>7} {:>6} {:>18} {:>10.3f} {:>10.3f} {:>14.3f} {:>13.3f} {:>9.3f} {:>9.3f} {:>8.2f}  "
-        "{}, {:.0f} %{}\n",
+        "{}, {:.0f} %{}{}\n",
         told(row.nodes), row.groups, row.strategies, 1e3 * row.compute, 1e3 * row.network,
         1e3 * row.activations, 1e3 * row.statistics, 1e3 * row.merged, 1e3 * row.update.seconds,
         rows.front().update.seconds / row.update.seconds, row.update.busiest,
-        100 * row.update.share, &row == &fastest(rows) ? "  <- most updates per second" : "");
+        100 * row.update.share,
+        row.with_equal_shares
+            ? fmt::format("; with equal shares {:.3f} ms", 1e3 * *row.with_equal_shares)
+            : "",
+        &row == &fastest(rows) ? "  <- most updates per second" : "");
   log::result(
       "compute to merged: of one group's mini-batch, if nothing else were busy; update: from one "
       "update to the next\nspeed-up: in updates per second, over the first line; how many updates "
@@ -165,6 +169,9 @@ void print_json(const GroupPlan& plan, const std::vector<NodeForecast>& nodes,
                             {"busiest", row.update.busiest},
                             {"busy_share", row.update.share},
                             {"fastest", &row == &fastest(nodes)}});
+  if (!plan.node.speeds.empty())
+    for (std::size_t at = 0; at < nodes.size(); ++at)
+      all["nodes"][at]["equal_shares_seconds"] = nullable(nodes[at].with_equal_shares);
   log::result("{}\n", json_text(all, 2));
 }
 
@@ -219,6 +226,10 @@ Status plan_command(const PlanArguments& given) {
     OMNI_TRY(const NodeCount count, parse_node_count(text));
     nodes.push_back(count);
   }
+  std::vector<double> speeds;
+  if (!given.node_speeds.empty()) {
+    OMNI_TRY(speeds, parse_speeds(given.node_speeds));
+  }
   OMNI_TRY(const TrainableNet spec, read_net(arguments.net));
   OMNI_TRY(const auto net, build_net(spec, arguments.net, true));
   OMNI_TRY(const DatasetPair data, open_data({.source = "synthetic"}, *net, spec));
@@ -236,6 +247,7 @@ Status plan_command(const PlanArguments& given) {
   }
   OMNI_TRY(GroupPlan plan, plan_groups(spec, arguments, session, *data.train));
   plan.node.net.send = given.send;
+  plan.node.speeds = std::move(speeds);
   (arguments.common.json ? print_json : print_table)(
       plan, forecast_nodes(plan.node, link.link, nodes), link);
   return {};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apps/omni-run/commands.hpp"
+#include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/slurm/job_check.hpp"
 #include "apps/omni-run/slurm/job_template.hpp"
 #include "apps/omni-run/slurm/sbatch_options.hpp"
@@ -123,6 +124,83 @@ Status check_time(const JobTemplate& form, const SbatchOptions& options) {
                meant};
 }
 
+// Returns the options of the further components of a heterogeneous job. They are alike in what the
+// whole job has, and come to the queues of the first one unless they say otherwise.
+Result<std::vector<SbatchOptions>> components_of_job(const JobTemplate& form,
+                                                     const SbatchOptions& first,
+                                                     const SlurmArguments& arguments) {
+  std::vector<SbatchOptions> components;
+  if (arguments.components.empty()) return components;
+  if (!form.takes_components)
+    return Error{
+        ErrorKind::usage, ":",
+        fmt::format("the template {} does not start ranks on all components of a job", form.name()),
+        "--template nodes, or srun --het-group in your own"};
+  if (first.contains("--array"))
+    return Error{ErrorKind::usage, ":", "Slurm has no arrays of heterogeneous jobs",
+                 "leave out --array and --sweep, or the components"};
+  for (const SbatchOptions& given : arguments.components) {
+    OMNI_CHECK(check_grammar(given));
+    for (const char* option : {"--time", "--array", "--job-name"})
+      if (given.contains(option))
+        return Error{ErrorKind::usage, option, "belongs to all components of the job",
+                     "write it before the first :"};
+    SbatchOptions& own = components.emplace_back(SbatchOptions{{"--nodes", "1"}});
+    for (const char* option : {"--ntasks-per-node", "--exclusive", "--time", "--signal",
+                               "--requeue", "--no-kill", "--partition", "--account", "--qos"})
+      if (const auto same = first.find(option); same != first.end()) own.insert(*same);
+    for (const auto& [option, value] : given) own[option] = value;
+    OMNI_CHECK(divide_gpus(own));
+    if (gpus_of_node(own) != gpus_of_node(first))
+      return Error{ErrorKind::usage, ":",
+                   fmt::format("nodes of the components have {} and {} GPUs, ranks need equally "
+                               "many",
+                               gpus_of_node(first), gpus_of_node(own)),
+                   "--gpus-per-node 1 for each component, say"};
+  }
+  return components;
+}
+
+// Returns a setting for each task of the array that --sweep makes.
+Result<std::vector<SweepMember>> settings_of_job(const JobTemplate& form, SbatchOptions& options,
+                                                 const SlurmArguments& arguments,
+                                                 const TrainArguments& training) {
+  if (arguments.sweep.empty()) return std::vector<SweepMember>();
+  TrainArguments any;
+  OMNI_TRY(const SweepSpec sweep, parse_sweep(arguments.sweep, table_of(any)));
+  if (sweep.wave > 0)
+    return Error{ErrorKind::usage, "--sweep tpe",
+                 "results decide which settings come next, but tasks of an array begin together",
+                 "random:20, say, or omni-run ensemble"};
+  for (const SweepAxis& axis : sweep.axes)
+    if (form.gives(axis.option))
+      return Error{ErrorKind::usage, "--sweep " + axis.key,
+                   fmt::format("the template {} gives it itself", form.name()),
+                   "--template requeue, say"};
+  OMNI_TRY(auto settings, sweep_members(sweep, training.data.seed_of_net()));
+  const auto array = options.find("--array");
+  const bool asked =
+      arguments.options.contains("--array") && !arguments.options.at("--array").empty();
+  if (!asked)
+    options["--array"] = fmt::format("0-{}", settings.size() - 1);
+  else if (last_task(array->second) >= settings.size())
+    return Error{ErrorKind::usage, "--array " + array->second,
+                 fmt::format("the sweep has {} settings, from 0 on", settings.size()),
+                 "leave it out, or name some of them"};
+  name_tasks(options);
+  return settings;
+}
+
+// Returns the words of the training of a task: without those for which the setting has others.
+Result<std::vector<std::string>> words_of(const SweepMember& setting,
+                                          const std::vector<std::string>& words) {
+  TrainArguments own;
+  GivenOptions given;
+  if (read_options(table_of(own), setting.words, given))
+    return Error{ErrorKind::usage, "--sweep", setting.name + " is refused", "choose other values"};
+  return words_without(given.once, words);
+}
+
 // Returns a name for the script's trainings, for messages; "": there is only one.
 std::string trainings_of(const JobTemplate& form, const SbatchOptions& options) {
   if (tasks_of_array(value_of(options, "--array", "")).value_or(1) > 1) return "tasks of the array";
@@ -163,8 +241,66 @@ Status check_template(const JobTemplate& form, const SbatchOptions& options,
       return Error{
           ErrorKind::usage, option, fmt::format("all {} would write the same", trainings),
           form.gives(option) ? "leave it out: the template names one for each" : "leave it out"};
-  if (trainings.starts_with("tasks") && has(arguments.given.all, "--seed"))
+  if (trainings.starts_with("tasks") && has(arguments.given.all, "--seed") &&
+      arguments.sweep.empty())
     log::warn("--seed: all tasks of the array train alike; without it each has its own");
+  return {};
+}
+
+}  // namespace
+
+namespace {
+
+struct Ranks {
+  int least = 0, most = 0;
+};
+
+Ranks ranks_of(const JobTemplate& form, const SbatchOptions& options,
+               const std::vector<SbatchOptions>& components) {
+  if (!form.several_ranks) return {1, 1};
+  Ranks ranks;
+  const auto add = [&](const SbatchOptions& own) {
+    const NodeRange nodes = nodes_of_job(own);
+    const int tasks =
+        node_range(value_of(own, "--ntasks-per-node", "1")).value_or(NodeRange{}).least;
+    ranks.least += nodes.least * tasks;
+    ranks.most += nodes.most * tasks;
+  };
+  add(options);
+  for (const SbatchOptions& each : components) add(each);
+  return ranks;
+}
+
+// Checks the training for the smallest and the largest number of ranks.
+Status check_training(const TrainArguments& training, ExpectedJob job, const Ranks& ranks) {
+  job.ranks = ranks.least;
+  OMNI_CHECK(check_for_job(training, job));
+  if (ranks.most == ranks.least) return {};
+  const log::Capture said_before;
+  job.ranks = ranks.most;
+  return check_for_job(training, job);
+}
+
+// Checks the training of each task of a sweep. `words` are those of the command line.
+Status check_settings(const std::vector<SweepMember>& settings,
+                      const std::vector<std::string>& words, const TrainArguments& as_there,
+                      const ExpectedJob& job, const Ranks& ranks) {
+  for (const SweepMember& setting : settings) {
+    const log::Name name("--sweep " + setting.name);
+    OMNI_TRY(std::vector<std::string> own, words_of(setting, words));
+    own.insert(own.end(), setting.words.begin(), setting.words.end());
+    TrainArguments training;
+    GivenOptions given;
+    if (read_options(table_of(training), own, given))
+      return Error{ErrorKind::usage, "--sweep", setting.name + " is refused",
+                   "choose other values"};
+    training.resume = as_there.resume;
+    std::optional<log::Capture> said_before;
+    if (&setting != &settings.front()) said_before.emplace();
+    OMNI_CHECK(prepare_ranks(training));
+    if (training.arrivals.simulated) training.machine.session.deterministic = true;
+    OMNI_CHECK(check_training(training, job, ranks));
+  }
   return {};
 }
 
@@ -174,37 +310,47 @@ Status slurm_command(const SlurmArguments& arguments, const TrainArguments& trai
   SbatchOptions given = arguments.options;
   std::erase_if(given, [](const auto& each) { return each.second.empty(); });
   OMNI_CHECK(check_grammar(given));
-  const std::string usual = given.contains("--nodes") ? "nodes" : "requeue";
+  const bool several = given.contains("--nodes") || !arguments.components.empty();
+  const std::string usual = several ? "nodes" : "requeue";
   OMNI_TRY(const JobTemplate form, read_template(arguments.form.empty() ? usual : arguments.form));
   OMNI_TRY(SbatchOptions options, options_of_job(form, given));
+  if (!arguments.components.empty() && !given.contains("--nodes")) options["--nodes"] = "1";
   if (training.survive) options.emplace("--no-kill", "");
+  OMNI_TRY(const auto settings, settings_of_job(form, options, arguments, training));
+  OMNI_TRY(const auto components, components_of_job(form, options, arguments));
   OMNI_CHECK(check_template(form, options, arguments));
   OMNI_CHECK(check_time(form, options));
 
   TrainArguments as_there = training;
   if (form.gives("--resume") && !has(arguments.given.all, "--resume")) as_there.resume = "auto";
-  const NodeRange nodes = nodes_of_job(options);
-  const int tasks =
-      node_range(value_of(options, "--ntasks-per-node", "1")).value_or(NodeRange{}).least;
-  ExpectedJob job{
+  const ExpectedJob job{
       .gpus = gpus_of_node(options),
       .seconds = seconds_of_limit(value_of(options, "--time", "UNLIMITED")).value_or(0)};
-  job.ranks = form.several_ranks ? nodes.least * tasks : 1;
-  OMNI_CHECK(check_for_job(as_there, job));
-  if (form.several_ranks && nodes.most > nodes.least) {
-    const log::Capture said_before;
-    job.ranks = nodes.most * tasks;
-    OMNI_CHECK(check_for_job(as_there, job));
-  }
+  const Ranks ranks = ranks_of(form, options, components);
+  OMNI_CHECK(settings.empty() ? check_training(as_there, job, ranks)
+                              : check_settings(settings, arguments.words, as_there, job, ranks));
   OMNI_CHECK(check_restarts(form, options, arguments, training.resume));
   std::error_code problem;
   const std::filesystem::path folder = std::filesystem::current_path(problem);
   if (problem)
     return Error{ErrorKind::usage, "this folder", "cannot be read: " + problem.message(),
                  "go to the folder in which the job shall start"};
-  const bool several = !trainings_of(form, options).empty();
-  const auto words = several ? words_without({"--trace"}, arguments.words) : arguments.words;
-  log::result_text(fill_in(form, options, words, folder, several ? training.trace : ""));
+  const bool are_several = !trainings_of(form, options).empty();
+  auto words = are_several ? words_without({"--trace"}, arguments.words) : arguments.words;
+  if (!settings.empty()) {
+    OMNI_TRY(words, words_of(settings.front(), words));
+    // All tasks train from one seed, as the members of a sweep in an ensemble do.
+    const bool is_swept = std::ranges::any_of(
+        settings.front().words, [](const auto& word) { return word.starts_with("--seed="); });
+    const bool seeded = has(arguments.given.all, "--seed") || form.gives("--seed") || is_swept;
+    if (!seeded) words.insert(words.end(), {"--seed", "1"});
+  }
+  log::result_text(fill_in(form, {.options = options,
+                                  .components = components,
+                                  .words = words,
+                                  .folder = folder,
+                                  .traces = are_several ? training.trace : "",
+                                  .settings = settings}));
   return {};
 }
 

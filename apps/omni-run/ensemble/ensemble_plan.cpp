@@ -50,8 +50,8 @@ int most_ranks(const TrainArguments& of, const TrainableNet& spec, Net& net, int
   if (!why.empty()) return 1;
   int most = 1;
   for (; most < ranks; ++most)
-    if (const auto shared =
-            share_slices(net.options().batch, net.slices().all_sizes.front(), 0, most + 1, fixed);
+    if (const auto shared = share_slices(net.options().batch, {net.slices().all_sizes.front()},
+                                         {.ranks = most + 1}, fixed);
         !shared) {
       if (most == 1) why = shared.error().what + " (" + shared.error().hint + ")";
       break;

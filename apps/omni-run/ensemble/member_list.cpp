@@ -40,7 +40,8 @@ std::optional<int> refuse_members(const Error& error) {
 constexpr std::array kOfAll{"--workers", "--gpus",    "--precision", "--sched", "--deterministic",
                             "--impl",    "--models",  "--json",      "--quiet", "--resume",
                             "--keep",    "--dry-run", "--trace"};
-constexpr std::array kOfNobody{"--metrics", "--save-weights", "--out", "--log", "--survive"};
+constexpr std::array kOfNobody{"--metrics", "--save-weights", "--out",
+                               "--log",     "--survive",      "--rank-shares"};
 
 Result<std::vector<Wanted>> members_of_nets(const Words& nets, std::uint64_t first_seed) {
   std::vector<Wanted> all;

@@ -77,7 +77,7 @@ Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels mo
   // A single group with the shared model is on all ranks, without a layout.
   const int ranks = count > 1 || models != GroupModels::one ? ranks::size() : 1;
   if (!laid_out)
-    return ranks > 1 ? spread_over_ranks(count, workers, ranks)
+    return ranks > 1 ? spread_over_ranks(count, workers, ranks, arguments.weights)
                      : GroupPlaces{spread_groups(count, workers)};
   if (ranks < ranks::size())
     return Error{ErrorKind::usage, "--group-layout", "one group is on all ranks", "leave it out"};
@@ -125,6 +125,8 @@ Result<ComputeGroups> open_groups(const TrainableNet& spec, const NetArguments& 
   plan.count = arguments.count.value_or(1);
   plan.fully_connected = arguments.fully_connected;
   plan.ranks = std::move(places.ranks);
+  plan.weights = arguments.weights;
+  plan.cores_by_rank = net.cores_by_rank;
   // A training that also uses a single group needs nets for all workers of the rank.
   plan.sharing = arguments.automatic || arguments.cold_start > 0 ? 1 : 0;
   return make_groups(spec, build_options(spec, net), plan);

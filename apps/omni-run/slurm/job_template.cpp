@@ -15,7 +15,7 @@ namespace omni {
 namespace {
 
 constexpr std::string_view kOption = "#SBATCH", kBody = "set -euo pipefail", kWords = "\"$@\"",
-                           kTraces = "OMNI_TRACES";
+                           kTraces = "OMNI_TRACES", kComponents = "--het-group";
 
 constexpr const char* kChdir = "--chdir";
 
@@ -56,6 +56,7 @@ void find_training(JobTemplate& form) {
     form.requeues |= line.find("scontrol requeue") != line.npos;
     form.takes_words |= line.find(kWords) != line.npos;
     form.takes_traces |= line.find(kTraces) != line.npos;
+    form.takes_components |= line.find(kComponents) != line.npos;
     form.several_ranks |= line.find("--mpi=pm") != line.npos || line.starts_with("mpiexec ");
     text += line.ends_with('\\') ? line.substr(0, line.size() - 1) : line + '\n';
   }
@@ -93,17 +94,34 @@ Result<JobTemplate> read_template(const std::string& name) {
   return form;
 }
 
-std::string fill_in(const JobTemplate& form, SbatchOptions options,
-                    const std::vector<std::string>& words, const std::string& folder,
-                    const std::string& traces) {
+namespace {
+
+// Returns the lines of the script that choose the setting of a task by its number.
+std::string choice_of(const std::vector<SweepMember>& settings) {
+  std::string lines = "case ${SLURM_ARRAY_TASK_ID:-} in\n";
+  for (std::size_t task = 0; task < settings.size(); ++task)
+    lines += fmt::format("  {}) setting=({}) ;;\n", task, for_shell(settings[task].words));
+  lines += fmt::format(
+      "  *) echo \"the sweep has no setting ${{SLURM_ARRAY_TASK_ID:-}}, they are 0 to {}\" >&2; "
+      "exit "
+      "2 ;;\nesac\necho \"setting $SLURM_ARRAY_TASK_ID of the sweep: ${{setting[*]}}\"\n",
+      settings.size() - 1);
+  return lines;
+}
+
+}  // namespace
+
+std::string fill_in(const JobTemplate& form, FilledJob job) {
   std::string script, start;
+  SbatchOptions& options = job.options;
   if (!options.contains(kChdir)) {
-    if (const auto quoted = for_sbatch_line(folder))
+    if (const auto quoted = for_sbatch_line(job.folder))
       options[kChdir] = *quoted;
     else
-      start = fmt::format("cd {}\n", for_shell({folder}));
+      start = fmt::format("cd {}\n", for_shell({job.folder}));
   }
-  if (!traces.empty()) start += fmt::format("{}={}\n", kTraces, for_shell({traces}));
+  if (!job.traces.empty()) start += fmt::format("{}={}\n", kTraces, for_shell({job.traces}));
+  if (!job.settings.empty()) start += choice_of(job.settings);
   const auto add_option = [&](const std::string& name, const std::string& value) {
     script += fmt::format("#SBATCH {}{}{}\n", name, value.empty() ? "" : "=", value);
   };
@@ -115,9 +133,14 @@ std::string fill_in(const JobTemplate& form, SbatchOptions options,
       script += line.substr(0, usage) + ". Written by omni-run slurm: sbatch FILE [more options]\n";
     } else if (line == kBody) {
       for (const auto& [name, value] : options) add_option(name, value);
+      for (const SbatchOptions& component : job.components) {
+        script += "#SBATCH hetjob\n";
+        for (const auto& [name, value] : component) add_option(name, value);
+      }
       const auto root = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
-      script += fmt::format("{}\n{}PATH={}:$PATH\nset -- {} \"$@\"\n", kBody, start,
-                            for_shell({root / "bin"}), for_shell(words));
+      script += fmt::format("{}\n{}PATH={}:$PATH\nset -- {} {}\"$@\"\n", kBody, start,
+                            for_shell({root / "bin"}), for_shell(job.words),
+                            job.settings.empty() ? "" : "\"${setting[@]}\" ");
     } else {
       script += line + '\n';
     }

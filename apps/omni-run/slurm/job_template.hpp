@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/omni-run/ensemble/sweep/sweep_spec.hpp"
 #include "apps/omni-run/slurm/sbatch_options.hpp"
 #include "runtime/result.hpp"
 
@@ -20,6 +21,7 @@ struct JobTemplate {
   bool requeues = false;                // true: the job is requeued after a stop
   bool takes_words = false;             // true: has a place for words of the command line
   bool takes_traces = false;            // true: each training traces to a folder in $OMNI_TRACES
+  bool takes_components = false;        // true: its ranks are those of all components of the job
   std::string name() const { return path.stem(); }
   bool gives(const std::string& option) const;  // true: gives the option to each training
 };
@@ -27,11 +29,15 @@ struct JobTemplate {
 // Reads a template by its name or path, as find_shipped() does.
 Result<JobTemplate> read_template(const std::string& name);
 
-// Returns the script with these options instead of the template's, and with the words of a
-// training. The job starts in `folder`, unless an option says otherwise. `traces`: the folder with
-// the traces of several trainings; "": none.
-std::string fill_in(const JobTemplate& form, SbatchOptions options,
-                    const std::vector<std::string>& words, const std::string& folder,
-                    const std::string& traces);
+// A FilledJob is what a script has instead of the template's options and words.
+struct FilledJob {
+  SbatchOptions options;                    // of the first component
+  std::vector<SbatchOptions> components{};  // further ones of a heterogeneous job
+  std::vector<std::string> words;           // of each training
+  std::string folder;                       // where the job starts, unless an option says otherwise
+  std::string traces{};                 // the folder with the traces of several trainings; "": none
+  std::vector<SweepMember> settings{};  // by the number of an array's task; empty: no sweep
+};
+std::string fill_in(const JobTemplate& form, FilledJob job);
 
 }  // namespace omni

@@ -197,6 +197,47 @@ std::optional<std::string> for_sbatch_line(std::string_view value) {
   return quoted + '"';
 }
 
+std::uint64_t last_task(std::string_view text) {
+  std::uint64_t last = 0;
+  for (std::string_view range : split(text.substr(0, text.find('%')), ',')) {
+    range = range.substr(0, range.find(':'));
+    const std::size_t dash = range.find('-');
+    const auto end = number_of(dash == range.npos ? range : range.substr(dash + 1));
+    last = std::max(last, static_cast<std::uint64_t>(end.value_or(0)));
+  }
+  return last;
+}
+
+Result<std::vector<SbatchOptions>> take_components(std::vector<std::string>& words,
+                                                   const SbatchOptions& known) {
+  std::vector<SbatchOptions> components;
+  std::vector<std::string> others;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--") {
+      others.insert(others.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+      break;
+    }
+    if (words[i] != ":") {
+      others.push_back(words[i]);
+      continue;
+    }
+    SbatchOptions& own = components.emplace_back();
+    for (; i + 1 < words.size(); ++i) {
+      const std::size_t equals = words[i + 1].find('=');
+      const std::string option = words[i + 1].substr(0, equals);
+      if (!known.contains(option)) break;
+      if (equals == std::string::npos && i + 2 == words.size())
+        return Error{ErrorKind::usage, option, "lacks its value", "as for sbatch"};
+      own[option] = equals == std::string::npos ? words[++i + 1] : words[i + 1].substr(equals + 1);
+    }
+    if (own.empty())
+      return Error{ErrorKind::usage, ":", "no option of sbatch follows it",
+                   "--nodes 1 : --nodes 4 --cpus-per-task 16, say"};
+  }
+  words = std::move(others);
+  return components;
+}
+
 Status check_grammar(const SbatchOptions& options) {
   for (const auto& [option, value] : options) {
     const auto own = std::ranges::find(kGrammar, option, &Grammar::option);

@@ -129,9 +129,6 @@ Status compare_ranks(const TrainInputs& inputs, bool measures_links) {
   if (measures_links)
     log::info("links between ranks: {} at worst",
               ranks::describe(ranks::slowest(ranks::measure_links())));
-  if (const Slices& slices = inputs.groups->net().slices(); slices.ranks > 1)
-    log::info("{} ranks share a mini-batch: {} of {} images on each", slices.ranks, slices.images(),
-              slices.images_of_all());
   return {};
 }
 

@@ -8,8 +8,8 @@
 
 namespace omni {
 
-// Compares the program, the command line, the net, the data and the checkpoint. Then prints how the
-// ranks share the work. `measures_links`: also how fast the links between them are.
+// Compares the program, the command line, the net, the data and the checkpoint. `measures_links`:
+// then prints how fast the links between the ranks are.
 Status compare_ranks(const TrainInputs& inputs, bool measures_links);
 // Compares the parameters that each rank has read from the file of `option`.
 Status compare_parameters(Net& net, std::string_view option);

@@ -6,6 +6,7 @@
 
 #include "apps/omni-run/ensemble/shared_trainings.hpp"
 #include "apps/omni-run/groups/plan_groups.hpp"
+#include "apps/omni-run/groups/rank_speeds.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/memory_check.hpp"
 #include "apps/omni-run/training/rank_checks.hpp"
@@ -145,6 +146,8 @@ Status TrainCommand::settle_groups() {
     groups.count = chosen.count;
     OMNI_CHECK(inputs_.open_groups_again());
   }
+  if (shared_ == nullptr) OMNI_CHECK(settle_rank_shares(inputs_, *session_));
+  tell_rank_shares(inputs_);
   OMNI_CHECK(inputs_.strategy.grows ? require_group_scheduler(session_->scheduler())
                                     : assign_workers(this->groups(), groups,
                                                      inputs_.strategy.type->models, *session_));

@@ -8,6 +8,7 @@
 
 #include "apps/omni-run/class_names.hpp"
 #include "apps/omni-run/ensemble/shared_trainings.hpp"
+#include "apps/omni-run/groups/rank_speeds.hpp"
 #include "apps/omni-run/setup.hpp"
 #include "apps/omni-run/training/parameter_output.hpp"
 #include "apps/omni-run/training/rank_checks.hpp"
@@ -40,7 +41,8 @@ Status TrainInputs::open_nets() {
   // Pilots that need tests have them once an epoch, also if the solver has no test_interval.
   if (!arguments.test_every && !(needs_tests && spec.test_every == std::uint64_t{0}))
     arguments.test_every = spec.test_every;
-  arguments.net.cores = static_cast<int>(ranks::least(arguments.net.cores));
+  OMNI_CHECK(check_rank_shares(arguments));
+  find_fewest_cores(arguments.net);
   // With coded messages each rank sends one sum, so bits depend on the number of ranks.
   if (ranks::several() && arguments.send.kind != Coding::Kind::whole)
     arguments.net.fixed_sums = false;

@@ -39,6 +39,8 @@ Status TrainCommand::open_metrics() {
     OMNI_CHECK(report_.open_metrics(file, resumed,
                                     is_job ? std::optional(start_.iteration) : std::nullopt));
   }
+  if (const std::string& shares = inputs_.identity.rank_shares; !shares.empty())
+    report_.record(&MetricsLog::rank_shares, start_.iteration, shares, inputs_.identity.rank_nodes);
   // A killed process may have written the evaluation to the metrics after it saved the checkpoint.
   // The evaluation is repeated only for pilots that need it.
   const bool is_done = ranks::any(report_.has_evaluation(start_.iteration));

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "scheduling/forecast/rank_shares.hpp"
+#include "scheduling/groups/group_layout.hpp"
+
 namespace omni {
 namespace {
 
@@ -34,7 +37,24 @@ std::vector<Devices> kinds_of(const Machine& machine, Devices devices) {
   return kinds;
 }
 
-void deal(Devices devices, std::size_t groups, GroupDevices& placement) {
+// Nodes are dealt as ranks are: by their speeds, as first_ranks() does.
+void deal_nodes(const Machine& machine, Devices nodes, std::size_t groups,
+                GroupDevices& placement) {
+  constexpr std::uint64_t kImages = 64;  // their times tell which nodes are faster
+  constexpr double kFlops = 1e9;
+  std::vector<double> speeds;
+  for (const std::size_t node : nodes) speeds.push_back(1 / machine.seconds(node, kImages, kFlops));
+  const std::vector<int> firsts = first_ranks(
+      static_cast<int>(groups), static_cast<int>(nodes.size()), weights_of_speeds(speeds));
+  for (std::size_t group = 0; group < groups; ++group) {
+    const Devices own = nodes.subspan(firsts[group], firsts[group + 1] - firsts[group]);
+    placement.devices.emplace_back(own.begin(), own.end());
+  }
+}
+
+void deal(const Machine& machine, Devices devices, std::size_t groups, GroupDevices& placement) {
+  if (machine.devices[devices.front()].kind == Machine::Kind::node && groups < devices.size())
+    return deal_nodes(machine, devices, groups, placement);
   for (std::size_t group = 0; group < groups; ++group) {
     const std::size_t first = group * devices.size() / groups,
                       end = (group + 1) * devices.size() / groups;
@@ -62,7 +82,7 @@ GroupDevices place_on(const Machine& machine, int groups, bool merges) {
     const std::size_t in_proportion = groups_left * own.size() / devices_left;
     const std::size_t here =
         later == 0 ? groups_left : std::clamp<std::size_t>(in_proportion, 1, groups_left - later);
-    deal(own, here, placement);
+    deal(machine, own, here, placement);
     groups_left -= here;
     devices_left -= own.size();
   }

@@ -19,7 +19,8 @@ struct GroupDevices {
 // Places groups on all devices. A group gets neighbouring devices, of one kind if there are at
 // least as many groups as kinds. If there are more groups than devices, groups share devices
 // evenly, in order. Merged layers are on the device with `serves_merged`, which computes nothing
-// else. Without such a device they are on the first one.
+// else. Without such a device they are on the first one. Of unlike nodes, groups with fewer nodes
+// may have faster ones (first_ranks()).
 GroupDevices place_on(const Machine& machine, int groups, bool merges);
 
 // A Division divides a mini-batch among devices, so that the slowest takes as little time as

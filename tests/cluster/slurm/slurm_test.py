@@ -1,6 +1,6 @@
 """Trainings as jobs of a private Slurm with four nodes: every template, requeues after preemption, the end of the time
-and the crash of a node, an array of seeds, a killed rank. Called with the path of omni-run; about four minutes on two
-cores. Exit 77: there can be no Slurm here."""
+and the crash of a node, an array of seeds, a sweep, a heterogeneous job, a requeue with more nodes, a killed rank. Called
+with the path of omni-run; about five minutes on two cores. Exit 77: there can be no Slurm here."""
 
 import os
 import re
@@ -216,6 +216,54 @@ class Slurm(unittest.TestCase):
                 done = [int(found[1]) for line in lines if (found := re.match(r'\{"iteration":(\d+),"epoch"', line))]
                 self.assertEqual(done, sorted(set(done)))
                 self.assertRegex("".join(lines), '"slurm_restarts":[1-9]')
+
+    def script(self, name, *words):
+        with open(os.path.join(self.folder, f"{name}.sbatch"), "w", encoding="utf-8") as file:
+            file.write(self.here("slurm", f"--job-name={name}", *words).stdout)
+        return f"{name}.sbatch"
+
+    def stop_at(self, job, name, text):
+        self.slurm.wait_until(lambda: text in self.output(job, name), f"{text} does not come: {job}")
+        self.slurm.command("scancel", "--signal=USR2", job)
+
+    def test_a_requeued_job_goes_on_with_more_nodes(self):
+        words = [*NET, "--deterministic", "--slice", "8", "--max-batches", "1000", "--display", "20"]
+        held = self.sbatch("--nodelist=node[3-4]", "--exclusive", "--wrap", "sleep 1000")
+        self.slurm.wait_until(lambda: self.slurm.facts(held)["JobState"] == "RUNNING", "node3 and node4 are not held")
+        job = self.sbatch(self.script("wider", "--nodes", "2-4", "--", *words))
+        self.slurm.wait_until(lambda: "\n60, " in self.output(job, "wider"), f"no iterations: {job}")
+        self.slurm.command("scancel", held)
+        self.slurm.wait_until(lambda: self.slurm.idle() >= 2, "node3 and node4 are still held")
+        self.stop_at(job, "wider", "\n60, ")
+        self.assertEqual(self.expect(job, name="wider")["Restarts"], "1")
+        said = self.output(job, "wider")
+        self.assertIn("2 ranks share a mini-batch", said)
+        self.assertIn("4 ranks share a mini-batch", said)
+        self.assertRegex(said, "resumed .* at iteration [1-9]")
+        self.here(*words, "--save-weights", "outside")
+        self.assertEqual(read(f"{self.folder}/omni-runs/{job}/weights"), read(f"{self.folder}/outside"))
+
+    def test_components_of_a_heterogeneous_job_train_together(self):
+        words = [*NET, "--deterministic", "--slice", "8", "--max-batches", "1000", "--display", "20"]
+        job = self.sbatch(self.script("mixed", "--nodes", "1", ":", "--nodes", "2", "--cpus-per-task", "2", "--",
+                                      *words, "--rank-shares", "2:1:1"))
+        self.stop_at(job, "mixed", "\n60, ")
+        self.slurm.wait_until(lambda: "restart 1" in self.output(job, "mixed"), f"{job} does not go on")
+        self.slurm.wait_until(lambda: self.slurm.idle() == 4, f"{job} does not end")
+        said = self.output(job, "mixed")
+        self.assertRegex(said, rf"Slurm job {job} on node\[\S+\], restart 1")
+        self.assertIn("3 ranks share a mini-batch: 16, 8, 8 of 32 images", said)
+        self.assertRegex(said, "resumed .* at iteration [1-9]")
+        self.here(*words, "--save-weights", "outside")
+        self.assertEqual(read(f"{self.folder}/omni-runs/{job}/weights"), read(f"{self.folder}/outside"))
+
+    def test_a_sweep_has_a_task_for_each_setting(self):
+        words = [*FIXED, "--max-batches", "20"]
+        job = self.sbatch(self.script("swept", "--sweep", "learning_rate=0.01,0.02", "momentum=0.5,0.9", "--", *words))
+        for task, (rate, momentum) in enumerate((r, m) for r in ("0.01", "0.02") for m in ("0.5", "0.9")):
+            self.expect(f"{job}_{task}", name="swept")
+            self.here(*words, "--seed", "1", "--learning-rate", rate, "--momentum", momentum, "--save-weights", "outside")
+            self.assertEqual(read(f"{self.folder}/omni-runs/{job}/{task}/weights"), read(f"{self.folder}/outside"))
 
     def test_a_killed_rank_ends_a_plain_srun(self):
         job = subprocess.Popen(["srun", "--mpi=pmi2", "-N2", "-n2", "-o", "killed.out", "-e", "killed.out", OMNI_RUN, *NET,

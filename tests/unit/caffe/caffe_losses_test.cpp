@@ -91,7 +91,7 @@ TEST(CaffeLosses, labels_are_ignored_and_means_are_those_of_caffe) {
 TEST(CaffeLosses, ranks_that_share_a_mini_batch_ignore_no_label) {
   const TrainableNet net =
       parsed(std::string(kCaffeInput) + kScores + loss_of("a", "loss_param { ignore_label: 1 }"));
-  const auto shared = Net::build(net, {.training = true, .ranks = 2});
+  const auto shared = Net::build(net, {.training = true, .shares = {.ranks = 2}});
   ASSERT_FALSE(shared);
   EXPECT_NE(shared.error().message().find("an ignored label, and several ranks share"),
             std::string::npos)

@@ -20,11 +20,11 @@ std::string added_up(std::vector<std::string> formulas, const std::vector<Leaves
 }
 
 // Returns the formula if each of `sharers` adds up its own leaves first, and sends the sums.
-std::string shared(int sharers, int leaves) {
+std::string shared(int sharers, int leaves, const std::vector<int>& weights = {}) {
   std::vector<std::string> sent;
   std::vector<Leaves> of;
   for (int sharer = 0; sharer < sharers; ++sharer) {
-    const Leaves own = leaves_of(sharer, sharers, leaves);
+    const Leaves own = leaves_of(sharer, sharers, leaves, weights);
     std::vector<std::string> formulas;
     std::vector<Leaves> single;
     for (int leaf = own.first; leaf < own.end; ++leaf) {
@@ -58,6 +58,12 @@ TEST(SumTree, is_the_same_however_the_leaves_are_divided) {
   for (int leaves = 1; leaves <= 64; ++leaves)
     for (int sharers = 2; sharers <= leaves; ++sharers)
       ASSERT_EQ(shared(sharers, leaves), shared(1, leaves)) << sharers << " of " << leaves;
+}
+
+TEST(SumTree, is_the_same_with_unequal_shares) {
+  for (int leaves = 3; leaves <= 64; ++leaves)
+    for (const std::vector<int>& weights : {std::vector{3, 1, 1}, {1, 2, 7}, {1, 1000, 1}})
+      ASSERT_EQ(shared(3, leaves, weights), shared(1, leaves)) << leaves;
 }
 
 TEST(SumTree, has_few_sums_on_each_rank) {

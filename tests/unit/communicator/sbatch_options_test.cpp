@@ -35,6 +35,26 @@ TEST(SbatchNodes, AreANumberOrARange) {
     EXPECT_FALSE(node_range(text)) << text;
 }
 
+TEST(SbatchArray, HasALastTask) {
+  for (const auto& [text, last] :
+       {std::pair("0-7", 7u), {"5", 5u}, {"9,1-3", 9u}, {"0-15:4%2", 15u}})
+    EXPECT_EQ(last_task(text), last) << text;
+}
+
+TEST(SbatchComponents, AreTakenOutOfTheCommandLine) {
+  const SbatchOptions known{{"--nodes", ""}, {"--mem", ""}};
+  using Words = std::vector<std::string>;
+  Words words{"slurm", "--nodes", "1", ":",     "--nodes=4", "--mem", "2G",
+              "--net", "lenet",   ":", "--mem", "1G",        "--",    ":"};
+  const auto components = take_components(words, known);
+  ASSERT_TRUE(components);
+  EXPECT_EQ(*components,
+            (std::vector<SbatchOptions>{{{"--nodes", "4"}, {"--mem", "2G"}}, {{"--mem", "1G"}}}));
+  EXPECT_EQ(words, (Words{"slurm", "--nodes", "1", "--net", "lenet", "--", ":"}));
+  for (Words wrong : {Words{":"}, Words{":", "--net", "lenet"}, Words{":", "--nodes"}})
+    EXPECT_FALSE(take_components(wrong, known));
+}
+
 TEST(SbatchArray, CountsItsTasks) {
   const std::pair<const char*, std::uint64_t> arrays[] = {
       {"0-7", 8},    {"1-8", 8},     {"5", 1},      {"1,3,5-7", 5},

@@ -52,6 +52,17 @@ TEST(GroupDevices, NeighboursFormAGroup) {
             (std::vector<Sizes>{{0}, {0}, {0}, {1}, {1}}));
 }
 
+// The first node is as fast as the three others together.
+TEST(GroupDevices, UnlikeNodesFormGroupsOfAboutEqualSpeed) {
+  Machine machine = devices_of({{Kind::node, 4}});
+  machine.devices.front().flops_per_second = 3e9;
+  EXPECT_EQ(sizes(place_on(machine, 2, false)), (Sizes{1, 3}));
+  EXPECT_EQ(sizes(place_on(machine, 1, false)), (Sizes{4}));
+  machine.devices.front().kind = Kind::gpu;
+  for (std::size_t other = 1; other < 4; ++other) machine.devices[other].kind = Kind::gpu;
+  EXPECT_EQ(sizes(place_on(machine, 2, false)), (Sizes{2, 2})) << "only nodes are dealt so";
+}
+
 TEST(GroupDevices, KindsAreApartWhereThereAreGroupsForThem) {
   const Machine machine = devices_of({{Kind::gpu, 1}, {Kind::cpu, 48}});
   EXPECT_EQ(sizes(place_on(machine, 1, false)), (Sizes{49}));

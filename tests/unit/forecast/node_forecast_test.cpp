@@ -48,6 +48,25 @@ TEST(NodeForecast, NodesOfAGroupShareTheMiniBatch) {
   EXPECT_NEAR(four.merged, 1 + 2 * (0.5 + 0.5), 1e-6);
 }
 
+// The fast node computes two thirds of the mini-batch. With equal shares it waits for the slow one.
+TEST(NodeForecast, UnlikeNodesShareByTheirSpeeds) {
+  NodeCosts costs = kNodeCosts;
+  costs.net.replicated = {};
+  costs.net.merged = {};
+  costs.net.images = 66;
+  EXPECT_FALSE(row_of(costs, 2, 1, "sync").with_equal_shares);
+  costs.speeds = {1, 0.5};
+  const NodeForecast row = row_of(costs, 2, 1, "sync");
+  EXPECT_NEAR(row.compute, 6, 1e-6);
+  ASSERT_TRUE(row.with_equal_shares);
+  EXPECT_NEAR(*row.with_equal_shares - row.update.seconds, 9 - 6, 1e-6);
+  EXPECT_FALSE(row_of(costs, 2, 2, "local").with_equal_shares);
+  const auto speeds = parse_speeds("1:1:0.5");
+  ASSERT_TRUE(speeds);
+  EXPECT_EQ(*speeds, (std::vector{1.0, 1.0, 0.5}));
+  for (const char* text : {"", "1:", "0", "1:fast", "-1"}) EXPECT_FALSE(parse_speeds(text)) << text;
+}
+
 // Of each part, a message in bf16 has half of the bytes. Parts of 100 KiB are cut into pieces for
 // two nodes; 1 % of the values take 2 % of the bytes.
 TEST(NodeForecast, SmallerMessagesTakeLessTime) {

@@ -34,6 +34,22 @@ TEST(GroupLayout, reads_what_it_prints) {
   }
 }
 
+// Groups of several ranks, then several groups on ranks. Even layouts stay if unequal ones gain
+// little.
+TEST(GroupLayout, makes_groups_of_about_equal_speed) {
+  const auto layout = [](int groups, const std::vector<int>& weights) {
+    return describe(spread_over_ranks(groups, 2, static_cast<int>(weights.size()), weights));
+  };
+  EXPECT_EQ(layout(2, {3, 2, 1}), "0:0-1;1-2:0-1");
+  EXPECT_EQ(layout(2, {1, 1, 2}), "0-1:0-1;2:0-1");
+  EXPECT_EQ(layout(2, {1, 1, 1, 1, 4}), "0-3:0-1;4:0-1");
+  EXPECT_EQ(layout(3, {5, 2, 2, 1, 3, 1}), "0:0-1;1-3:0-1;4-5:0-1");
+  EXPECT_EQ(layout(2, {50, 51, 51, 50}), "0-1:0-1;2-3:0-1");
+  EXPECT_EQ(layout(3, {2, 1}), "0:0;0:1;1:0-1");
+  EXPECT_EQ(layout(3, {1, 2}), "0:0-1;1:0;1:1");
+  EXPECT_EQ(layout(2, {1, 9}), "0:0-1;1:0-1");
+}
+
 TEST(GroupLayout, names_ranks_where_there_are_several) {
   EXPECT_EQ(describe(spread_over_ranks(4, 2, 2)), "0:0;0:1;1:0;1:1");
   EXPECT_EQ(describe(spread_over_ranks(3, 4, 2)), "0:0-3;1:0-1;1:2-3");
