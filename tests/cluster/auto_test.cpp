@@ -59,15 +59,15 @@ class AutoOnRanks : public testing::Test {
 
 // The rate may be far too large or too small. Chance is log(10) = 2.3.
 TEST_F(AutoOnRanks, learn_from_any_rate) {
-  for (const int ranks : {2, 3})
-    for (const char* rate : {"0.05", "5", "0.00005"}) {
-      const double loss = trained(ranks, 1500, {"--auto", "--learning-rate", rate});
-      EXPECT_LT(loss, 1) << ranks << " ranks from " << rate << "\n" << errors_;
-      std::set<int> timed;
-      for (const auto& line : read_metrics(metrics_))
-        if (line.contains("timed_groups")) timed.insert(line["timed_groups"].get<int>());
-      EXPECT_TRUE(timed.contains(1) && timed.contains(2)) << errors_;
-    }
+  for (const auto& [ranks, rate] :
+       {std::pair(2, "0.05"), std::pair(2, "5"), std::pair(2, "0.00005"), std::pair(3, "5")}) {
+    const double loss = trained(ranks, 1500, {"--auto", "--learning-rate", rate});
+    EXPECT_LT(loss, 1) << ranks << " ranks from " << rate << "\n" << errors_;
+    std::set<int> timed;
+    for (const auto& line : read_metrics(metrics_))
+      if (line.contains("timed_groups")) timed.insert(line["timed_groups"].get<int>());
+    EXPECT_TRUE(timed.contains(1) && timed.contains(2)) << errors_;
+  }
 }
 
 // Each rank would be divided between its trials and those of others, if they did not decide alike.
