@@ -37,13 +37,13 @@ Result<ComputeGroups> ComputeGroups::make(int count, Sharing like, const BuildNe
     OMNI_TRY(own.guest, build(guest, 0, group));
     if (merged_master == nullptr) merged_master = own.guest.get();
   }
-  groups.in_use_ = count;
+  groups.in_use_ = groups.most_ = count;
   return groups;
 }
 
 ComputeGroups::ComputeGroups(std::unique_ptr<Net> only) {
   groups_.push_back(std::make_unique<Group>(Group{.net = std::move(only)}));
-  in_use_ = 1;
+  in_use_ = most_ = 1;
 }
 
 std::vector<int> ComputeGroups::weights_of(const RankRange& of) const {
@@ -127,6 +127,26 @@ Net& ComputeGroups::evaluating_net() {
   for (const int group : here())
     if (net(group).slices().images() > largest->slices().images()) largest = &net(group);
   return *largest;
+}
+
+std::vector<std::vector<float>> ComputeGroups::shared_values() const {
+  std::vector<std::vector<float>> all;
+  for (const Param* param : groups_[first_]->net->params())
+    for (const Tensor* tensor : {param->master, param->velocity, param->mean_square})
+      if (tensor != nullptr) all.push_back(HostAccess(*tensor, HostAccess::Mode::read).values());
+  return all;
+}
+
+void ComputeGroups::begin_from(std::vector<std::vector<float>> values) {
+  auto next = values.begin();
+  for (const Param* param : net().params())
+    for (const Tensor* tensor : {param->master, param->velocity, param->mean_square}) {
+      if (tensor == nullptr) continue;
+      std::ranges::copy(*next, HostAccess(*tensor, HostAccess::Mode::write).f32().begin());
+      *next++ = {};  // their memory is not needed any more
+    }
+  refresh_replicas();
+  forget_updates();
 }
 
 void ComputeGroups::forget_updates() {

@@ -35,13 +35,15 @@ class ComputeGroups {
                                     std::vector<int> weights = {});
   explicit ComputeGroups(std::unique_ptr<Net> only);
 
-  int count() const { return in_use_; }                          // groups in use
-  int most() const { return static_cast<int>(groups_.size()); }  // groups that use() allows
+  int count() const { return in_use_; }  // groups in use
+  int most() const { return most_; }     // the largest number that a training may use
+  void allow(int most) { most_ = most; }
   // Returns the ranks of a group, which share each of its mini-batches. Call it only if
   // on_several_ranks(); otherwise all ranks share them.
   RankRange ranks_of(int group) const { return ranks_.empty() ? RankRange() : ranks_[group]; }
   // Returns RankShares::weights of these ranks, or of all ranks.
   std::vector<int> weights_of(const RankRange& of) const;
+  const std::vector<RankRange>& ranks() const { return ranks_; }  // by group, as given to make()
   bool is_here(int group) const { return of(group).net != nullptr; }
   // A guest is a net on the first rank for the merged phase of a group that is also, or only, on
   // other ranks. Returns null if the group has no guest.
@@ -68,7 +70,8 @@ class ComputeGroups {
   // Assigns workers to groups. Before the first call every group may use all workers.
   void assign(const GroupLayout& layout);
   // From now on only the first `count` groups train, evenly spread over the workers. All of them
-  // start from the master copies. No task may be under way.
+  // start from the master copies. No task may be under way. Where several ranks train together,
+  // Training::use_groups() makes other groups instead.
   void use(int count, Workers workers);
 
   // Returns true if there are several groups with a replicated phase, and false if all layers are
@@ -82,6 +85,11 @@ class ComputeGroups {
   // Sets to 0 the optimizer states of groups with models of their own, and the tensors for
   // meetings, in which models are averaged. Groups that share a model keep their states.
   void forget_updates();
+  // Returns copies of the master copies and of the optimizer state that goes with them, to
+  // begin_from() them in other groups of the same net. There, groups with models of their own
+  // have no optimizer state.
+  std::vector<std::vector<float>> shared_values() const;
+  void begin_from(std::vector<std::vector<float>> values);
 
   // Returns the number of the parameter whose staleness is reported. It is the first trainable one
   // that is replicated, which a group reads first and writes last. Returns nothing if all trainable
@@ -107,7 +115,7 @@ class ComputeGroups {
   std::vector<RankRange> ranks_;
   std::vector<int> images_, weights_;
   std::size_t first_ = 0;  // the first group of this rank
-  int in_use_ = 0;
+  int in_use_ = 0, most_ = 0;
 };
 
 }  // namespace omni

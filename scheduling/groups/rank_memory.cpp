@@ -1,5 +1,5 @@
-// RankSums::settle() and gather_memory() exchange the state that only some ranks have: parameters,
-// running statistics, optimizer state, and contributions to meetings.
+// RankSums::settle(), gather_memory() and share_memory() exchange the state that only some ranks
+// have: parameters, running statistics, optimizer state, and contributions to meetings.
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -79,6 +79,26 @@ Status RankSums::gather_memory() {
     if (ranks::first()) continue;
     ranks::bring(own);
     std::ranges::fill(own, 0.0f);
+  }
+  return {};
+}
+
+// Owners send pieces as settle() sends those of the parameters. Both kinds of state have the same
+// tags, so the second one follows when the first one has arrived.
+Status RankSums::share_memory() {
+  if (meets_) return {};
+  for (Tensor* Param::*const state : {&Param::velocity, &Param::mean_square}) {
+    for (std::size_t i = 0; i < params_.size(); ++i) {
+      const Param& param = *params_[i];
+      const bool everywhere = param.whole_on_each_rank && !groups_.on_several_ranks();
+      if (param.*state == nullptr || everywhere) continue;
+      for (const Pieces part : params_of_ranks_[i].parts())
+        spread(part, 0, *(param.*state), {0, ranks::size()}, {});
+    }
+    if (Status arrived = wait_for_tasks(); !arrived) {
+      ranks::leave_for(arrived.error());
+      return arrived;
+    }
   }
   return {};
 }

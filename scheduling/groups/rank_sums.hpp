@@ -72,6 +72,10 @@ class RankSums {
   // to meetings; if messages are coded, each rank keeps its own. The optimizer state of a group
   // with a model of its own goes to that group's first rank.
   Status gather_memory();
+  // Gives all ranks the owners' optimizer state, so that other groups may be made from it. Where
+  // groups have models of their own, nothing is shared: new groups begin without such a state.
+  // After an error that only this rank has, the job ends.
+  Status share_memory();
 
   // Unsent values are those that coded messages have left out so far, and exact values of owners.
   bool is_coded() const { return coding_.kind != Coding::Kind::whole; }

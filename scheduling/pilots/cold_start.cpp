@@ -15,15 +15,13 @@ class ColdStart : public Pilot {
 
   Status begin(Trainer& training, std::span<const double> /*saved*/) override {
     cold_ = training.state().iteration < iterations_;
-    if (cold_) training.use_groups(1);
-    return {};
+    return cold_ ? training.use_groups(1) : Status();
   }
 
   Status rested(Trainer& training) override {
     if (!cold_ || training.state().iteration < iterations_) return {};
     cold_ = false;
-    training.use_groups(groups_);
-    return {};
+    return training.use_groups(groups_);
   }
 
  private:

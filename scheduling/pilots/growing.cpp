@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "scheduling/pilots/of_first_rank.hpp"
 #include "scheduling/pilots/registry.hpp"
 #include "scheduling/pilots/saved_numbers.hpp"
 
@@ -37,6 +38,8 @@ void GroupGrowth::note(double samples_per_second) {
 
 Status Growing::begin(Trainer& training, std::span<const double> saved) {
   const ComputeGroups& groups = training.groups();
+  devices_ = static_cast<int>(ranks::least(devices_)) * ranks::size();
+  growth_.groups = (least_ + devices_ - 1) / devices_;
   growth_.most = std::max(growth_.groups, groups.most() / devices_);
   const bool begun = training.state().iteration > 0;
   if (begun) growth_.groups = std::clamp(groups.count() / devices_, growth_.groups, growth_.most);
@@ -51,7 +54,7 @@ Status Growing::begin(Trainer& training, std::span<const double> saved) {
       growth_.settled = settled;
     }
   }
-  training.use_groups(in_all(training));
+  OMNI_CHECK(training.use_groups(in_all(training)));
   try_next(training);
   return {};
 }
@@ -75,16 +78,16 @@ Status Growing::rested(Trainer& training) {
   if (state.iteration < next_) return {};
   const int count = training.groups().count();
   if (!measured_) {
-    measured_ = {training.seconds(), state.samples};
+    measured_ = {of_first_rank(training.seconds()), state.samples};
     next_ = state.iteration + kMeasured * static_cast<std::uint64_t>(count);
     return {};
   }
-  const double seconds = std::max(training.seconds() - measured_->begun, 1e-9),
+  const double seconds = std::max(of_first_rank(training.seconds()) - measured_->begun, 1e-9),
                throughput = static_cast<double>(state.samples - measured_->samples) / seconds;
   growth_.note(throughput);
   training.say(fmt::format("groups: {} train {:.1f} samples/s; {} are {}", count, throughput,
                            in_all(training), growth_.settled ? "kept" : "tried"));
-  training.use_groups(in_all(training));  // all models start from the average
+  OMNI_CHECK(training.use_groups(in_all(training)));  // all models start from the average
   try_next(training);
   return {};
 }

@@ -23,8 +23,7 @@ class Growing : public Pilot {
   // The ComputeGroups of the training have the largest number of groups that may be used. At least
   // `least` of them train.
   Growing(Workers workers, int least)
-      : devices_(workers.gpus > 0 ? workers.gpus : workers.all),
-        growth_{.groups = (least + devices_ - 1) / devices_} {}
+      : devices_(workers.gpus > 0 ? workers.gpus : workers.all), least_(least) {}
 
   std::string_view name() const override { return "growing"; }
   std::uint64_t next_rest() const override { return next_; }
@@ -43,7 +42,8 @@ class Growing : public Pilot {
     return std::min(growth_.groups * devices_, training.groups().most());
   }
 
-  int devices_;
+  int devices_;  // of all ranks, each of which counts as having as many as the one with the fewest
+  int least_;
   GroupGrowth growth_;
   std::uint64_t next_ = UINT64_MAX;  // iteration in which the warm-up or the measurement ends
   struct Measurement {

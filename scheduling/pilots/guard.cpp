@@ -96,11 +96,9 @@ Status Guard::watch(Trainer& training, std::span<const double> saved) {
   OMNI_TRY(const std::optional<Finding> dead, dead_layer(training));
   dead_at_start_ = dead.has_value();
   OMNI_CHECK(keep(training));
-  if (!groups.on_several_ranks()) {
-    OMNI_TRY(const std::vector<double> losses, losses_now(training));
-    for (const double loss : losses) latest_->watch.note(loss);
-    latest_->watch.expect_falling();
-  }
+  OMNI_TRY(const std::vector<double> losses, losses_now(training));
+  for (const double loss : losses) latest_->watch.note(loss);
+  latest_->watch.expect_falling();
   sure_ = latest_;
   if (next_ <= training.state().iteration) rest_later(training.state().iteration);
   return {};
@@ -270,31 +268,24 @@ Result<std::vector<double>> Guard::losses_now(Trainer& training) const {
   return std::move(now.losses);
 }
 
-// The last losses were computed with older parameters, so the level is measured again. With groups
-// on several ranks no rank has all parameters, so only the last losses tell whether the loss rises.
+// The last losses were computed with older parameters, so the level is measured again.
 Status Guard::end(Trainer& training) {
   if (!watch_) return {};
   ComputeGroups& groups = training.groups();
-  bool rises = !watch_->ends_well();
-  const TrainingSnapshot* best = latest_->snapshot.get();
+  OMNI_TRY(const std::vector<double> last_losses, losses_now(training));
+  LossMean lowest = mean_of(last_losses);
+  if (watch_->ends_well() && !watch_->surely_above(lowest, watch_->recent())) return {};
   TrainingSnapshot last;
-  if (!groups.on_several_ranks()) {
-    OMNI_TRY(const std::vector<double> last_losses, losses_now(training));
-    LossMean lowest = mean_of(last_losses);
-    rises = rises || watch_->surely_above(lowest, watch_->recent());
-    if (rises) last.take(groups, training.state(), false);
-    best = &last;
-    for (const GoodState* good : {&*latest_, &*sure_}) {
-      if (!rises) break;
-      good->snapshot->restore(groups);
-      OMNI_TRY(const std::vector<double> losses, losses_now(training));
-      const LossMean level = mean_of(losses);
-      if (!watch_->surely_above(lowest, level)) continue;
-      best = good->snapshot.get();
-      lowest = level;
-    }
+  last.take(groups, training.state(), false);
+  const TrainingSnapshot* best = &last;
+  for (const GoodState* good : {&*latest_, &*sure_}) {
+    good->snapshot->restore(groups);
+    OMNI_TRY(const std::vector<double> losses, losses_now(training));
+    const LossMean level = mean_of(losses);
+    if (!watch_->surely_above(lowest, level)) continue;
+    best = good->snapshot.get();
+    lowest = level;
   }
-  if (!rises) return {};
   best->restore(groups);
   if (best == &last) return {};
   training.warn(fmt::format("the loss rises at the end: the parameters are those of iteration {}",

@@ -31,7 +31,7 @@ class Guard : public Pilot {
   Status rested(Trainer& training) override;
   Result<bool> go_back(Trainer& training, const Error& why) override;
   // If the loss rises at the end of the training, the result is the best of the current and the
-  // saved parameters. With groups on several ranks it is the latest saved parameters.
+  // saved parameters.
   Status end(Trainer& training) override;
   // Returns the numbers of both good states, and all that decisions depend on. So a resumed
   // training restores the same parameters as an uninterrupted one.

@@ -34,24 +34,29 @@ std::vector<double> Tally::auxiliary_losses() const {
   return means;
 }
 
+Turns::Turns(int batch, const Slices& slices) {
+  const auto alike = [](int own) {
+    return ranks::least(own) == -ranks::least(-static_cast<double>(own));
+  };
+  const bool turns = alike(batch) && alike(slices.ranks);
+  if (turns) {
+    takers = ranks::size() / slices.ranks;
+    taker = ranks::rank() / slices.ranks;
+  }
+  takes = turns || ranks::rank() == slices.rank;
+}
+
 namespace {
 
 // Runs one pass over a test set. `begin(slot, first)` submits the tasks of the mini-batch that
 // begins with sample `first`. `end(slot)` reads
-// their results after `ahead` more mini-batches were begun. Ranks that share a mini-batch form a
-// set, and the sets take turns. Mini-batches beyond the end of the test set have no images. If the
-// size of mini-batches or of sets differs between ranks, the first set computes all mini-batches.
+// their results after `ahead` more mini-batches were begun. Mini-batches beyond the end of the test
+// set have no images.
 Status pass_over(DataFeed& test, const Slices& slices, std::uint64_t ahead, const auto& begin,
                  const auto& end) {
-  const auto alike = [](int own) {
-    return ranks::least(own) == -ranks::least(-static_cast<double>(own));
-  };
-  const bool turns = alike(test.batch()) && alike(slices.ranks);
-  const std::uint64_t takers = turns ? ranks::size() / slices.ranks : 1,
-                      taker = turns ? ranks::rank() / slices.ranks : 0;
-  const std::uint64_t batches =
-      !turns && ranks::rank() != slices.rank ? 0 : (test.batches_per_pass() + takers - 1) / takers;
-  const auto first = [&](std::uint64_t number) { return (number * takers + taker) * test.batch(); };
+  const Turns turns(test.batch(), slices);
+  const std::uint64_t batches = turns.count(test.batches_per_pass());
+  const auto first = [&](std::uint64_t number) { return turns.batch_at(number) * test.batch(); };
   const std::uint64_t slots = test.slots();
   const auto rounds =
       static_cast<std::uint64_t>(-ranks::least(-static_cast<double>(batches + ahead)));

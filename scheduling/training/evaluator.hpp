@@ -26,6 +26,20 @@ struct Tally {
   double top5_accuracy() const { return images > 0 ? top5 / images : 0; }
 };
 
+// Turns divides the mini-batches of a forward pass among ranks. Ranks that share a mini-batch form
+// a set, and the sets take turns. If the size of mini-batches or of sets differs between ranks, the
+// first set takes all.
+struct Turns {
+  Turns(int batch, const Slices& slices);  // collective
+  // Returns the number of the mini-batch that this rank takes at its turn `number`.
+  std::uint64_t batch_at(std::uint64_t number) const { return number * takers + taker; }
+  // Returns how many of `all` mini-batches this rank takes, if those beyond the end count, too.
+  std::uint64_t count(std::uint64_t all) const { return takes ? (all + takers - 1) / takers : 0; }
+
+  std::uint64_t takers = 1, taker = 0;
+  bool takes = true;
+};
+
 // UseOutputs receives the outputs of one image. If it returns an error, the evaluation ends.
 using UseOutputs = std::function<Status(std::size_t index, std::span<const float> outputs)>;
 // Computes the test set's loss and accuracy, summed over all ranks. `use`, if given, gets the

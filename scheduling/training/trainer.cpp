@@ -186,6 +186,7 @@ bool Trainer::rest_is_due() const {
 }
 
 void Trainer::warn(const std::string& text) const {
+  if (!ranks::first()) return;  // all ranks decide alike
   if (events_.warn)
     events_.warn(text);
   else

@@ -31,8 +31,8 @@ struct TrainerOptions {
   MakeStrategy strategy = async();
   std::vector<DataFeed*> feeds{};  // by group, if passes differ in size; empty: `train`
   MakeClock make_clock{};          // decides the order of groups; none: real time does
-  // Sets the number of groups in use. Pilots call it.
-  std::function<void(int groups)> use_groups{};
+  // Sets the number of groups in use. Pilots call it. On several ranks it is collective.
+  std::function<Status(int groups)> use_groups{};
 };
 
 // TrainerEvents are callbacks of a training. Each of them may be empty.
@@ -89,8 +89,8 @@ class Trainer {
   const TrainerOptions& options() const { return options_; }
   const SolverOptions& solver() const { return solver_; }  // without the pilots' Steering
   TrainingState& state() { return state_; }
-  void use_groups(int count) {
-    if (groups_.count() != count) options_.use_groups(count);
+  Status use_groups(int count) {
+    return groups_.count() != count ? options_.use_groups(count) : Status();
   }
   void say(const std::string& text) const {
     if (events_.say) events_.say(text);

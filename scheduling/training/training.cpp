@@ -107,23 +107,30 @@ Result<std::unique_ptr<Training>> Training::make(TrainingPlan plan, const Sessio
 
 Training::Training(TrainingPlan plan, ComputeGroups groups)
     : plan_(std::move(plan)), groups_(std::move(groups)), pilots_(make_pilots(plan_.pilots)) {
+  connect();
+}
+
+void Training::connect() {
   if (ranks::several()) groups_.sums = &sums_.emplace(groups_, plan_.send);
   const std::uint64_t data_seed = plan_.data_seed.value_or(plan_.seed);
-  const auto feed = [&](const Net& net, int slots, SharedStream* stream) {
-    return std::make_unique<DataFeed>(
+  std::size_t made = 0;
+  const auto make_feed = [&](const Net& net, int slots, SharedStream* stream) -> DataFeed& {
+    if (made == feeds_.size()) feeds_.emplace_back();
+    return feeds_[made++].emplace(
         *plan_.data->train, feed_options(net, plan_.net.augment, data_seed, true, slots, stream));
   };
   const std::vector<int>& images = plan_.groups.images_per_pass;
   if (images.empty()) {
-    feeds_.push_back(feed(groups_.net(), Trainer::slots(groups_), plan_.stream));
+    make_feed(groups_.net(), Trainer::slots(groups_), plan_.stream);
   } else {
     std::map<int, std::vector<int>> groups_of;  // key: images per pass
     for (const int group : groups_.here()) groups_of[images[group]].push_back(group);
     feed_of_group_.resize(images.size());
     for (const auto& [count, members] : groups_of) {
-      feeds_.push_back(feed(groups_.net(members.front()),
-                            Trainer::slots_of_passes(static_cast<int>(members.size())), nullptr));
-      for (const int group : members) feed_of_group_[group] = feeds_.back().get();
+      DataFeed& feed =
+          make_feed(groups_.net(members.front()),
+                    Trainer::slots_of_passes(static_cast<int>(members.size())), nullptr);
+      for (const int group : members) feed_of_group_[group] = &feed;
     }
   }
   if (plan_.data->test)
@@ -135,7 +142,7 @@ Training::Training(TrainingPlan plan, ComputeGroups groups)
 Status Training::allocate() {
   OMNI_CHECK(groups_.allocate());
   if (sums_) OMNI_CHECK(sums_->allocate());
-  for (const auto& feed : feeds_) OMNI_CHECK(feed->allocate());
+  for (auto& feed : feeds_) OMNI_CHECK(feed->allocate());
   return test_ ? test_->allocate() : Status();
 }
 
@@ -144,15 +151,56 @@ Status Training::run(TrainingState from) {
   options.solver = plan_.net.solver;
   options.strategy = plan_.strategy;
   options.feeds = feed_of_group_;
-  if (!options.use_groups)
-    options.use_groups = [this](int count) { groups_.use(count, plan_.pilots.workers); };
+  if (!options.use_groups) options.use_groups = [this](int count) { return use_groups(count); };
   std::vector<Pilot*> pilots;
   for (const auto& pilot : pilots_) pilots.push_back(pilot.get());
   trainer_.emplace(groups_, *feeds_.front(), test(), std::move(from), std::move(options),
                    plan_.events, std::move(pilots));
   Status done = trainer_->run();
-  for (const auto& feed : feeds_) feed->leave_stream();
+  for (auto& feed : feeds_) feed->leave_stream();
   return done;
+}
+
+// Readers of a shared stream are made before the first one joins, so a training that has one keeps
+// its groups.
+Status Training::use_groups(int count) {
+  if (!ranks::several() || plan_.stream != nullptr) {
+    groups_.use(count, plan_.pilots.workers);
+    return {};
+  }
+  Status made = make_anew(count);
+  if (!made) ranks::leave_for(made.error());
+  return made;
+}
+
+// Returns groups as a training in `count` groups has them from its start.
+Result<ComputeGroups> Training::other_groups(int count) const {
+  GroupsPlan plan = plan_.groups;
+  GroupPlaces places;
+  if (count > 1 || plan.models != GroupModels::one)
+    places = spread_over_ranks(count, plan_.pilots.workers, ranks::size(), plan.weights);
+  if (count != plan.count) plan.ranks = std::move(places.ranks);
+  plan.count = count;
+  OMNI_TRY(ComputeGroups groups, make_groups(plan_.net, plan_.build, plan));
+  groups.assign(places.workers);
+  groups.allow(groups_.most());
+  return groups;
+}
+
+// All ranks have the master copies, and get the optimizer state from its owners. So each of them
+// keeps a copy while the old groups give up their memory, and no rank sends it again.
+Status Training::make_anew(int count) {
+  OMNI_TRY(ComputeGroups groups, other_groups(count));
+  OMNI_CHECK(sums_->share_memory());
+  std::vector<std::vector<float>> kept = groups_.shared_values();
+  sums_.reset();
+  for (auto& feed : feeds_) feed.reset();
+  test_.reset();
+  groups_ = std::move(groups);
+  connect();
+  OMNI_CHECK(allocate());
+  groups_.begin_from(std::move(kept));
+  return {};
 }
 
 Status Training::prepare_samples(std::uint64_t end,
@@ -178,7 +226,7 @@ Status Training::prepare_samples(std::uint64_t end,
 }
 
 Status Training::join_stream(std::uint64_t first_sample) {
-  for (const auto& feed : feeds_) OMNI_CHECK(feed->join_stream(first_sample));
+  for (auto& feed : feeds_) OMNI_CHECK(feed->join_stream(first_sample));
   return {};
 }
 

@@ -3,6 +3,7 @@
 // performance models, the stop request and the trace.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,6 +37,16 @@ class Training {
   // at `first_sample`. Without this call the training joins the stream when it begins.
   Status join_stream(std::uint64_t first_sample);
 
+  // From now on `count` groups train, from the master copies. No task may be under way. On several
+  // ranks, which call this function together, groups, sums and feeds are made anew. Owners are then
+  // chosen anew, and everything is as if the training had begun in these groups. References to
+  // groups() and to feeds stay valid. After an error that only this rank has, the job ends.
+  Status use_groups(int count);
+  // Returns true if pilots may call use_groups().
+  bool changes_groups() const {
+    return plan_.pilots.automatic || plan_.pilots.grows || plan_.pilots.cold_start > 0;
+  }
+
   // Trains from the state `from` to the end; evaluate() then evaluates the result. Both return what
   // Trainer's functions return.
   Status run(TrainingState from);
@@ -48,18 +59,22 @@ class Training {
   ComputeGroups& groups() { return groups_; }
   const ComputeGroups& groups() const { return groups_; }
   RankSums* sums() { return sums_ ? &*sums_ : nullptr; }
-  const std::vector<std::unique_ptr<DataFeed>>& feeds() const { return feeds_; }
+  const std::deque<std::optional<DataFeed>>& feeds() const { return feeds_; }  // all have values
   DataFeed* test() { return test_ ? &*test_ : nullptr; }  // null: there is no test set
   const std::vector<std::unique_ptr<Pilot>>& pilots() const { return pilots_; }
   // trainer() may be called only after run().
   const Trainer& trainer() const { return *trainer_; }
 
  private:
+  void connect();  // makes sums and feeds for the groups
+  Result<ComputeGroups> other_groups(int count) const;
+  Status make_anew(int count);
+
   TrainingPlan plan_;
   ComputeGroups groups_;
-  std::optional<RankSums> sums_;                  // none: there is one rank
-  std::vector<std::unique_ptr<DataFeed>> feeds_;  // one for each number of images per pass
-  std::vector<DataFeed*> feed_of_group_;          // empty: all groups use the first feed
+  std::optional<RankSums> sums_;               // none: there is one rank
+  std::deque<std::optional<DataFeed>> feeds_;  // one for each number of images per pass
+  std::vector<DataFeed*> feed_of_group_;       // empty: all groups use the first feed
   std::optional<DataFeed> test_;
   std::vector<std::unique_ptr<Pilot>> pilots_;
   std::optional<Trainer> trainer_;

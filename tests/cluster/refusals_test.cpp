@@ -37,13 +37,10 @@ TEST(RanksRefuse, what_works_on_one_rank_only) {
   expect_refused(on_ranks(2, {"--net", "lenet", "--batch", "16", "--max-batches", "2", "--groups",
                               "2", "--subdivisions", "2", "--no-test"}),
                  2, "--subdivisions: merged layers of several ranks take whole mini-batches");
-  expect_refused(on_ranks(2, refused_net("2", {"--strategy", "sma", "--groups", "auto"})), 2,
-                 "--groups auto: the number of groups");
   expect_refused(on_ranks(2, refused_net("2", {"--strategy", "sma", "--group-layout", "0:0;2:0"})),
                  2, "--group-layout: '2:0' does not begin with rank 0, or 1");
   expect_refused(on_ranks(2, refused_net("2", {"--set", "clip_gradients=1"})), 2,
                  "clip_gradients needs the whole gradient, of which each rank has a part");
-  expect_refused(on_ranks(2, refused_net("2", {"--auto"})), 2, "--auto: the number of groups");
   expect_refused(on_ranks(2, {"layers"}), 2,
                  "omni-run layers: only trainings, ensembles, devices and plan");
   expect_refused(on_ranks(3, {"--net", "mlp", "--batch", "2", "--no-test"}), 2,
@@ -61,7 +58,7 @@ TEST(RanksRefuse, what_works_on_one_rank_only) {
 // If several ranks exited with 2 one after another, mpiexec would often return 9.
 TEST(RanksRefuse, with_the_same_code_every_time) {
   for (int i = 0; i < 8; ++i) {
-    const Finished run = on_ranks(4, refused_net("2", {"--auto"}));
+    const Finished run = on_ranks(4, refused_net("2", {"--groups", "2"}));
     EXPECT_EQ(run.exit_code, 2) << run.errors;
     EXPECT_EQ(run.errors.find("Abort"), std::string::npos) << run.errors;
   }

@@ -51,8 +51,7 @@ class GroupsOnRanks : public testing::Test {
     return counts;
   }
 
-  // With this learning rate the loss does not rise. If it rose, the guard would choose parameters
-  // at the end, which it does in one process only.
+  // With this learning rate the loss does not rise.
   static constexpr const char* kSafe = "0.002";
 
   TemporaryDirectory folder_;
@@ -185,7 +184,7 @@ TEST_F(GroupsOnRanks, own_models_of_several_ranks_have_the_bits_of_one_process) 
       result(1, 12, one));
 }
 
-// During the cold start only the first group trains, on its own ranks.
+// During the cold start all ranks are one group.
 TEST_F(GroupsOnRanks, have_the_bits_of_one_process_after_a_cold_start) {
   slice_ = "4";
   for (const char* connected : {"merged", "replicated"}) {

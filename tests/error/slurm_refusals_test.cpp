@@ -77,9 +77,6 @@ TEST(JobIsRefused, AsItsRanksAre) {
     expect_refused(joined({"--nodes", nodes, "--net", "mlp", "--data", "synthetic:64:10"}, words),
                    text);
   };
-  on_nodes("4", {"--auto"}, "--auto: the number of groups is not searched over ranks yet");
-  on_nodes("2-4", {"--auto"}, "--auto: the number of groups");
-  on_nodes("2", {"--groups", "auto"}, "--groups auto: the number of groups");
   on_nodes("2", {"--groups", "2"}, "--fc merged: all layers would be on the first rank");
   on_nodes("3", {"--batch", "2"}, "3 ranks cannot share 2 images");
   on_nodes("2-3", {"--batch", "2"}, "3 ranks cannot share 2 images");
@@ -87,8 +84,7 @@ TEST(JobIsRefused, AsItsRanksAre) {
   on_nodes("2", {"--group-layout", "0-1:0"}, "--group-layout: one group is on all ranks");
   on_nodes("2", {"--arrivals", "virtual", "--machine", "8-gpus", "--slice", "8"},
            "--arrivals virtual");
-  expect_refused({"--template", "nodes", "--auto", "--net", "lenet"}, "--auto: the number");
-  for (const Words& one : {Words{"--nodes", "1"}, Words{}})
+  for (const Words& one : {Words{"--nodes", "1"}, Words{}, Words{"--nodes", "2-4"}})
     EXPECT_EQ(write_job(joined(one, {"--net", "lenet", "--auto"})).exit_code, 0);
   expect_refused({"--net", "lenet", "--nodes", "2", "--template", "gpu"},
                  "--nodes 2: the template gpu trains on one node (--template nodes)");

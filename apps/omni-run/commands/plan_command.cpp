@@ -47,10 +47,8 @@ Result<NodeLink> link_of(const PlanArguments& arguments) {
     return Error{ErrorKind::usage, "--nodes", "the link between nodes is not known",
                  "--link 1gbit:50us, say, or start it on two nodes with mpiexec"};
   const ranks::Link slowest = ranks::slowest(arguments.links);
-  return NodeLink{
-      {slowest.seconds, slowest.bytes_per_second, slowest.work_per_message, slowest.work_per_byte},
-      fmt::format("measured between {} ranks", arguments.links.size()),
-      slowest.spread};
+  return NodeLink{machine_link(slowest),
+                  fmt::format("measured between {} ranks", arguments.links.size()), slowest.spread};
 }
 
 std::string told(const NodeCount& nodes) {

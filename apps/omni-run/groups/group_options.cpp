@@ -90,8 +90,6 @@ Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels mo
   return places;
 }
 
-namespace {
-
 BuildOptions build_options(const TrainableNet& spec, const NetArguments& net) {
   return {.training = true,
           .adam = keeps_two_states(spec.solver.rule, spec.solver.adam),
@@ -104,6 +102,8 @@ BuildOptions build_options(const TrainableNet& spec, const NetArguments& net) {
           .update_in_backward = true,
           .clips = spec.solver.clip_gradients > 0};
 }
+
+namespace {
 
 void warn_about_momentum(const ComputeGroups& groups, const GroupArguments& arguments,
                          double tuned) {
@@ -127,8 +127,10 @@ Result<ComputeGroups> open_groups(const TrainableNet& spec, const NetArguments& 
   plan.ranks = std::move(places.ranks);
   plan.weights = arguments.weights;
   plan.cores_by_rank = net.cores_by_rank;
-  // A training that also uses a single group needs nets for all workers of the rank.
-  plan.sharing = arguments.automatic || arguments.cold_start > 0 ? 1 : 0;
+  // A process that also uses a single group needs nets for all workers. Several ranks make other
+  // nets for it.
+  const bool also_one = arguments.automatic || arguments.cold_start > 0;
+  plan.sharing = also_one && !ranks::several() ? 1 : 0;
   return make_groups(spec, build_options(spec, net), plan);
 }
 
@@ -142,13 +144,21 @@ Result<ComputeGroups> open_most_groups(const TrainableNet& spec, const TrainArgu
                                        int devices) {
   GroupArguments most = arguments.groups;
   if (most.count) return open_groups(spec, arguments.net, most);
-  most.count = std::clamp(devices > 0 ? devices : computing_cores(arguments.machine.session), 1,
-                          kMostGroups);
+  const int cores =
+      static_cast<int>(ranks::least(computing_cores(arguments.machine.session))) * ranks::size();
+  most.count = std::clamp(devices > 0 ? devices : cores, 1, kMostGroups);
   OMNI_TRY(ComputeGroups groups, open_groups(spec, arguments.net, most));
-  while (groups.count() > 1 && groups.tensor_bytes() > physical_memory() / 2) {
-    most.count = groups.count() / 2;
+  const auto open = [&](int count) -> Status {
+    most.count = count;
     OMNI_TRY(groups, open_groups(spec, arguments.net, most));
-  }
+    return {};
+  };
+  while (groups.count() > 1 && ranks::any(groups.tensor_bytes() > physical_memory() / 2))
+    OMNI_CHECK(open(groups.count() / 2));
+  const Net& net = groups.net();
+  if (ranks::several() && groups.count() > 1 && net.has(Net::Phase::merged) &&
+      (!net.has(Net::Phase::replicated) || net.options().subdivisions > 1))
+    OMNI_CHECK(open(1));
   return groups;
 }
 

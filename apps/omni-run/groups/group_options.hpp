@@ -35,12 +35,14 @@ Status check_adam(const GroupArguments& groups, const StrategyType& strategy,
 Result<GroupPlaces> place_groups(const GroupArguments& arguments, GroupModels models,
                                  Workers workers, int most);
 
+BuildOptions build_options(const TrainableNet& spec, const NetArguments& net);
 Result<ComputeGroups> open_groups(const TrainableNet& spec, const NetArguments& net,
                                   const GroupArguments& arguments, const GroupsPlan& shape = {});
 // Returns the images per task in the nets of this number of groups.
 Result<int> slice_of_groups(const TrainableNet& spec, const NetArguments& net, int groups);
-// Opens as many groups as --groups says. Otherwise it opens one per core, or fewer, so that they
-// take at most half of the memory. `devices` of a simulated machine, if not 0, replace the cores.
+// Opens as many groups as --groups says. Otherwise it opens one per core of all ranks, or fewer, so
+// that they take at most half of the memory. `devices` of a simulated machine, if not 0, replace
+// the cores. If ranks cannot have several groups of the net, there is one.
 Result<ComputeGroups> open_most_groups(const TrainableNet& spec, const TrainArguments& arguments,
                                        int devices = 0);
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -13,6 +14,7 @@
 #include "apps/omni-run/memory/demand.hpp"
 #include "apps/omni-run/progress.hpp"
 #include "apps/omni-run/setup.hpp"
+#include "apps/omni-run/training/rank_checks.hpp"
 #include "runtime/log.hpp"
 #include "scheduling/checkpoint/training_checkpoint.hpp"
 #include "scheduling/checkpoint/training_snapshot.hpp"
@@ -20,6 +22,7 @@
 #include "scheduling/forecast/iteration_model.hpp"
 #include "scheduling/forecast/update_forecast.hpp"
 #include "scheduling/pilots/guard.hpp"
+#include "scheduling/pilots/of_first_rank.hpp"
 
 namespace omni {
 namespace {
@@ -94,6 +97,30 @@ NodeCosts node_costs(const GroupPlan::Row& one, Net& net, int cores) {
   const double all = one.work.groups + one.work.merged + one.work.exchanges;
   node.net.merged_share = all > 0 ? one.work.merged / all : 0;
   return node;
+}
+
+// Plans for one group on all ranks, and for several with one or more ranks each. The rows have the
+// times that `plan --nodes` shows. Only the calling rank plans.
+Result<GroupPlan> plan_over_ranks(const TrainableNet& spec, PlanArguments arguments,
+                                  const Machine::Link& link, const Session& session,
+                                  const Dataset& images) {
+  const std::array nodes{NodeCount{.computing = ranks::size()}};
+  GroupPlan plan;
+  {
+    const ranks::Apart alone;
+    arguments.most_groups = 1;
+    OMNI_TRY(plan, plan_groups(spec, arguments, session, images));
+  }
+  plan.node.net.send = arguments.send;
+  plan.rows.clear();
+  for (const NodeForecast& each : forecast_nodes(plan.node, link, nodes)) {
+    const std::string names = ", " + each.strategies + ",";
+    if (names.find(each.groups == 1 ? ", sync," : ", async,") == std::string::npos) continue;
+    GroupPlan::Row& row = plan.rows.emplace_back(
+        GroupPlan::Row{.groups = each.groups, .predicted = each.update.seconds});
+    add_updates(row, arguments, static_cast<double>(spec.solver.momentum));
+  }
+  return plan;
 }
 
 constexpr std::uint64_t kLongest = 4;  // several groups train at most this factor longer than one
@@ -231,7 +258,11 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
   OMNI_TRY(ComputeGroups most,
            open_most_groups(spec, arguments,
                             simulated ? static_cast<int>(simulated->devices.size()) : 0));
-  if (most.count() == 1) return ChosenGroups{1, "one worker, or memory for one", {}};
+  if (most.count() == 1)
+    return ChosenGroups{1,
+                        ranks::several() ? "merged layers of several ranks take whole mini-batches"
+                                         : "one worker, or memory for one",
+                        {}};
   if (!most.has_replicated_phase())
     return ChosenGroups{1, "all layers are fully connected and merged", {}};
   PlanArguments wanted;
@@ -247,7 +278,17 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
   wanted.counts =
       update_ratios_of(spec, most.net().options().batch, data, arguments.machine).read();
   GroupPlan plan;
-  if (simulated) {
+  int best = 0;
+  if (ranks::several()) {
+    const Machine::Link link = machine_link(ranks::slowest(ranks::measure_links()));
+    OMNI_CHECK(on_first_rank([&]() -> Status {
+      OMNI_TRY(plan, plan_over_ranks(spec, wanted, link, session, images));
+      best = plan.best().groups;
+      return {};
+    }));
+    best = static_cast<int>(of_first_rank(best));
+    if (!ranks::first()) return ChosenGroups{best, "as the first rank has planned", {}};
+  } else if (simulated) {
     plan =
         plan_simulated(*simulated, most.net(), wanted, static_cast<double>(spec.solver.momentum));
   } else {
@@ -258,8 +299,14 @@ Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
     reason += fmt::format("{}{:.2f} ms x {:.2f}{} with {}", reason.empty() ? "" : ", ",
                           1e3 * row.predicted, row.total() / row.predicted,
                           row.penalty ? "" : " (not measured)", row.groups);
-  return ChosenGroups{plan.best().groups,
-                      "predicted time per iteration x updates needed: " + reason, std::move(plan)};
+  if (best == 0) best = plan.best().groups;
+  return ChosenGroups{best, "predicted time per iteration x updates needed: " + reason,
+                      std::move(plan)};
+}
+
+Machine::Link machine_link(const ranks::Link& measured) {
+  return {measured.seconds, measured.bytes_per_second, measured.work_per_message,
+          measured.work_per_byte};
 }
 
 UpdateRatios update_ratios_of(const TrainableNet& spec, int batch, const std::string& data,

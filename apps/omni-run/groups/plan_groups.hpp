@@ -6,6 +6,7 @@
 #include <string>
 
 #include "apps/omni-run/command_arguments.hpp"
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/data/dataset.hpp"
 #include "runtime/tasks/session.hpp"
 #include "scheduling/checkpoint/checkpoint_folder.hpp"
@@ -19,6 +20,8 @@ namespace omni {
 // that the machine had when the model was measured.
 Result<GroupPlan> plan_groups(const TrainableNet& spec, const PlanArguments& arguments,
                               const Session& session, const Dataset& images);
+
+Machine::Link machine_link(const ranks::Link& measured);
 
 // Returns the stored update ratios of a net, its size of mini-batches, and the data with this name.
 UpdateRatios update_ratios_of(const TrainableNet& spec, int batch, const std::string& data,
@@ -36,8 +39,9 @@ struct ChosenGroups {
   GroupPlan plan;  // no rows: there was nothing to plan
 };
 // Chooses the number in the checkpoint, if there is one. Otherwise it plans: at most one group per
-// worker, or per device of the simulated machine, in at most half of the memory. `data` is the name
-// by which measured update ratios are found.
+// worker, or per device of the simulated machine, in at most half of the memory. Of several ranks
+// the first one plans for all, as `plan --nodes` does: at most one group per rank. `data` is the
+// name by which measured update ratios are found. Collective.
 Result<ChosenGroups> choose_groups(const TrainArguments& arguments,
                                    const std::optional<Checkpoint>& checkpoint,
                                    const Session& session, const Dataset& images,

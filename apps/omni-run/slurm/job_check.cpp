@@ -84,7 +84,7 @@ Result<int> gpus_of(const MachineArguments& machine, const ExpectedJob& job) {
 Status check(TrainInputs inputs, const ExpectedJob& job) {
   OMNI_CHECK(inputs.open_nets());
   OMNI_CHECK(inputs.check());
-  OMNI_CHECK(check_ranks(inputs.arguments, *inputs.groups, inputs.strategy.grows));
+  OMNI_CHECK(check_ranks(inputs.arguments, *inputs.groups, inputs.strategy.grows, false));
   SessionOptions session = inputs.arguments.machine.session;
   session.policy = &omni_policy();
   OMNI_TRY(const std::string scheduler, Session::scheduler_of(session));

@@ -12,6 +12,7 @@
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/tasks/codelet.hpp"
 #include "runtime/tasks/tensor_pool.hpp"
+#include "scheduling/checkpoint/training_snapshot.hpp"
 
 namespace omni {
 namespace {
@@ -31,6 +32,9 @@ Result<std::size_t> check_memory(Training& training, const MachineArguments& mac
       snapshots += bytes;
       without = find_pilot(pilot->name())->without;
     }
+  // Several ranks keep a copy of parameters and optimizer state while they make other groups.
+  if (training.sums() != nullptr && training.changes_groups())
+    snapshots += TrainingSnapshot::bytes(training.groups(), false);
   // The program's own memory is measured. Every worker plans as this thread does, and all but one
   // worker need their own buffers of libraries.
   const auto since = [](std::size_t before) { return std::max(resident_data(), before) - before; };
@@ -45,7 +49,7 @@ Result<std::size_t> check_memory(Training& training, const MachineArguments& mac
   std::size_t images = test != nullptr ? test->bytes() : 0;
   for (const auto& feed : training.feeds()) {
     images += feed->bytes();
-    if (feed == training.feeds().front()) continue;
+    if (&feed == &training.feeds().front()) continue;
     const std::vector<TensorSize> sizes = feed->tensor_sizes();
     demand.training_images.insert(demand.training_images.end(), sizes.begin(), sizes.end());
   }

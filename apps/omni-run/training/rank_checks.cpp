@@ -68,15 +68,15 @@ Status check_one_rank(const TrainArguments& arguments) {
 
 }  // namespace
 
-Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grows) {
+Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grows, bool shares) {
   if (!ranks::several()) return check_one_rank(arguments);
   const GroupArguments& groups = arguments.groups;
   Net& net = of.net();
   const bool one = of.count() == 1, merged = !one && net.has(Net::Phase::merged);
-  const char *const not_yet = "the number of groups is not searched over ranks yet",
+  const char *const keeps = "members of several ranks that share samples keep their groups",
                     *const one_process = "start one process";
-  OMNI_CHECK(first_of({{groups.automatic, "--auto", not_yet, one_process},
-                       {groups.planned || grows, "--groups auto", not_yet, one_process},
+  OMNI_CHECK(first_of({{shares && groups.automatic, "--auto", keeps, "--share off"},
+                       {shares && (groups.planned || grows), "--groups auto", keeps, "--share off"},
                        {arguments.arrivals.simulated, "--arrivals virtual",
                         "a simulated training is one process", one_process},
                        {merged && !net.has(Net::Phase::replicated), "--fc merged",

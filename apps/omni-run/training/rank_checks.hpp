@@ -11,7 +11,8 @@
 namespace omni {
 
 // Refuses options that trainings on several ranks do not have. StrategyChoice explains `grows`.
-Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grows);
+// `shares` means that other trainings read the same stream of samples.
+Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grows, bool shares);
 
 // Warns where messages of Coding::Kind::top and the strategy's options do not go together.
 void warn_about_sending(const Coding& send, const StrategyChoice& strategy);

@@ -31,12 +31,12 @@ void align(TrainingState& state, const TrainInputs& inputs, std::uint64_t batch)
 
 // Returns the state of the checkpoint. With --other-data, it leaves out damaged images and what
 // pilots know of the data.
-Result<TrainingState> restore(const TrainInputs& inputs, ComputeGroups& groups,
-                              const Workers& workers) {
+Result<TrainingState> restore(const TrainInputs& inputs, Training& training) {
   const StrategyChoice& strategy = inputs.strategy;
+  ComputeGroups& groups = training.groups();
   if (inputs.arguments.groups.automatic || strategy.grows) {
     OMNI_TRY(const int saved, saved_groups(*inputs.checkpoint));
-    groups.use(std::clamp(saved, strategy.type->least_groups, groups.most()), workers);
+    OMNI_CHECK(training.use_groups(std::clamp(saved, strategy.type->least_groups, groups.most())));
   }
   OMNI_TRY(TrainingState state, restore_training(groups, *inputs.checkpoint, inputs.identity.layers,
                                                  strategy.state_name()));
@@ -51,11 +51,10 @@ Result<TrainingState> restore(const TrainInputs& inputs, ComputeGroups& groups,
   return state;
 }
 
-Result<TrainingState> resumed(const TrainInputs& inputs, Training& training,
-                              const Workers& workers) {
+Result<TrainingState> resumed(const TrainInputs& inputs, Training& training) {
   const std::string path = inputs.checkpoint->path.string();
   const auto batch = static_cast<std::uint64_t>(training.groups().net().options().batch);
-  OMNI_TRY(TrainingState state, restore(inputs, training.groups(), workers));
+  OMNI_TRY(TrainingState state, restore(inputs, training));
   const auto steers = [&](std::string_view name) {
     return std::ranges::any_of(training.pilots(),
                                [&](const auto& each) { return each->name() == name; });
@@ -82,11 +81,10 @@ Result<TrainingState> resumed(const TrainInputs& inputs, Training& training,
 
 }  // namespace
 
-Result<TrainingState> starting_point(const TrainInputs& inputs, Training& training,
-                                     const Workers& workers) {
+Result<TrainingState> starting_point(const TrainInputs& inputs, Training& training) {
+  training.groups().net().initialise(inputs.seed);
+  if (inputs.checkpoint) return resumed(inputs, training);
   Net& net = training.groups().net();
-  net.initialise(inputs.seed);
-  if (inputs.checkpoint) return resumed(inputs, training, workers);
   TrainingState state{.seed = inputs.seed};
   if (const std::string& file = inputs.arguments.snapshot; !file.empty()) {
     OMNI_TRY(const CaffeSnapshot snapshot, load_caffe_snapshot(net, file));

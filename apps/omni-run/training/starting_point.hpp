@@ -7,7 +7,6 @@
 namespace omni {
 
 // Returns the state from which the training goes on. All ranks call this function.
-Result<TrainingState> starting_point(const TrainInputs& inputs, Training& training,
-                                     const Workers& workers);
+Result<TrainingState> starting_point(const TrainInputs& inputs, Training& training);
 
 }  // namespace omni

@@ -41,7 +41,7 @@ Status TrainCommand::run() {
 Status TrainCommand::prepare() {
   OMNI_CHECK(inputs_.open_nets());
   OMNI_CHECK(inputs_.check());
-  OMNI_CHECK(check_ranks(inputs_.arguments, groups(), inputs_.strategy.grows));
+  OMNI_CHECK(check_ranks(inputs_.arguments, groups(), inputs_.strategy.grows, shared_ != nullptr));
   if (inputs_.arguments.dry_run) {
     log::result("{}\n", inputs_.arguments.common.json ? json_text(layer_table_json(net()), 2)
                                                       : layer_table(net()));
@@ -80,7 +80,7 @@ Status TrainCommand::prepare() {
            check_memory(*training_, inputs_.arguments.machine, *session_, others));
   if (shared_ != nullptr) shared_->planned_bytes += planned;
   OMNI_CHECK(training_->allocate());
-  OMNI_TRY(start_, starting_point(inputs_, *training_, workers_of(*session_)));
+  OMNI_TRY(start_, starting_point(inputs_, *training_));
   trained_samples_ = start_.samples;
   ranks::tell_keeper_saved(start_.iteration);
   // Trainings that share test samples read them when all are prepared.
@@ -168,8 +168,15 @@ void TrainCommand::make_training() {
                                   .net_input = net().options().input});
   };
   stream_ = stream(inputs_.data->train.get(), true);
+  GroupsPlan shape = inputs_.shape;
+  shape.count = groups().count();
+  shape.fully_connected = inputs_.arguments.groups.fully_connected;
+  shape.ranks = groups().ranks();
+  shape.weights = inputs_.arguments.groups.weights;
+  shape.cores_by_rank = inputs_.arguments.net.cores_by_rank;
   training_.emplace(TrainingPlan{.net = inputs_.spec,
-                                 .groups = inputs_.shape,
+                                 .build = build_options(inputs_.spec, inputs_.arguments.net),
+                                 .groups = std::move(shape),
                                  .data = inputs_.data.get(),
                                  .seed = inputs_.seed,
                                  .data_seed = inputs_.data_seed,

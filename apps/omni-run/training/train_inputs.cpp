@@ -72,7 +72,7 @@ Status TrainInputs::open_nets() {
   // The number of groups is lowered until the groups fit into half of the memory, but not below one
   // per device.
   while (strategy.grows && *wanted.count > std::max(devices, strategy.type->least_groups) &&
-         groups->tensor_bytes() > physical_memory() / 2) {
+         ranks::any(groups->tensor_bytes() > physical_memory() / 2)) {
     arguments.groups.count = *wanted.count - devices;
     OMNI_CHECK(open_groups_again());
   }
@@ -84,6 +84,10 @@ Status TrainInputs::open_groups_again() {
                        ? open_most_groups(spec, arguments,
                                           machine ? static_cast<int>(machine->devices.size()) : 0)
                        : open_groups(spec, arguments.net, arguments.groups, shape));
+  // Before the groups of --auto and of a cold start, all ranks are one group.
+  if (ranks::several() && (arguments.groups.automatic || arguments.groups.cold_start > 0)) {
+    OMNI_TRY(const ComputeGroups one, open_groups(spec, arguments.net, {}));
+  }
   return {};
 }
 

@@ -64,13 +64,13 @@ TrainerOptions TrainCommand::lengths() {
           .checkpoint_every = inputs_.arguments.checkpoint_every,
           .snapshot_every = inputs_.spec.snapshots.every,
           .make_clock = make_clock_,
-          .use_groups = [this, all = groups().count()](int count) {
-            groups().use(count, workers_of(*session_));
+          .use_groups = [this, all = groups().count()](int count) -> Status {
+            OMNI_CHECK(training_->use_groups(count));
             if (inputs_.arguments.groups.automatic || inputs_.strategy.grows || count != all)
-              return;
-            report_.finish_line();  // assign_workers() cannot fail here: it succeeded before
-            (void)assign_workers(groups(), inputs_.arguments.groups, inputs_.strategy.type->models,
-                                 *session_);
+              return {};
+            report_.finish_line();
+            return assign_workers(groups(), inputs_.arguments.groups, inputs_.strategy.type->models,
+                                  *session_);
           }};
 }
 

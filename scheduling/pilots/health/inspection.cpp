@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/tasks/host_access.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/training/evaluator.hpp"
@@ -182,24 +185,49 @@ Result<Inspection> inspect(Net& net, DataFeed& feed, std::uint64_t seed,
   return inspector.found();
 }
 
+namespace {
+
+// Takes the least and the largest values of all ranks.
+void take_extremes(std::vector<float>& least, std::vector<float>& most) {
+  std::string own;
+  for (const auto* values : {&least, &most})
+    own.append(reinterpret_cast<const char*>(values->data()), values->size() * sizeof(float));
+  for (const std::string& each : ranks::gather(own)) {
+    std::vector<float> theirs(each.size() / sizeof(float));
+    std::memcpy(theirs.data(), each.data(), each.size());
+    for (std::size_t i = 0; i < least.size(); ++i) {
+      least[i] = std::min(least[i], theirs[i]);
+      most[i] = std::max(most[i], theirs[least.size() + i]);
+    }
+  }
+}
+
+}  // namespace
+
 Result<Probe> probe(Net& net, DataFeed& train, std::uint64_t seed, std::uint64_t first_sample,
                     std::uint64_t count) {
   const std::uint64_t batch = net.options().batch;
   const std::size_t classes = net.outputs();
-  const auto sample = [&](std::uint64_t number) { return first_sample + number * batch; };
-  Probe probe;
+  const Turns turns(train.batch(), net.slices());
+  const std::uint64_t own = turns.count(count);
+  const auto sample = [&](std::uint64_t turn) {
+    return first_sample + turns.batch_at(turn) * batch;
+  };
+  std::vector<double> sums(2 * count);  // by mini-batch: the losses and the number of its images
   std::vector<float> least(classes, INFINITY), most(classes, -INFINITY);
   const KeptStatistics kept(net);
   net.read_masters(true);
-  train.submit(sample(0));
-  for (std::uint64_t number = 0; number < count; ++number) {
-    if (number + 1 < count) train.submit(sample(number + 1));
-    BatchSlot& slot = train.slot(sample(number));
-    net.forward({.training = true, .seed = seed, .first_sample = sample(number), .slot = &slot});
+  if (own > 0) train.submit(sample(0));
+  for (std::uint64_t turn = 0; turn < own; ++turn) {
+    if (turn + 1 < own) train.submit(sample(turn + 1));
+    BatchSlot& slot = train.slot(sample(turn));
+    net.forward({.training = true, .seed = seed, .first_sample = sample(turn), .slot = &slot});
     Tally tally;
     tally.add(slot);
-    probe.losses.push_back(tally.mean_loss());
-    for (int slice = 0; slice < net.slices().count(); ++slice) {
+    const std::uint64_t number = turns.batch_at(turn);
+    const bool counts = number < count;  // otherwise the turn only has others to keep company
+    if (counts) sums[2 * number] = tally.loss, sums[2 * number + 1] = tally.images;
+    for (int slice = 0; counts && slice < net.slices().count(); ++slice) {
       const std::vector<float> outputs =
           HostAccess(net.output(slice), HostAccess::Mode::read).values();
       for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -207,10 +235,18 @@ Result<Probe> probe(Net& net, DataFeed& train, std::uint64_t seed, std::uint64_t
         most[i % classes] = std::max(most[i % classes], outputs[i]);
       }
     }
-    train.release(sample(number));
+    train.release(sample(turn));
   }
   net.read_masters(false);
-  OMNI_CHECK(wait_for_tasks());
+  if (Status done = wait_for_tasks(); !done) {
+    ranks::leave_for(done.error());
+    return std::move(done.error());
+  }
+  ranks::sum(sums);
+  take_extremes(least, most);
+  Probe probe;
+  for (std::uint64_t number = 0; number < count; ++number)
+    probe.losses.push_back(sums[2 * number] / sums[2 * number + 1]);
   for (std::size_t i = 0; i < classes; ++i)
     probe.spread = std::max(probe.spread, static_cast<double>(most[i] - least[i]));
   return probe;

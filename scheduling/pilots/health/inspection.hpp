@@ -47,8 +47,9 @@ struct Probe {
   std::vector<double> losses{};  // by mini-batch
   double spread = 0;             // the largest difference of one output value between images
 };
-// Runs forward passes over `count` mini-batches from `first_sample` on, as in training. No task may
-// be under way. The net is unchanged afterwards.
+// Runs forward passes over `count` mini-batches from `first_sample` on, as in training, and returns
+// what all ranks found. No task may be under way. The net is unchanged afterwards. Collective:
+// after an error that only this rank has, the job ends.
 Result<Probe> probe(Net& net, DataFeed& train, std::uint64_t seed, std::uint64_t first_sample,
                     std::uint64_t count);
 

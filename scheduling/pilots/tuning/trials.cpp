@@ -6,9 +6,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/number_in.hpp"
-#include "scheduling/forecast/steady_seconds.hpp"
-#include "scheduling/forecast/update_forecast.hpp"
+#include "scheduling/groups/rank_sums.hpp"
 #include "scheduling/pilots/loss_mean.hpp"
 #include "scheduling/training/metrics_log.hpp"
 
@@ -21,19 +21,6 @@ constexpr double kExplodes = 1.5;   // factor of the loss at chance or at the st
 constexpr double kDead = 0.01;      // share of the spread that outputs had at the start
 constexpr double kLearned = 0.98;   // a loss below this share of chance: something is learned
 constexpr std::uint64_t kProbesBehind = 256;  // distance of probes from the start, in trial lengths
-
-// Returns seconds per iteration, from the times when at least two parts of iterations ended. The
-// first part fills the pipeline and does not count. The fastest later part counts, as other
-// programs may have slowed the others.
-double fastest(std::span<const double> ends, std::size_t part) {
-  double least = INFINITY;
-  for (std::size_t end = 2 * part; end <= ends.size(); end += part)
-    least = std::min(least, (ends[end - 1] - ends[end - part - 1]) / static_cast<double>(part));
-  return least;
-}
-
-// Returns the number of iterations of a part. Every group has at least one turn in a part.
-std::size_t part_for(int groups) { return std::max(8, groups); }
 
 nlohmann::ordered_json line_of(const Trial& trial, std::uint64_t iteration) {
   nlohmann::ordered_json line{{"iteration", iteration},
@@ -73,7 +60,7 @@ Result<Found> Trials::search(const Setting& given, SearchPlan plan, const Budget
   budget_ = budget;
   plan.length = budget.length;
   start_groups_ = given.groups;
-  start_.take(groups, training_.state());
+  OMNI_CHECK(take(start_, training_.state()));
   trials_.clear();
   // Without a replicated phase more groups are not faster.
   const bool several = groups.most() > 1 && groups.net().has(Net::Phase::replicated);
@@ -103,7 +90,7 @@ Result<Found> Trials::search(const Setting& given, SearchPlan plan, const Budget
   }
   training_.record({{"iteration", iteration}, {"discarded_iterations", lost}});
   const Setting& chosen = found ? found->setting : given;
-  training_.use_groups(chosen.groups);
+  OMNI_CHECK(training_.use_groups(chosen.groups));
   (kept ? champion_.at : start_).restore(groups);
   for (TrainingSnapshot* each : {&start_, &champion_.at}) each->drop_replicas();
   if (!kept) champion_.at = start_;
@@ -171,14 +158,22 @@ void Trials::take(std::span<const std::shared_ptr<const TrainingSnapshot>> kept)
   before_search_ = *kept[before_search];
 }
 
-void Trials::keep() {
-  std::swap(start_, champion_.at);
-  champion_.at.take(training_.groups(), training_.state(), false);
+Status Trials::take(TrainingSnapshot& into, const TrainingState& state, bool with_replicas) {
+  ComputeGroups& groups = training_.groups();
+  if (groups.sums != nullptr) OMNI_CHECK(groups.sums->share_memory());
+  into.take(groups, state, with_replicas && groups.sums == nullptr);
+  return {};
 }
 
-void Trials::keep_before_search() {
-  before_search_.take(training_.groups(), training_.state(), false);
+Status Trials::keep() {
+  std::swap(start_, champion_.at);
+  return take(champion_.at, training_.state(), false);
+}
+
+Status Trials::keep_before_search() {
+  OMNI_CHECK(take(before_search_, training_.state(), false));
   start_ = champion_.at = before_search_;
+  return {};
 }
 
 void Trials::discard_champion() {
@@ -216,7 +211,7 @@ Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
   if (setting.groups != start_groups_)
     iterations = static_cast<std::uint64_t>(static_cast<double>(iterations) *
                                             seconds_of(start_groups_) / seconds_of(setting.groups));
-  training_.use_groups(setting.groups);
+  OMNI_CHECK(training_.use_groups(setting.groups));
   const TrainingSnapshot& from = run.iterations == 0 ? start_ : run.at;
   from.restore(training_.groups());
   std::vector<double>& losses = run.losses;
@@ -245,7 +240,7 @@ Result<TrialResult> Trials::advance(TrialRun& run, std::uint64_t iterations) {
   std::uint64_t spent = piece.done;
   TrialResult result{end};
   if (piece.ended) {
-    run.at.take(training_.groups(), piece.state);
+    OMNI_CHECK(take(run.at, piece.state));
     run.iterations = iterations;
     OMNI_TRY(result, evaluate(run, piece.state, iterations, spent));
   } else {
@@ -305,7 +300,9 @@ Trials::Piece Trials::train_piece(const TrainingState& from, std::span<double> l
   const MakeClock& make_clock = training_.options().make_clock;
   const auto clock = make_clock ? make_clock(training_.groups().count()) : nullptr;
   Stopwatch time;
+  bool stops = false;  // a rank was asked to stop
   const auto judge = [&](const FinishedUpdate& finished) {
+    stops = stops || finished.outcome.stops;
     losses[finished.batch.number - from.iteration] = finished.outcome.tally.mean_loss();
     piece.ends.push_back(time.seconds());
     ++piece.done;
@@ -322,72 +319,20 @@ Trials::Piece Trials::train_piece(const TrainingState& from, std::span<double> l
                        .clock = clock.get(),
                        .last_sample = until * batch(),
                        .traced = false,
-                       .judge = judge});
+                       .judge = judge,
+                       .must_stop = [&] { return ranks::several() ? stops : stop_requested(); }});
     const double before = clock ? clock->now() : 0;
     piece.ended = loop.train_to(until * batch());
+    // After other errors only this rank ends, while the others wait for its messages.
+    if (!piece.ended && piece.ended.error().kind != ErrorKind::diverged &&
+        piece.ended.error().kind != ErrorKind::interrupted)
+      ranks::leave_for(piece.ended.error());
     loop.note();
     piece.simulated = clock ? clock->now() - before : 0;
   }
   piece.seconds = time.seconds();
   training_.state().simulated_before += piece.simulated;
   return piece;
-}
-
-// Measures the time per iteration for increasing numbers of groups, as long as each is clearly
-// faster than the last.
-Status Trials::time_groups() {
-  ComputeGroups& groups = training_.groups();
-  OMNI_TRY(timed_, smallest_saturating(groups.most(),
-                                       [this](int count) { return seconds_per_iteration(count); }));
-  // The number at the start of the search is always timed, as other numbers are compared with it.
-  if (std::ranges::find(timed_.timings, start_groups_, &Saturation::Timing::groups) ==
-      timed_.timings.end()) {
-    OMNI_TRY(const double seconds, seconds_per_iteration(start_groups_));
-    timed_.timings.push_back({start_groups_, seconds});
-    std::ranges::sort(timed_.timings, {}, &Saturation::Timing::groups);
-  }
-  std::string times;
-  for (const auto& [count, seconds] : timed_.timings)
-    times += fmt::format("{}{:.2f} ms with {}", times.empty() ? "" : ", ", 1e3 * seconds, count);
-  training_.say(fmt::format("auto: per iteration {}: trials with up to {} compute group{}", times,
-                            timed_.groups, timed_.groups == 1 ? "" : "s"));
-  for (const Saturation::Timing& timing : timed_.timings)
-    training_.record({{"iteration", training_.state().iteration},
-                      {"timed_groups", timing.groups},
-                      {"seconds_per_iteration", metrics_number(timing.seconds)},
-                      {"chosen", timing.groups == timed_.groups}});
-  return {};
-}
-
-// Returns the seconds per iteration; 1 if this number of groups was not timed.
-double Trials::seconds_of(int groups) const {
-  const auto timed = std::ranges::find(timed_.timings, groups, &Saturation::Timing::groups);
-  return timed != timed_.timings.end() ? timed->seconds : 1;
-}
-
-double Trials::speedup() const {
-  return timed_.timings.empty() ? 1 : seconds_of(start_groups_) / seconds_of(timed_.groups);
-}
-
-// Trains with a learning rate of 0, so that nothing diverges. With a virtual clock, the seconds are
-// forecast without training.
-Result<double> Trials::seconds_per_iteration(int groups) {
-  if (const MakeClock& make_clock = training_.options().make_clock) {
-    const std::unique_ptr<VirtualClock> clock = make_clock(groups);
-    return forecast_updates(*clock, {}, batch()).seconds;
-  }
-  constexpr std::size_t kParts = 3;
-  const std::size_t part = part_for(groups), count = kParts * part + drained(groups);
-  Stopwatch time;
-  const int before = training_.groups().count();
-  training_.use_groups(groups);
-  std::vector<double> losses(count);
-  const Piece piece = train_piece(training_.state(), losses, {.compensation = Compensation::off});
-  training_.use_groups(before);
-  start_.restore(training_.groups());
-  lose(piece.done, time.seconds());
-  OMNI_CHECK(Status(piece.ended));
-  return fastest(std::span(piece.ends).first(kParts * part), part);
 }
 
 void Trials::lose(std::uint64_t iterations, double seconds) {

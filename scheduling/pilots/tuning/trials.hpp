@@ -79,8 +79,8 @@ class Trials : private TrialRunner {
   std::vector<std::shared_ptr<const TrainingSnapshot>> kept() const;
   // Restores the states that kept() returned.
   void take(std::span<const std::shared_ptr<const TrainingSnapshot>> kept);
-  void keep();                // `newer` becomes `older`, and the current state becomes `newer`
-  void keep_before_search();  // saves the current state as all three
+  Status keep();                // `newer` becomes `older`, and the current state becomes `newer`
+  Status keep_before_search();  // saves the current state as all three
   void protect_newer() { before_search_ = start_ = champion_.at; }  // saves `newer` as all three
   void discard_champion();    // counts its iterations as lost, too
   void go_back(Saved which);  // restores this state; the good ones become copies of it
@@ -128,6 +128,9 @@ class Trials : private TrialRunner {
   Piece train_piece(const TrainingState& from, std::span<double> losses,
                     const PieceOptions& options, const IsLost& is_lost = {});
   Result<Probe> probe(std::uint64_t count);
+  // Copies a state with the current parameters. Of several ranks each keeps all of it, so that it
+  // can be restored in any number of groups. Their replicas follow from the master copies.
+  Status take(TrainingSnapshot& into, const TrainingState& state, bool with_replicas = true);
   Status time_groups();
   Result<double> seconds_per_iteration(int groups);
   double seconds_of(int groups) const override;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/communicator/ranks.hpp"
 #include "runtime/number_in.hpp"
 #include "scheduling/pilots/health/health_check.hpp"
 #include "scheduling/pilots/registry.hpp"
@@ -15,21 +16,9 @@
 namespace omni {
 namespace {
 
-// Trials may cost the share kMostCost of all iterations, but only kMostCold before something is
-// learned. In short trainings kLeastCost and kLeastCold iterations are allowed. If a training has
-// no end, its length is estimated as kOutlook times the iterations done, but at least kShortest.
-constexpr double kMostCost = 0.11, kMostCold = 0.08;
-constexpr std::uint64_t kLeastCost = 220, kLeastCold = 150, kShortest = 4000, kOutlook = 4;
-constexpr std::uint64_t kShortestTrial = 20;  // iterations, long enough to judge a momentum of 0.9
-constexpr std::uint64_t kFirstSearch = 8;     // see next_search()
-constexpr double kEpochSeconds = 3600;        // the longest time between two searches
-// The rate is constant and falls to 0 at the end: the cooldown. Trials end with a cooldown as well,
-// because the advantage of a large step only shows after it. Without one, small steps would always
-// win.
-constexpr std::uint64_t kCooldown = 4;  // the cooldown takes 1 / this of the training
-constexpr int kMostReturns = 12;        // how often earlier parameters are restored at most
-constexpr double kSmaller = 2;          // a return divides the step by this, or by kMuchSmaller
-constexpr double kWorthEarly = 0.2;     // see SearchPlan::worth_smaller
+constexpr int kMostReturns = 12;     // how often earlier parameters are restored at most
+constexpr double kSmaller = 2;       // a return divides the step by this, or by kMuchSmaller
+constexpr double kWorthEarly = 0.2;  // see SearchPlan::worth_smaller
 
 const PilotRegistration tuned_registration(
     {.name = "tuned",
@@ -65,7 +54,7 @@ Status Tuned::take(std::span<const double> saved, const TrainingState& state) {
   if (Tuning::is_older(saved)) {
     const LossWatch::State losses = read.losses();
     if (!losses.recent.empty()) watch_->restore(losses);
-    trials_->keep_before_search();
+    OMNI_CHECK(trials_->keep_before_search());
     watch_older_ = watch_newer_ = watch_before_search_ = watch_;
     began_ = tuning_.warm;
     return read.status(name());
@@ -92,7 +81,7 @@ Status Tuned::begin(Trainer& training, std::span<const double> saved) {
   if (saved.empty()) {
     tuning_.momentum = shortest_decimal(training.solver().momentum);
     tuning_.learning_rate = shortest_decimal(training.solver().learning_rate);
-    trials_->keep_before_search();
+    OMNI_CHECK(trials_->keep_before_search());
     watch_older_ = watch_newer_ = watch_before_search_ = watch_;
     OMNI_TRY(const auto failure, find_failure());
     dead_at_start_ = failure.has_value();
@@ -101,7 +90,7 @@ Status Tuned::begin(Trainer& training, std::span<const double> saved) {
     training.say(fmt::format("auto: goes on with {}", describe(setting())));
     say_layout();
   }
-  if (!tuning_.warm) training.use_groups(1);
+  if (!tuning_.warm) OMNI_CHECK(training.use_groups(1));
   // A checkpoint of this version says in which iteration groups rest next; else go_on() sets it.
   return saved.empty() || Tuning::is_older(saved) ? go_on() : Status();
 }
@@ -122,7 +111,7 @@ Status Tuned::rested(Trainer& /*training*/) {
     }
   }
   if (watch_->good() && !near_chance) {
-    trials_->keep();
+    OMNI_CHECK(trials_->keep());
     watch_older_ = std::exchange(watch_newer_, watch_);
     tuning_.unproven = false;
   }
@@ -140,6 +129,7 @@ Result<std::optional<Error>> Tuned::find_failure() {
                      iteration() >= tuning_.changed + 2 * window();
   if (const auto why = tuning_.failure(recent, step_of(setting()), chance_); known && why)
     return std::optional(Error{ErrorKind::diverged, "", *why, ""});
+  if (ranks::several()) return std::optional<Error>();  // no rank sees all samples
   OMNI_TRY(const std::optional<Finding> finding, find_dead_layer(*training_));
   if (!finding) return std::optional<Error>();
   return std::optional(Error{ErrorKind::diverged, finding->where, finding->what, ""});
@@ -191,7 +181,10 @@ Status Tuned::search_now() {
   const bool cold = !tuning_.warm && tuning_.failing_step == 0;
   if (cold || (tuning_.warm && !tuning_.unproven)) {
     const bool present = cold || watch_->good();
-    present ? trials_->keep_before_search() : trials_->protect_newer();
+    if (present)
+      OMNI_CHECK(trials_->keep_before_search());
+    else
+      trials_->protect_newer();
     watch_before_search_ = present ? watch_ : watch_newer_;
     watch_older_ = watch_newer_ = watch_before_search_;
   }
@@ -273,28 +266,6 @@ std::string Tuned::next_search_text() const {
              : fmt::format("the next search is in iteration {}", tuning_.next_search);
 }
 
-// Returns the iteration of the next search; UINT64_MAX: none. It comes when the training has twice
-// as many iterations, but not in the first 1 / kFirstSearch of the training. While nothing is
-// learned, it comes after half as many iterations again, but at least 1 / kFirstSearch of the
-// training later. It comes after kEpochSeconds at the latest. There is no search if its trials
-// would exceed their budget or reach the cooldown.
-std::uint64_t Tuned::next_search(std::uint64_t searched) const {
-  const std::uint64_t now = iteration();
-  // If more groups are faster, the first search that tries them comes earlier. Before it, the
-  // training takes 1 / kFirstSearch of the time that all iterations would take in such groups.
-  const auto first = static_cast<std::uint64_t>(static_cast<double>(horizon()) / kFirstSearch /
-                                                trials_->speedup());
-  std::uint64_t next =
-      tuning_.warm ? std::max(2 * now, first) : now + std::max(now / 2, horizon() / kFirstSearch);
-  if (const double seconds = training_->seconds(); seconds > 0 && now > 0) {
-    const double per_iteration = seconds / static_cast<double>(now);
-    next = std::min(next,
-                    now + static_cast<std::uint64_t>(std::max(1.0, kEpochSeconds / per_iteration)));
-  }
-  const bool affordable = trials_->can_afford(2 * searched, budget());
-  return affordable && next + 4 * searched < cooldown_start() ? next : UINT64_MAX;
-}
-
 Result<bool> Tuned::go_back(Trainer& /*training*/, const Error& why) {
   OMNI_TRY(const bool restored, restore(why));
   if (restored) OMNI_CHECK(go_on());
@@ -347,54 +318,11 @@ Status Tuned::end(Trainer& training) {
 void Tuned::say_layout() {
   const int groups = training_->groups().count();
   if (groups > 1 && groups != announced_groups_)
-    training_->say(fmt::format("auto: {} compute groups on workers {}", groups,
-                               describe(spread_groups(groups, workers_))));
+    training_->say(
+        fmt::format("auto: {} compute groups on workers {}", groups,
+                    describe(ranks::several() ? spread_over_ranks(groups, workers_, ranks::size())
+                                              : GroupPlaces{spread_groups(groups, workers_)})));
   announced_groups_ = groups;
-}
-
-std::uint64_t Tuned::left() const {
-  const std::uint64_t end = training_->options().iterations;
-  return end == 0 ? UINT64_MAX - iteration() : end - std::min(end, iteration());
-}
-
-std::uint64_t Tuned::horizon() const {
-  const std::uint64_t end = training_->options().iterations;
-  return end != 0 ? end : std::max(kShortest, kOutlook * iteration());
-}
-
-// There is no cooldown if the solver's policy changes the rate itself.
-std::uint64_t Tuned::cooldown_start() const {
-  const std::uint64_t end = training_->options().iterations;
-  const bool constant = training_->solver().policy == RatePolicy::constant;
-  return end == 0 || !constant ? UINT64_MAX : end - end / kCooldown;
-}
-
-std::uint64_t Tuned::length() const {
-  if (tuning_.warm) return std::clamp<std::uint64_t>(horizon() / 100, kShortestTrial, 2000);
-  // Before the net learns, trials get longer as the number of iterations grows.
-  return std::clamp<std::uint64_t>(std::max(horizon() / 200, iteration() / 16), kShortestTrial,
-                                   400);
-}
-
-bool Tuned::search_fits() const {
-  return iteration() + 4 * length() < cooldown_start() &&
-         trials_->can_afford(2 * length(), budget());
-}
-
-Trials::Budget Tuned::budget() const {
-  const auto share = [this](double most, std::uint64_t least) {
-    return std::max(least, static_cast<std::uint64_t>(most * static_cast<double>(horizon())));
-  };
-  return {.length = length(),
-          .allowed = tuning_.warm ? share(kMostCost, kLeastCost) : share(kMostCold, kLeastCold)};
-}
-
-std::uint64_t Tuned::window() const {
-  return std::clamp<std::uint64_t>(1024 / training_->groups().net().options().batch, 16, 64);
-}
-
-std::uint64_t Tuned::stretch() const {
-  return std::max<std::uint64_t>(2 * window(), iteration() / 8);
 }
 
 }  // namespace omni

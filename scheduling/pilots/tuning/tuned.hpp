@@ -25,7 +25,7 @@ class Tuned : public Pilot {
 
   std::string_view name() const override { return "tuned"; }
   std::size_t bytes(ComputeGroups& groups) const override {
-    return Trials::kSnapshots * TrainingSnapshot::bytes(groups);
+    return Trials::kSnapshots * TrainingSnapshot::bytes(groups, groups.sums == nullptr);
   }
   Steering steering() const override;
   std::uint64_t next_rest() const override { return next_rest_; }

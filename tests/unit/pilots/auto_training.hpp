@@ -86,7 +86,11 @@ class AutoTraining : public testing::Test {
                       .checkpoint_every = checkpoint_every_,
                       .strategy = async(asynchrony, Compensation::theory),
                       .make_clock = make_clock_,
-                      .use_groups = [this](int count) { groups_->use(count, 2); }},
+                      .use_groups =
+                          [this](int count) {
+                            groups_->use(count, 2);
+                            return Status();
+                          }},
                      {.on_iteration = [this](const StepReport& at) { drawn_.push_back(at); },
                       .on_step = [this](const StepReport& at) { reports_.push_back(at); },
                       .save_checkpoint =

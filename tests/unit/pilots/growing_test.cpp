@@ -51,7 +51,11 @@ class GrowingTest : public test::WithSession {
     Trainer training(run.groups, *run.feed, nullptr, std::move(state),
                      {.iterations = 2000,
                       .strategy = make_strategy(**find_strategy("sma"), {}),
-                      .use_groups = [&](int count) { run.groups.use(count, workers); }},
+                      .use_groups =
+                          [&](int count) {
+                            run.groups.use(count, workers);
+                            return Status();
+                          }},
                      {.say = [this](const std::string& line) { said_.push_back(line); }},
                      {&growing, &stop});
     Status trained = training.run();
