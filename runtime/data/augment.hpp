@@ -2,6 +2,7 @@
 // is in [0, 1]: value / 255, as in Darknet. Training varies the image; testing takes its centre.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -46,6 +47,20 @@ struct SharedMeanImage : std::shared_ptr<const MeanImage> {
 
 struct InputPart;
 
+// A vector of an incomplete type, whose members are defined when it is complete. Clang refuses
+// std::vector itself there.
+struct InputParts : std::vector<InputPart> {
+  using vector::vector;
+  InputParts();
+  InputParts(std::vector<InputPart> parts);
+  InputParts(const InputParts&);
+  InputParts(InputParts&&) noexcept;
+  InputParts& operator=(const InputParts&);
+  InputParts& operator=(InputParts&&) noexcept;
+  ~InputParts();
+  bool operator==(const InputParts&) const;
+};
+
 // AugmentOptions have Darknet's keys, with Darknet's meanings. Two defaults differ: Darknet always
 // mirrors and zooms by up to 2. By default this program leaves images as they are, because a
 // mirrored digit is another digit.
@@ -74,7 +89,7 @@ struct AugmentOptions {
   SharedMeanImage mean_image{};             // replaces byte_values->mean; null: does not
   // The inputs of a net that has several; empty: it has one. A sample is the values of all inputs,
   // one behind the other. Then `flat` is true, and the other options have no effect.
-  std::vector<InputPart> parts{};
+  InputParts parts{};
   bool operator==(const AugmentOptions&) const;
 };
 
@@ -87,6 +102,16 @@ struct InputPart {
   bool operator==(const InputPart&) const = default;
 };
 inline bool AugmentOptions::operator==(const AugmentOptions&) const = default;
+inline InputParts::InputParts() = default;
+inline InputParts::InputParts(std::vector<InputPart> parts) : vector(std::move(parts)) {}
+inline InputParts::InputParts(const InputParts&) = default;
+inline InputParts::InputParts(InputParts&&) noexcept = default;
+inline InputParts& InputParts::operator=(const InputParts&) = default;
+inline InputParts& InputParts::operator=(InputParts&&) noexcept = default;
+inline InputParts::~InputParts() = default;
+inline bool InputParts::operator==(const InputParts& other) const {
+  return std::ranges::equal(*this, other);
+}
 
 // Fails if the net cannot take images of this extent (h and w 0: of all sizes; each is checked when
 // it is read). The net may have the image's channels, or grey where the image has colours, or the
