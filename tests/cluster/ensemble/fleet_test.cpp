@@ -5,7 +5,7 @@
 #include <ranges>
 #include <set>
 
-#include "tests/cluster/ensembles_over_ranks.hpp"
+#include "tests/cluster/ensemble/ensembles_over_ranks.hpp"
 
 namespace omni::test {
 namespace {

@@ -2,7 +2,7 @@
 // process, whichever ranks prepare the samples.
 #include <gtest/gtest.h>
 
-#include "tests/cluster/ensembles_over_ranks.hpp"
+#include "tests/cluster/ensemble/ensembles_over_ranks.hpp"
 #include "tests/support/images/image_folder.hpp"
 
 namespace omni::test {

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "tests/cluster/ensembles_over_ranks.hpp"
+#include "tests/cluster/ensemble/ensembles_over_ranks.hpp"
 
 namespace omni::test {
 namespace {
