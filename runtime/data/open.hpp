@@ -33,10 +33,10 @@ struct DatasetRequest {
   // For a net with several inputs, it is such a source for each: lines of NAME=SOURCE. One of
   // synthetic samples may stand for all.
   std::string source;
-  Extent net_input;                   // of the net, and of synthetic images; c 0: unknown
-  bool flat = false;                  // see AugmentOptions
-  std::vector<InputPart> parts = {};  // likewise
-  int classes = 0;  // outputs of the net; data with more classes are refused; 0: unknown
+  Extent net_input;       // of the net, and of synthetic images; c 0: unknown
+  bool flat = false;      // see AugmentOptions
+  InputParts parts = {};  // likewise
+  int classes = 0;        // outputs of the net; data with more classes are refused; 0: unknown
   std::vector<LabelLimit> losses{};  // of the net, which decide instead; none: not known
   std::uint64_t seed = 0;
   bool test = true;  // false: only training data are opened, and DatasetPair::test is null

@@ -54,7 +54,7 @@ class SharedTrainings {
     Extent input;
     std::vector<LabelLimit> losses;  // of the net
     bool flat = false;
-    std::vector<InputPart> parts;
+    InputParts parts;
     std::shared_ptr<DatasetPair> data;
     bool checked = false;
   };

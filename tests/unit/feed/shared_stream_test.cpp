@@ -240,7 +240,9 @@ TEST_F(SharedStreams, AFeedThatRestsReadsWhatItsWindowStillHas) {
         alone(*data->train, feed(source, kBatch, kBatch, nullptr));
     for (DataFeed* each : {&rests, &fast, &alone}) ASSERT_TRUE(each->allocate());
     ASSERT_TRUE(rests.join_stream(0));
-    if (!is_alone) ASSERT_TRUE(fast.join_stream(0));
+    if (!is_alone) {
+      ASSERT_TRUE(fast.join_stream(0));
+    }
     std::uint64_t fast_at = 0;
     const auto read = [&](std::uint64_t at) {
       const auto values = next(rests, at);
