@@ -159,7 +159,8 @@ def find_peers(arguments, batch):
             found[peer] = find_darknet(arguments.darknet)
         elif peer == "caffe":
             found[peer] = find_caffe(arguments.caffe, arguments.caffe_model, batch)
-    jax = find_jax(arguments.python, wanted=False) if arguments.device == "gpu" and not arguments.peer else None
+    asked = arguments.peer or arguments.modes  # who names a peer or modes wants these alone
+    jax = find_jax(arguments.python, wanted=False) if arguments.device == "gpu" and not asked else None
     return {**found, "jax": jax} if jax else found
 
 

@@ -34,7 +34,8 @@ def normalised(values, parameters):
     """Normalises over all but the channels in single precision, as PyTorch does under autocast."""
     x = values.astype(jnp.float32)
     axes = tuple(range(x.ndim - 1))
-    mean, variance = x.mean(axes), x.var(axes)
+    mean = x.mean(axes)
+    variance = jnp.maximum(jnp.square(x).mean(axes) - jnp.square(mean), 0)  # in one pass over x
     scale = parameters["scale"] * lax.rsqrt(variance + 1e-5)
     return (x * scale + (parameters["shift"] - mean * scale)).astype(values.dtype)
 
@@ -192,12 +193,12 @@ def train(net, arguments):
     momentum, decay = net.options.real("momentum", 0.9), net.options.real("decay", 0.0001)
     values = jnp.bfloat16 if arguments.precision == "bf16" else jnp.float32
 
-    def loss_of(parameters, key):
+    def loss_of(parameters, images, labels, key):
         logits = forward(modules, parameters, images.astype(values), key).astype(jnp.float32)
         return -jnp.take_along_axis(nn.log_softmax(logits), labels[:, None], 1).mean()
 
-    def iteration(parameters, velocity, key):
-        loss, gradients = jax.value_and_grad(loss_of)(parameters, key)
+    def iteration(parameters, velocity, key, images, labels):
+        loss, gradients = jax.value_and_grad(loss_of)(parameters, images, labels, key)
         velocity = jax.tree.map(lambda v, g, w: momentum * v + g + decay * w, velocity, gradients, parameters)
         parameters = jax.tree.map(lambda w, v: w - arguments.learning_rate * v, parameters, velocity)
         return parameters, velocity, jax.random.split(key)[0], loss
@@ -211,7 +212,7 @@ def train(net, arguments):
         nonlocal state
         before, marks = None, []
         for _ in range(times):
-            *state, loss = step(*state)
+            *state, loss = step(*state, images, labels)
             if before is not None:
                 before.block_until_ready()
                 marks.append(time.perf_counter())

@@ -121,6 +121,7 @@ class PlannedMembers {
   Result<std::size_t> training_images(DataArguments data, const Net& net,
                                       const TrainableNet& spec) {
     data.test = false;
+    if (data.source.empty()) data.source = spec.data;
     const Extent input = net.options().input;
     const std::tuple key(data.source, data.hold_out, data.scale_features, input.h, input.w, input.c,
                          net.classes(), spec.augment.flat);

@@ -76,15 +76,12 @@ void read_transform(CaffeLayer& layer) {
 }
 
 // Returns a path that the net names. As for a net, it is relative to the working directory. If
-// there is nothing, it is relative to the folder of the net.
-std::string found_path(const CaffeNet& to, const std::string& path) {
-  std::error_code ignored;
+// there is nothing of the kind, it is relative to the folder of the net.
+template <class Is>
+std::filesystem::path found_path(const CaffeNet& to, const std::string& path, const Is& is) {
   const std::string net = to.net.where.substr(0, to.net.where.rfind(':'));
   const auto beside = std::filesystem::path(net).parent_path() / path;
-  return !path.empty() && !std::filesystem::exists(path, ignored) &&
-                 std::filesystem::exists(beside, ignored)
-             ? beside.string()
-             : path;
+  return !path.empty() && !is(path) && is(beside) ? beside : std::filesystem::path(path);
 }
 
 // Reads a mean that is an image.
@@ -92,8 +89,11 @@ Status take_mean_image(CaffeNet& to) {
   const CaffeTransform& transform = to.transform;
   if (transform.mean_file.empty()) return {};
   std::error_code ignored;
-  const std::filesystem::path path = found_path(to, transform.mean_file);
-  if (!std::filesystem::is_regular_file(path, ignored))
+  const auto is_file = [&](const std::filesystem::path& each) {
+    return std::filesystem::is_regular_file(each, ignored);
+  };
+  const std::filesystem::path path = found_path(to, transform.mean_file, is_file);
+  if (!is_file(path))
     return Error{ErrorKind::usage, transform.place_of_file,
                  fmt::format("no such mean_file: {}", shown_name(path.string())),
                  "its path is relative to the working directory, or to the net's folder"};
@@ -249,9 +249,11 @@ Status take_lmdbs(CaffeNet& to, const std::string& data) {
   to.net.files.test = to.test_source;
   to.net.files.mean = to.transform.mean_file;
   std::string train = two_files({.source = data, .net_input = {}}).first;
-  const std::string source = found_path(to, to.train_source),
-                    test_source = found_path(to, to.test_source);
+  const auto is_lmdb = [](const std::filesystem::path& each) { return LmdbFile::is(each); };
+  const std::string source = found_path(to, to.train_source, is_lmdb),
+                    test_source = found_path(to, to.test_source, is_lmdb);
   const bool is_named = !source.empty(), exists = LmdbFile::is(source);
+  if (is_named && !exists) to.net.absent = to.train_source;
   if (is_named && !exists)
     to.remarks.push_back(fmt::format("{}: there is no LMDB {}: the data are those of --data",
                                      to.image_place, shown_name(to.train_source)));

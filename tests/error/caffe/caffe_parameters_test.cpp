@@ -181,7 +181,9 @@ TEST_F(CaffeParameters, lmdbs_are_found_beside_the_net) {
   expect(with_source("gone"), 2, "the size of the images is not known");
   Words sized = with_source("gone");
   for (const char* each : {"--set", "height=16", "--set", "width=16"}) sized.push_back(each);
-  expect(sized, 2, "there is no LMDB gone, which the net names (name the data with --data)");
+  expect(sized, 2,
+         "there is no LMDB gone, which the net names (name the data with --data; computed "
+         "patterns are --data synthetic)");
 }
 
 TEST_F(CaffeParameters, lmdbs_and_means_are_refused) {
