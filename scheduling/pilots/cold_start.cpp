@@ -15,7 +15,7 @@ class ColdStart : public Pilot {
 
   Status begin(Trainer& training, std::span<const double> /*saved*/) override {
     cold_ = training.state().iteration < iterations_;
-    return cold_ ? training.use_groups(1) : Status();
+    return training.use_groups(cold_ ? 1 : groups_);
   }
 
   Status rested(Trainer& training) override {

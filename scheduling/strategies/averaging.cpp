@@ -157,7 +157,7 @@ void Averaging::meet(Fragment& fragment) {
 bool Averaging::conclude() {
   bool changes = false;
   for (Fragment& each : fragments_) {
-    if (options_.pulls && each.meetings > 0) continue;
+    if (options_.pulls && (meets_together() ? meetings_ : each.meetings) > 0) continue;
     const double applied = next_meeting(each) - options_.every +
                            (meets_together() || each.meetings == 0 ? 0 : parts_.delay);
     const auto [least, most] = std::ranges::minmax(progress_, {}, &Progress::since);
@@ -203,6 +203,12 @@ void Averaging::take(std::span<const double> numbers) {
 // SMA, models have been pulled already, so the average takes the pulls at the next meeting.
 void Averaging::begin_anew(std::span<const double> saved) {
   const std::size_t first_fragment = since_of(progress_.size());
+  // Earlier versions saved no fragments, and counted updates since the last meeting.
+  if (meets_together() && saved.size() == first_fragment && saved[kEvery] == options_.every) {
+    for (std::size_t group = 0; group < progress_.size(); ++group)
+      progress_[group].since = saved[since_of(group)];
+    return keep(saved);
+  }
   if (saved.size() >= first_fragment && (saved.size() - first_fragment) % 3 == 0) keep(saved);
   if (!options_.pulls) clear_contributions();
 }

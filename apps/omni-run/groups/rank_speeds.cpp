@@ -46,6 +46,7 @@ Result<double> measure_own_speed(const TrainInputs& inputs) {
   if (net.slice > spec.options.batch) net.slice = 0;
   std::unique_ptr<TimedTraining> training;
   std::vector<double> speeds;
+  for (InputPart& each : spec.augment.parts) each.augment.mean_image = {};
   const auto train = [&](int iterations) -> Result<double> {
     const ranks::Apart alone;
     if (!training) {
@@ -131,6 +132,9 @@ Status check_rank_shares(const TrainArguments& arguments) {
                  fmt::format("names {} ranks, there {} {}", named, ranks::several() ? "are" : "is",
                              ranks::size()),
                  "name a weight for each rank, or leave it out"};
+  if (groups.shares == Shares::measured && arguments.survive)
+    return Error{ErrorKind::usage, "--rank-shares measured",
+                 "with --survive the number of ranks varies", "leave it out"};
   if (groups.shares == Shares::measured && arguments.machine.session.deterministic)
     return Error{ErrorKind::usage, "--rank-shares measured",
                  "it measures times, which are never the same twice",
@@ -159,7 +163,7 @@ Status settle_rank_shares(TrainInputs& inputs, const Session& session) {
     inputs.identity.rank_nodes = on;
   }
   const bool alike = std::ranges::count(nodes, nodes.front()) == std::ssize(nodes);
-  const bool one_each = groups.count.value_or(1) == ranks::size();
+  const bool one_each = groups.count.value_or(1) == ranks::size() && groups.cold_start == 0;
   if (groups.shares == Shares::given || groups.shares == Shares::equal || one_each ||
       (groups.shares == Shares::automatic && alike) || inputs.arguments.survive ||
       inputs.arguments.machine.session.deterministic)

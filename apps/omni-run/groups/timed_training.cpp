@@ -33,9 +33,11 @@ Result<MemoryDataset> hold(const Dataset& source, std::size_t most) {
   return MemoryDataset(std::move(set));
 }
 
-// Returns the options for samples that hold() has read: those of all inputs are one vector.
+// Returns the options for samples that hold() has read: those of all inputs are one vector, and
+// computed images have another size than the mean of the training's.
 AugmentOptions as_held(AugmentOptions augment) {
   augment.parts.clear();
+  augment.mean_image = {};
   return augment;
 }
 

@@ -68,26 +68,39 @@ Status check_one_rank(const TrainArguments& arguments) {
 
 }  // namespace
 
+namespace {
+
+// Returns the largest number of slices that one rank has.
+std::ptrdiff_t most_slices(const Slices& slices) {
+  std::ptrdiff_t most = std::ssize(slices.sizes);
+  for (const int owner : slices.owners)
+    most = std::max(most, std::ranges::count(slices.owners, owner));
+  return most;
+}
+
+}  // namespace
+
 Status check_ranks(const TrainArguments& arguments, ComputeGroups& of, bool grows, bool shares) {
   if (!ranks::several()) return check_one_rank(arguments);
   const GroupArguments& groups = arguments.groups;
   Net& net = of.net();
   const bool one = of.count() == 1, merged = !one && net.has(Net::Phase::merged);
-  const char *const keeps = "members of several ranks that share samples keep their groups",
+  const char *const keeps = "members that have several ranks keep their groups",
                     *const one_process = "start one process";
-  OMNI_CHECK(first_of({{shares && groups.automatic, "--auto", keeps, "--share off"},
-                       {shares && (groups.planned || grows), "--groups auto", keeps, "--share off"},
-                       {arguments.arrivals.simulated, "--arrivals virtual",
-                        "a simulated training is one process", one_process},
-                       {merged && !net.has(Net::Phase::replicated), "--fc merged",
-                        "all layers would be on the first rank", "--fc replicated"},
-                       {merged && net.options().subdivisions > 1, "--subdivisions",
-                        "merged layers of several ranks take whole mini-batches",
-                        "--subdivisions 1, or --fc replicated"},
-                       {net.layers().size() > kMostLayers, "--net",
-                        "over several ranks a net has 768 layers at most", one_process},
-                       {std::ssize(net.slices().all_sizes) > kMostSlices * ranks::size(), "--slice",
-                        "a rank has more than 256 slices", "larger slices"}}));
+  OMNI_CHECK(
+      first_of({{shares && groups.automatic, "--auto", keeps, "--spread work"},
+                {shares && (groups.planned || grows), "--groups auto", keeps, "--spread work"},
+                {arguments.arrivals.simulated, "--arrivals virtual",
+                 "a simulated training is one process", one_process},
+                {merged && !net.has(Net::Phase::replicated), "--fc merged",
+                 "all layers would be on the first rank", "--fc replicated"},
+                {merged && net.options().subdivisions > 1, "--subdivisions",
+                 "merged layers of several ranks take whole mini-batches",
+                 "--subdivisions 1, or --fc replicated"},
+                {net.layers().size() > kMostLayers, "--net",
+                 "over several ranks a net has 768 layers at most", one_process},
+                {most_slices(net.slices()) > kMostSlices, "--slice",
+                 "a rank has more than 256 slices", "larger slices"}}));
   if (arguments.net.strict)
     log::warn("--strict: over several ranks, nets that do not learn are not detected yet");
   const bool at_once = std::ranges::any_of(net.params(), [&net](const Param* each) {

@@ -34,8 +34,10 @@ void align(TrainingState& state, const TrainInputs& inputs, std::uint64_t batch)
 Result<TrainingState> restore(const TrainInputs& inputs, Training& training) {
   const StrategyChoice& strategy = inputs.strategy;
   ComputeGroups& groups = training.groups();
+  OMNI_TRY(const int saved, saved_groups(*inputs.checkpoint));
+  if (ranks::several() && inputs.arguments.groups.cold_start > 0 && saved == 1)
+    OMNI_CHECK(training.use_groups(1));
   if (inputs.arguments.groups.automatic || strategy.grows) {
-    OMNI_TRY(const int saved, saved_groups(*inputs.checkpoint));
     OMNI_CHECK(training.use_groups(std::clamp(saved, strategy.type->least_groups, groups.most())));
   }
   OMNI_TRY(TrainingState state, restore_training(groups, *inputs.checkpoint, inputs.identity.layers,

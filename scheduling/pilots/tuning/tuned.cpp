@@ -318,10 +318,12 @@ Status Tuned::end(Trainer& training) {
 void Tuned::say_layout() {
   const int groups = training_->groups().count();
   if (groups > 1 && groups != announced_groups_)
-    training_->say(
-        fmt::format("auto: {} compute groups on workers {}", groups,
-                    describe(ranks::several() ? spread_over_ranks(groups, workers_, ranks::size())
-                                              : GroupPlaces{spread_groups(groups, workers_)})));
+    training_->say(fmt::format(
+        "auto: {} compute groups on workers {}", groups,
+        describe(ranks::several()
+                     ? spread_over_ranks(groups, workers_, ranks::size(),
+                                         training_->groups().weights_of({0, ranks::size()}))
+                     : GroupPlaces{spread_groups(groups, workers_)})));
   announced_groups_ = groups;
 }
 
