@@ -288,6 +288,16 @@ TEST_F(EnsembleRuns, E7_TheWorkSavedGrowsWithTheMembers) {
   EXPECT_LE(decoded(3, "all"), alone + 2) << "some blocks beyond the end";
 }
 
+// A member whose loss does not fall rests to be inspected. It reads its mini-batches again, which
+// the window still has.
+TEST_F(EnsembleRuns, MembersThatRestShareOn) {
+  const Finished run = omni_run(
+      {"ensemble", "--net", file("small.cfg") + ":3", "--data", "synthetic:60:3", "--max-batches",
+       "500", "--no-test", "--learning-rate", "1e-9", "--workers", "2", "--out", file("run")});
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(number_after(run.errors, "shared samples: "), 6 * 500) << run.errors;
+}
+
 // Samples are prepared by the tasks that prepare them in a training, and no other task runs. So a
 // training cannot have a higher rate, and has the same one if preparing is the bottleneck.
 TEST_F(EnsembleRuns, E8_PreparationAloneHasTheTasksOfATrainingsPipeline) {
