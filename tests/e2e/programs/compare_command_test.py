@@ -169,7 +169,7 @@ class Compare(unittest.TestCase):
         virtual = ("--arrivals", "virtual", "--machine", "8-gpus")
         done = self.run_to_the_end(*virtual)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, r"compare: sync, seed 1 of 2: 0.3 reached after \d epochs?, \S+ .?s simulated, ")
+        self.assertRegex(done.stderr, r"compare: sync, seed 1 of 2: 0.3 reached after \d epochs?, \S+ .?s simulated; the training took ")
         self.assertIn("  simulated time  ", done.stdout)
         self.assertIn("best by median simulated time: ", done.stdout)
         self.assertNotIn("left out", done.stdout)
@@ -191,7 +191,7 @@ class Compare(unittest.TestCase):
     def test_a_training_that_diverges_is_a_row(self):
         done = self.run_to_the_end(rate="1e30")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("compare: async:2, seed 2 of 2: diverged, ", done.stderr)
+        self.assertIn("compare: async:2, seed 2 of 2: diverged; the training took ", done.stderr)
         self.assertIn("0 of 2, 2 diverged", done.stdout)
         self.assertIn("no strategy reached the target", done.stdout)
         self.assertIsNone(self.record()["best"])
