@@ -20,12 +20,16 @@ using nlohmann::ordered_json;
 
 constexpr int kFormat = 3;  // 1: convolutions had other numbers; 2: none was folded
 constexpr std::uint64_t kMostBytes = 1 << 20;
-constexpr const char *kFinished = "algorithms", *kUnfinished = "unfinished";
+constexpr const char *kFinished = "algorithms", *kUnfinished = "unfinished", *kTried = "tried";
 
 std::string file_name(std::string device, const ChoiceTable::Library& library) {
   std::ranges::replace_if(
       device, [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
   return fmt::format("{}-{}-{}.json", lower_case(library.name), device, library.version);
+}
+
+bool is_finished(const ChoiceTable::Choice& choice) {
+  return choice.trials == ChoiceTable::Trials::finished;
 }
 
 }  // namespace
@@ -35,9 +39,17 @@ ChoiceTable::ChoiceTable(const std::filesystem::path& folder, std::string device
     : path_(folder / file_name(device, library)),
       device_(std::move(device)),
       library_(std::move(library)) {
-  for (const auto& path : {path_, shipped / path_.filename()})
-    if (const Status status = read(path); !status)
-      log::warn("{}; algorithms of {} are measured anew", status.error().message(), library_.name);
+  for (const auto& path : {path_, shipped / path_.filename()}) {
+    Result<Choices> found = read(path);
+    if (!found) {
+      log::warn("{}; algorithms of {} are measured anew", found.error().message(), library_.name);
+      continue;
+    }
+    for (const auto& [key, choice] : *found)
+      if (const auto [at, is_new] = choices_.try_emplace(key, choice);
+          !is_new && is_finished(choice) && !is_finished(at->second))
+        at->second = choice;
+  }
 }
 
 ChoiceTable& ChoiceTable::shared(const std::string& device, const Library& library) {
@@ -65,27 +77,51 @@ std::optional<ChoiceTable::Choice> ChoiceTable::choose(
     lock.lock();
   }
   std::optional<Choice> found = measure();
-  if (found && found->trials != Trials::disturbed) store(key, *found);
+  if (!found || found->trials == Trials::disturbed) return found;
+  choices_[key] = *found;
+  own_.insert(key);
+  lock.unlock();  // other keys need not wait for the disk
+  write();
   return found;
 }
 
 void ChoiceTable::keep(const std::string& key, Choice choice) {
-  const std::lock_guard lock(mutex_);
-  store(key, std::move(choice));
+  {
+    const std::lock_guard lock(mutex_);
+    choices_[key] = std::move(choice);
+    own_.insert(key);
+  }
+  write();
 }
 
-void ChoiceTable::store(const std::string& key, Choice choice) {
-  choices_[key] = std::move(choice);
-  if (const Status status = write(); !status && !warned_) {
+// Writes the file's choices and those of this process. Of two for the same key the finished one is
+// written, else the one with more trials, else that which was measured here.
+void ChoiceTable::write() {
+  const std::lock_guard writing(writing_);
+  Choices all;
+  if (Result<Choices> others = read(path_)) all = std::move(*others);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, choice] : choices_) {
+      const auto [at, is_new] = all.try_emplace(key, choice);
+      const auto rank = [](const Choice& each) {
+        return std::pair(is_finished(each), is_finished(each) ? 0 : each.tried);
+      };
+      if (rank(choice) > rank(at->second) ||
+          (rank(choice) == rank(at->second) && own_.contains(key)))
+        at->second = choice;
+    }
+  }
+  if (const Status status = write(all); !status && !warned_) {
     log::warn("{}; the next run measures algorithms of {} again", status.error().message(),
               library_.name);
     warned_ = true;
   }
 }
 
-Status ChoiceTable::read(const std::filesystem::path& path) {
+Result<ChoiceTable::Choices> ChoiceTable::read(const std::filesystem::path& path) const {
   std::error_code none;
-  if (!std::filesystem::exists(path, none)) return {};
+  if (!std::filesystem::exists(path, none)) return Choices();
   OMNI_TRY(const std::string text, read_file(path, kMostBytes));
   const auto refuse = [&](std::string what) {
     return Error{ErrorKind::data, path.string(), std::move(what), ""};
@@ -100,7 +136,15 @@ Status ChoiceTable::read(const std::filesystem::path& path) {
       !is(lower_case(library_.name), library_.version))
     return refuse(fmt::format("was not written for format {}, {}, {} {}", kFormat, device_,
                               library_.name, library_.version));
-  std::map<std::string, Choice> choices;
+  const auto numbers_tried = json.find(kTried);
+  if (numbers_tried != json.end() && !numbers_tried->is_object())
+    return refuse(fmt::format("lists no {}", kTried));
+  const auto tried = [&](const std::string& key) -> std::size_t {
+    if (numbers_tried == json.end()) return 0;
+    const auto at = numbers_tried->find(key);
+    return at != numbers_tried->end() && at->is_number_unsigned() ? at->get<std::size_t>() : 0;
+  };
+  Choices choices;
   for (const auto& [name, trials] :
        {std::pair(kFinished, Trials::finished), std::pair(kUnfinished, Trials::unfinished)}) {
     const auto list = json.find(name);
@@ -113,20 +157,22 @@ Status ChoiceTable::read(const std::filesystem::path& path) {
         return refuse(
             fmt::format("{} is not followed by {}numbers", shown_name(key),
                         library_.numbers != 0 ? fmt::format("{} ", library_.numbers) : ""));
-      choices.try_emplace(key, Choice{value.get<Numbers>(), trials});
+      choices.try_emplace(
+          key, Choice{value.get<Numbers>(), trials, trials == Trials::unfinished ? tried(key) : 0});
     }
   }
-  choices_.merge(choices);  // keeps what is known
-  return {};
+  return choices;
 }
 
-Status ChoiceTable::write() const {
+Status ChoiceTable::write(const Choices& choices) const {
   ordered_json json{{"format", kFormat},
                     {"device", device_},
                     {lower_case(library_.name), library_.version},
                     {kFinished, ordered_json::object()}};
-  for (const auto& [key, choice] : choices_)
-    json[choice.trials == Trials::finished ? kFinished : kUnfinished][key] = choice.numbers;
+  for (const auto& [key, choice] : choices) {
+    json[is_finished(choice) ? kFinished : kUnfinished][key] = choice.numbers;
+    if (!is_finished(choice) && choice.tried > 0) json[kTried][key] = choice.tried;
+  }
   std::error_code none;  // write_file_atomically() reports errors
   std::filesystem::create_directories(path_.parent_path(), none);
   return write_file_atomically(

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,11 @@ class ChoiceTable {
   struct Choice {
     Numbers numbers;
     Trials trials = Trials::finished;
+    std::size_t tried = 0;  // unfinished: so many of the library's first algorithms were tried
   };
 
-  // Reads this device's table from `folder`, and what it lacks from `shipped`. Warns if the file in
-  // `folder` cannot be used; the next measured choice then replaces it.
+  // Reads this device's table from `folder`, and what it lacks or has not finished from `shipped`.
+  // Warns if the file in `folder` cannot be used; the next measured choice then replaces it.
   ChoiceTable(const std::filesystem::path& folder, std::string device, Library library,
               const std::filesystem::path& shipped = {});
 
@@ -50,22 +52,27 @@ class ChoiceTable {
   std::optional<Choice> choose(const std::string& key,
                                const std::function<bool(const Numbers&)>& works,
                                const std::function<std::optional<Choice>()>& measure);
-  // Stores a choice that later trials have made.
+  // Stores a choice that later trials have made. Choices that other processes have stored in the
+  // meantime remain. An unfinished choice never replaces a finished one in the file.
   void keep(const std::string& key, Choice choice);
 
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  Status read(const std::filesystem::path& path);
-  void store(const std::string& key, Choice choice);
-  Status write() const;
+  using Choices = std::map<std::string, Choice>;
+
+  Result<Choices> read(const std::filesystem::path& path) const;
+  void write();
+  Status write(const Choices& choices) const;
 
   std::filesystem::path path_;
   std::string device_;
   Library library_;
   std::mutex mutex_;
-  std::map<std::string, Choice> choices_;
-  bool warned_ = false;  // true: it has warned that the file cannot be written
+  Choices choices_;
+  std::set<std::string> own_;  // keys whose choices were measured here
+  std::mutex writing_;         // is locked before mutex_, and while the file is written
+  bool warned_ = false;        // true: it has warned that the file cannot be written
 };
 
 }  // namespace omni

@@ -17,6 +17,7 @@
 #include "codelets/cuda/trial_time.hpp"
 #include "runtime/cuda/first_launch.hpp"
 #include "runtime/log.hpp"
+#include "runtime/tasks/calls/task_chain.hpp"
 
 namespace omni {
 namespace {
@@ -88,9 +89,11 @@ class MatmulPlan {
 
   bool usable() const { return usable_; }
 
-  // If other work has disturbed the trials, they are repeated when nothing else computes.
+  // If other work has disturbed the trials, they are repeated when nothing else computes and the
+  // time of the call does not count.
   void run(CudaWorker& worker, const MatmulOperands& operands) {
-    if (!settled_ && TrialTime::of_process().left() && CudaWorker::OthersAtRest(worker).so_far()) {
+    if (!settled_ && !time_counts() && TrialTime::of_process().left() &&
+        CudaWorker::OthersAtRest(worker).so_far()) {
       const auto before = algorithm_;
       try {
         choose(worker, operands);

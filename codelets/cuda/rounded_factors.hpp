@@ -60,4 +60,17 @@ const T* as_factor(CudaWorker& worker, const float* values, std::int64_t count) 
   return as_factors<T>(worker, std::array{Factored{values, count}})[0];
 }
 
+// Returns floats in type T. Rounded floats overwrite `memory`, where a factor of at least as many
+// values was rounded before.
+template <class T>
+const T* as_factor_at(CudaWorker& worker, const T* memory, const float* values,
+                      std::int64_t count) {
+  if constexpr (std::is_same_v<T, float>) {
+    return values;
+  } else {
+    round(worker, count, values, const_cast<Bf16*>(memory));
+    return memory;
+  }
+}
+
 }  // namespace omni::gpu

@@ -1,5 +1,7 @@
 #include "codelets/cuda/trial_time.hpp"
 
+#include <algorithm>
+
 namespace omni {
 
 TrialTime& TrialTime::of_process() {
@@ -7,30 +9,41 @@ TrialTime& TrialTime::of_process() {
   return all;
 }
 
-void TrialTime::set(double seconds_at_start, double share) {
+void TrialTime::set(double seconds_at_start, double share, double patience) {
   const std::lock_guard lock(mutex_);
   seconds_at_start_ = seconds_at_start;
   share_ = share;
+  patience_ = patience;
   spent_ = 0;
-  lifted_ = false;
+  lifts_ = 0;
   first_.reset();
 }
 
 void TrialTime::lift() {
   const std::lock_guard lock(mutex_);
-  lifted_ = true;
+  ++lifts_;
+}
+
+void TrialTime::lower() {
+  const std::lock_guard lock(mutex_);
+  lifts_ = std::max(lifts_ - 1, 0);
 }
 
 bool TrialTime::lifted() const {
   const std::lock_guard lock(mutex_);
-  return lifted_;
+  return lifts_ > 0;
 }
 
-bool TrialTime::left(Clock::time_point now) const {
+double TrialTime::patience() const {
   const std::lock_guard lock(mutex_);
-  if (lifted_ || !first_) return true;
+  return patience_;
+}
+
+bool TrialTime::left(Clock::time_point now, int ranks) const {
+  const std::lock_guard lock(mutex_);
+  if (lifts_ > 0 || !first_) return true;
   const double passed = std::chrono::duration<double>(now - *first_).count();
-  return spent_ < seconds_at_start_ + share_ * (passed - spent_);
+  return spent_ < seconds_at_start_ + share_ / ranks * (passed - spent_);
 }
 
 void TrialTime::spend(Clock::time_point from, Clock::time_point to) {

@@ -1,5 +1,7 @@
 // This file computes the locally connected layer on a GPU. Each location has one matrix product
-// over the images of the slice. A batched call of cuBLAS computes many locations.
+// over the images of the slice. A batched call of cuBLAS computes many locations. Weights are
+// rounded to bf16 by batch, so that they are still in the second-level cache when they are
+// multiplied.
 #include "codelets/dense/local.hpp"
 
 #include "codelets/cuda/lowering.cuh"
@@ -47,12 +49,13 @@ void gpu::local_forward(const LocalForwardArgs& args, const Buffers& buffers, De
   CudaWorker& worker = CudaWorker::current();
   float* const dst = buffers.get(3);
   with_factors([&]<class T>(T) {
-    const T* const weights = as_factor<T>(worker, buffers.get(1), args.shape.weights_count());
     for_each_batch<T>(worker, args.shape, [&](const LocationBatch<T>& batch) {
+      const T* const weights = as_factor<T>(worker, buffers.get(1) + batch.first_weight,
+                                            batch.patches.locations * s.weights_count());
       im2col(worker, s, batch.patches, buffers.get(0), batch.columns);
       gemm<T>(worker, s.n, s.filters, s.taps(), {batch.columns, batch.columns_stride},
-              {weights + batch.first_weight, s.taps(), true}, 0.0f, dst + batch.first_output,
-              outputs, {batch.patches.locations, s.taps(), s.weights_count(), s.filters});
+              {weights, s.taps(), true}, 0.0f, dst + batch.first_output, outputs,
+              {batch.patches.locations, s.taps(), s.weights_count(), s.filters});
     });
   });
   add_bias_and_activate(worker, s.n, outputs, buffers.get(2), args.activation, dst);
@@ -80,13 +83,18 @@ void gpu::local_backward_data(const LocalBackwardArgs& args, const Buffers& buff
   const ConvShape& s = args.shape.conv;
   CudaWorker& worker = CudaWorker::current();
   with_factors([&]<class T>(T) {
-    const auto [diff_dst, weights] =
-        as_factors<T>(worker, std::array{Factored{buffers.get(0), s.dst_count()},
-                                         Factored{buffers.get(1), args.shape.weights_count()}});
+    std::array<const T*, 2> factors{};  // diff_dst, and the weights of a batch
     for_each_batch<float>(worker, args.shape, [&](const LocationBatch<float>& batch) {
+      const float* const weights = buffers.get(1) + batch.first_weight;
+      const std::int64_t count = batch.patches.locations * s.weights_count();
+      if (batch.patches.first_location == 0)  // no batch is larger than the first
+        factors = as_factors<T>(
+            worker, std::array{Factored{buffers.get(0), s.dst_count()}, Factored{weights, count}});
+      else
+        factors[1] = as_factor_at<T>(worker, factors[1], weights, count);
       gemm<T>(worker, s.n, s.taps(), s.filters,
-              {diff_dst + batch.first_output, args.shape.outputs()},
-              {weights + batch.first_weight, s.taps()}, 0.0f, batch.columns, batch.columns_stride,
+              {factors[0] + batch.first_output, args.shape.outputs()}, {factors[1], s.taps()}, 0.0f,
+              batch.columns, batch.columns_stride,
               {batch.patches.locations, s.filters, s.weights_count(), s.taps()});
       const bool adds = batch.patches.first_location > 0;
       col2im(worker, s, batch.patches, adds, batch.columns, buffers.get(2));

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runtime/tasks/recorder.hpp"
+#include "runtime/tasks/task_times.hpp"
 #include "tests/support/omni_run.hpp"
 
 namespace omni::test {
@@ -45,6 +46,29 @@ TEST_F(Chain, ends_when_it_is_long) {
   ASSERT_TRUE(wait_for_tasks());
   EXPECT_EQ(tasks_on_gpu(), 2);
   expect(a_, kMost + 2);
+}
+
+// Algorithms are only tried where this does not falsify a time.
+TEST_F(Chain, has_calls_whose_time_counts_only_if_it_is_recorded) {
+  static std::vector<bool> counts;
+  counts.clear();
+  const auto submit = [&](bool in_chain) {
+    {
+      const ChainScope chain(in_chain);
+      StepArgs args;
+      args.before = [] { counts.push_back(time_counts()); };
+      copy_values.submit(args, {read(a_), write(b_)});
+    }
+    EXPECT_TRUE(wait_for_tasks());
+  };
+  submit(false);
+  submit(true);
+  task_times.start();
+  submit(true);
+  task_times.finish();
+  submit(true);
+  EXPECT_EQ(counts, (std::vector{true, false, true, false}));
+  EXPECT_FALSE(time_counts());
 }
 
 TEST_F(Chain, an_outer_scope_goes_on) {

@@ -98,7 +98,8 @@ TEST(RoundedWeights, are_nowhere_else) {
   EXPECT_TRUE(found_in({.training = true, .gpus = 1}).copied.empty());
   EXPECT_TRUE(found_in({.training = false, .gpus = 1, .values = kBf16}).copied.empty());
   EXPECT_TRUE(found_in({.training = true, .cores = 1, .values = kBf16}).copied.empty());
-  EXPECT_TRUE(found_in({.training = true, .gpus = 1, .ranks = 2, .values = kBf16}).copied.empty());
+  EXPECT_TRUE(found_in({.training = true, .gpus = 1, .shares = {.ranks = 2}, .values = kBf16})
+                  .copied.empty());
   EXPECT_TRUE(
       found_in({.training = true, .gpus = 1, .values = kBf16, .sharing = {.replicas = true}})
           .copied.empty());

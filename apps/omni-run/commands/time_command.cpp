@@ -16,7 +16,6 @@
 #include "apps/omni-run/commands.hpp"
 #include "apps/omni-run/groups/timed_training.hpp"
 #include "apps/omni-run/setup.hpp"
-#include "codelets/cuda/trial_time.hpp"
 #include "codelets/dense/peaks.hpp"
 #include "layers/net.hpp"
 #include "runtime/json_text.hpp"
@@ -214,7 +213,6 @@ Status time_command(const TimeArguments& arguments) {
   Net* const net = &training->groups().net();
   const WorkerPeaks peaks = measure_peaks(session, arguments.machine);
 
-  TrialTime::of_process().lift();
   // StarPU's models try each implementation about ten times before they use it.
   OMNI_CHECK(training->seconds(arguments.warm_up, Asynchrony::reproducible));
   std::vector<TaskTime> times;

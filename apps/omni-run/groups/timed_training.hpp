@@ -1,12 +1,14 @@
 // TimedTraining measures how long iterations take, on a few images in memory. Nets are read with
 // `learns` false. So the learning rate is 0, unless the user sets one, and no net diverges. Updates
-// take as long as with any other rate.
+// take as long as with any other rate. While it lives, a GPU tries all algorithms for a shape when
+// it first meets it, so that no trial is timed.
 #pragma once
 
 #include <functional>
 #include <memory>
 
 #include "apps/omni-run/command_arguments.hpp"
+#include "codelets/cuda/trial_time.hpp"
 #include "runtime/data/feed/data_feed.hpp"
 #include "runtime/data/memory_dataset.hpp"
 #include "scheduling/training/trainer.hpp"
@@ -32,6 +34,7 @@ class TimedTraining {
 
  private:
   TimedTraining(ComputeGroups groups, const TrainableNet& net, MemoryDataset images);
+  TrialTime::Lifted lifted_;
   ComputeGroups groups_;
   SolverOptions solver_;
   MemoryDataset images_;

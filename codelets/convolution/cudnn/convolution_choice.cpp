@@ -1,13 +1,15 @@
 // This file chooses a way to compute a pass: from the ChoiceTable or, if that has none, by
 // measuring what cuDNN offers. A few offers are tried at once, and the others while a training goes
-// on. In a deterministic run the first offer that works is taken. Too little memory for it is then
-// an error.
+// on. If the time of later calls counts, all are tried at once. In a deterministic run the first
+// offer that works is taken. Too little memory for it is then an error.
 #include <algorithm>
 #include <map>
 #include <new>
+#include <utility>
 
 #include "codelets/convolution/cudnn/convolution_plan.hpp"
 #include "codelets/cuda/trial_time.hpp"
+#include "runtime/tasks/calls/task_chain.hpp"
 
 namespace omni::cudnn {
 namespace {
@@ -85,6 +87,7 @@ bool ConvolutionPlan::take(CudaWorker& worker, const ConvolutionTensors& tensors
     return true;
   } catch (const std::bad_alloc&) {  // the memory that is left is too little
     if (demands_.deterministic) throw;
+    lacked_memory_ = true;
   }
   return false;
 }
@@ -118,7 +121,10 @@ bool ConvolutionPlan::try_one(CudaWorker& worker, const ConvolutionTensors& tens
     // Half of the free memory is left to others. Without a workspace nothing is needed.
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "asking for free memory");
-    if (memory_for(*one) > free / 2) return false;
+    if (memory_for(*one) > free / 2) {
+      lacked_memory_ = true;
+      return false;
+    }
     float took = kNever;
     {
       const TrialMemory memory(worker, memory_for(*one));
@@ -128,8 +134,24 @@ bool ConvolutionPlan::try_one(CudaWorker& worker, const ConvolutionTensors& tens
     if (took < milliseconds_ && take(worker, tensors, std::move(*one))) milliseconds_ = took;
     return true;
   } catch (const std::bad_alloc&) {
+    lacked_memory_ = true;
     return false;
   }
+}
+
+// Counts an offer that was tried; `at_rest` is false if other work has disturbed the trial. The
+// next run begins behind the offers that all count. Returns whether it is time to store their
+// number.
+bool ConvolutionPlan::count(bool at_rest) {
+  all_count_ &= at_rest && !lacked_memory_;
+  return all_count_ && ++tried_ % kAtOnce == 0;
+}
+
+// If there was too little memory for an offer, another run may have more of it.
+ChoiceTable::Choice ConvolutionPlan::choice() const {
+  using enum ChoiceTable::Trials;
+  const bool all = untried_.empty() && !lacked_memory_ && !accepts_disturbed_;
+  return {numbers(), all ? finished : unfinished, all ? 0 : tried_};
 }
 
 ChoiceTable& ConvolutionPlan::table(const CudaWorker& worker) const {
@@ -147,30 +169,46 @@ std::optional<ChoiceTable::Choice> ConvolutionPlan::search(CudaWorker& worker,
                                                            const ConvolutionTensors& tensors) {
   const Target target{.handle = worker.dnn()};
   const TrialTime& budget = TrialTime::of_process();
+  const bool all = budget.lifted() || time_counts();
   bool others_computed = false;
   untried_ = offers(target);
   for (int tried = 0;
-       !untried_.empty() && (!usable() || budget.lifted() || (tried < kAtOnce && budget.left()));) {
+       !untried_.empty() && (!usable() || all || (tried < kAtOnce && budget.left()));) {
     const CudaWorker::OthersAtRest others(worker);
     tried += try_one(worker, tensors, untried_.front()) ? 1 : 0;
     untried_.pop_front();
+    count(others.so_far());
     others_computed |= !others.so_far();
   }
   if (!usable()) return std::nullopt;
-  if (others_computed) untried_ = offers(target);
-  using enum ChoiceTable::Trials;
-  return ChoiceTable::Choice{numbers(), others_computed    ? disturbed
-                                        : untried_.empty() ? finished
-                                                           : unfinished};
+  if (!others_computed) return choice();
+  (void)has_waited();
+  if (time_counts()) {  // no later call repeats the trials
+    accepts_disturbed_ = true;
+    return choice();
+  }
+  untried_ = offers(target);
+  tried_ = 0;
+  all_count_ = true;
+  return ChoiceTable::Choice{numbers(), ChoiceTable::Trials::disturbed};
+}
+
+// Call it when other workers compute. Returns whether they have done so for long. Then trials may
+// decide although they are disturbed.
+bool ConvolutionPlan::has_waited() {
+  const auto now = TrialTime::Clock::now();
+  if (!waits_since_) waits_since_ = now;
+  const std::chrono::duration<double> waited = now - *waits_since_;
+  return waited.count() >= TrialTime::of_process().patience();
 }
 
 // Both ways are timed one after the other, because the GPU's clock may have changed since the way
 // that is used was chosen.
 void ConvolutionPlan::go_on(CudaWorker& worker, const ConvolutionTensors& tensors) {
-  if (!TrialTime::of_process().left()) return;
   const CudaWorker::OthersAtRest others(worker);
-  if (!others.so_far()) return;
+  if (!others.so_far() && !has_waited()) return;
   const Numbers before = numbers();
+  bool accepts_first = false;  // true: this is the first disturbed trial that is accepted
   const Offer offer = std::move(untried_.front());
   untried_.pop_front();
   try {
@@ -185,15 +223,22 @@ void ConvolutionPlan::go_on(CudaWorker& worker, const ConvolutionTensors& tensor
       return time(worker, *way_, on, static_cast<std::byte*>(worker.workspace(memory_for(*way_))));
     }();
     try_one(worker, on, offer);
-    if (!others.so_far()) {
+    if (others.so_far()) {
+      waits_since_.reset();
+    } else if (has_waited()) {
+      accepts_first = !std::exchange(accepts_disturbed_, true);
+    } else {
+      all_count_ = false;
       if (numbers() != before) take_numbers(worker, on, before);
       return untried_.push_back(offer);
     }
   } catch (const std::bad_alloc&) {  // there is no memory for trials, so there are none
+    lacked_memory_ = true;
     untried_.clear();
     return;
   }
-  if (untried_.empty()) table(worker).keep(description(), {numbers()});
+  if (count(others.so_far()) || accepts_first || untried_.empty() || numbers() != before)
+    table(worker).keep(description(), choice());
 }
 
 void ConvolutionPlan::choose(CudaWorker& worker, const ConvolutionTensors& tensors) {
@@ -214,11 +259,26 @@ void ConvolutionPlan::choose(CudaWorker& worker, const ConvolutionTensors& tenso
           return;
     return;
   }
+  bool searched = false;
   const auto chosen = table(worker).choose(
       description(), [&](const Numbers& numbers) { return take_numbers(worker, on, numbers); },
-      [&] { return search(worker, on); });
-  if (chosen && chosen->trials == ChoiceTable::Trials::unfinished && untried_.empty())
+      [&] {
+        searched = true;
+        return search(worker, on);
+      });
+  if (!chosen || chosen->trials == ChoiceTable::Trials::finished) return;
+  const TrialTime& budget = TrialTime::of_process();
+  if (!searched) {
     untried_ = offers(target);
+    tried_ = std::min(chosen->tried, untried_.size());
+    untried_.erase(untried_.begin(), untried_.begin() + static_cast<std::ptrdiff_t>(tried_));
+    if (untried_.empty()) table(worker).keep(description(), choice());
+  }
+  // Each offer is tried at most once more, as other work may disturb all trials.
+  for (std::size_t times = untried_.size();
+       times > 0 && !untried_.empty() && (budget.lifted() || (time_counts() && budget.left()));
+       --times)
+    go_on(worker, on);
 }
 
 }  // namespace omni::cudnn

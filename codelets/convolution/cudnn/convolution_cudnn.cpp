@@ -1,6 +1,7 @@
 // This file convolves on a GPU: by cuDNN, or by lowering if cuDNN refuses the shape. The algorithm
-// is chosen when a worker first meets a shape. Only that call waits for the GPU. StarPU's models
-// leave out the first measurement of a shape.
+// is chosen when a worker first meets a shape. That call waits for the GPU; StarPU's models leave
+// out the first measurement of a shape. Later calls may try an algorithm, and wait, if their time
+// does not count.
 #include <algorithm>
 #include <array>
 

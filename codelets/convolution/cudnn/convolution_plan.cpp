@@ -11,6 +11,7 @@
 #include "codelets/elementwise/channel_bias.hpp"
 #include "runtime/bf16/float_copies.hpp"
 #include "runtime/log.hpp"
+#include "runtime/tasks/calls/task_chain.hpp"
 
 namespace omni::cudnn {
 namespace {
@@ -60,7 +61,7 @@ ConvolutionPlan::ConvolutionPlan(CudaWorker& worker, const ConvolutionTask& task
 }
 
 void ConvolutionPlan::run(CudaWorker& worker, const ConvolutionTensors& tensors) {
-  if (!untried_.empty()) go_on(worker, tensors);
+  if (!untried_.empty() && !time_counts() && TrialTime::of_process().left()) go_on(worker, tensors);
   check(
       enqueue(worker, *way_, tensors, static_cast<std::byte*>(worker.workspace(memory_for(*way_)))),
       "a convolution of cuDNN");

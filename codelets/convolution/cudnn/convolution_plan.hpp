@@ -13,6 +13,7 @@
 #include "codelets/convolution/cudnn/engines.hpp"
 #include "codelets/cuda/choice_table.hpp"
 #include "codelets/cuda/fastest.hpp"
+#include "codelets/cuda/trial_time.hpp"
 #include "codelets/elementwise/activation_functors.hpp"
 #include "runtime/cuda/worker.hpp"
 #include "runtime/tasks/codelet.hpp"
@@ -43,7 +44,8 @@ class ConvolutionPlan {
 
   // usable() returns false if cuDNN cannot compute this shape.
   bool usable() const { return way_.has_value(); }
-  // Computes the pass. While there are ways that were not tried, it may first try one of them.
+  // Computes the pass. While there are ways that were not tried, it may first try one of them, but
+  // not if the time of the call counts.
   void run(CudaWorker& worker, const ConvolutionTensors& tensors);
 
  private:
@@ -113,6 +115,9 @@ class ConvolutionPlan {
   ChoiceTable& table(const CudaWorker& worker) const;
   Numbers numbers() const;  // of the way that is used
   std::optional<ChoiceTable::Choice> search(CudaWorker& worker, const ConvolutionTensors& tensors);
+  ChoiceTable::Choice choice() const;  // the way that is used, and what the trials are worth
+  bool count(bool at_rest);
+  bool has_waited();
   void go_on(CudaWorker& worker, const ConvolutionTensors& tensors);
   // Takes the way that is offered if it is faster than the one that is used. Returns whether it
   // ran.
@@ -131,6 +136,11 @@ class ConvolutionPlan {
   std::optional<Way> way_;
   float milliseconds_ = kNever;  // that the way takes, as far as is known
   std::deque<Offer> untried_;
+  std::size_t tried_ = 0;       // so many offers at the beginning of the list were tried
+  bool all_count_ = true;       // false: an offer behind those must be tried again in another run
+  bool lacked_memory_ = false;  // true: there was too little memory to try an offer
+  bool accepts_disturbed_ = false;  // true: trials may decide although others computed
+  std::optional<TrialTime::Clock::time_point> waits_since_;  // since when others compute
 };
 
 }  // namespace omni::cudnn

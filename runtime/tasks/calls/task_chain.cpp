@@ -72,6 +72,7 @@ struct ChainMarks {
 namespace {
 
 thread_local TaskChain* open_chain = nullptr;
+thread_local bool runs_untimed_chain = false;  // true: this worker runs a chain without marks
 
 // Returns the only GPU worker in the set; nullopt if there are several or none, or if cores
 // compute.
@@ -122,11 +123,13 @@ struct TaskChain::Task {
 
   static void run_on_gpu(void* interfaces[], void* argument) noexcept {
     Task& chain = *static_cast<Task*>(argument);
+    runs_untimed_chain = !chain.timed;
     try {
       chain.run(interfaces);
     } catch (const std::exception& problem) {
       report_task_error({ErrorKind::device, "codelet chain", problem.what(), ""});
     }
+    runs_untimed_chain = false;
     ChainMarks::watch_no_more();
     if (chain.kept.launched != 0) starpu_tag_notify_from_apps(chain.kept.launched);
     record_finished();
@@ -184,6 +187,11 @@ struct TaskChain::Task {
     return codelet;
   }
 };
+
+bool time_counts() {
+  return starpu_is_initialized() != 0 && starpu_task_get_current() != nullptr &&
+         !runs_untimed_chain;
+}
 
 TaskChain* TaskChain::open() { return open_chain; }
 

@@ -51,6 +51,11 @@ class TaskChain {
   int priority_ = 0;
 };
 
+// Returns whether the time of the task that runs in this thread counts: for StarPU's models of its
+// codelet, for a trace, or for task_times. Outside of StarPU's tasks, and in a chain that is not
+// recorded, it does not.
+bool time_counts();
+
 // In a ChainScope, calls of the calling thread are chained if only GPUs compute, and the workers of
 // the SubmissionScope have only one GPU worker. Calls that a core may run are tasks of their own
 // between chains. A nested scope changes nothing.

@@ -25,7 +25,8 @@ using test::DeviceArray;
 using test::TestStream;
 
 constexpr ConvShape kShape{.n = 2, .h = 5, .w = 4, .c = 4, .filters = 8, .groups = 2};
-constexpr int kMany = 40;  // more than there are algorithms
+constexpr int kMany = 40;          // more than there are algorithms
+constexpr std::size_t kFew = 512;  // bytes that suffice for some algorithms, but not for all
 
 std::vector<float> some(std::int64_t count, int step) {
   std::vector<float> values(static_cast<std::size_t>(count));
@@ -113,6 +114,67 @@ TEST_F(Trials, of_an_unfinished_shape_go_on_in_the_next_run) {
   std::thread([] { Gradient().run(1); }).join();
   EXPECT_EQ(stored("cudnn", "unfinished"), 1u);
   TrialTime::of_process().set(100, 1);
+  std::thread([] { Gradient().run(kMany); }).join();
+  EXPECT_EQ(stored("cudnn", "algorithms"), 1u);
+}
+
+TEST_F(Trials, of_an_unfinished_shape_are_finished_at_once_if_the_limit_is_lifted) {
+  TrialTime::of_process().set(0, 0);
+  std::thread([] { Gradient().run(1); }).join();
+  EXPECT_EQ(stored("cudnn", "unfinished"), 1u);
+  const TrialTime::Lifted lifted;
+  std::thread([&] {
+    Gradient().run(1);
+    EXPECT_EQ(stored("cudnn", "algorithms"), 1u);
+    EXPECT_EQ(stored("cudnn", "unfinished"), 0u);
+  }).join();
+}
+
+// Each of these runs is too short to try everything.
+TEST_F(Trials, of_several_short_runs_add_up) {
+  TrialTime::of_process().set(0, 0);
+  std::thread([] { Gradient().run(1); }).join();
+  TrialTime::of_process().set(100, 1);
+  int runs = 0;
+  for (; runs < kMany && stored("cudnn", "algorithms") == 0; ++runs)
+    std::thread([] { Gradient().run(4); }).join();
+  EXPECT_EQ(stored("cudnn", "algorithms"), 1u);
+  EXPECT_GT(runs, 1) << "one run has tried everything";
+}
+
+TEST_F(Trials, for_which_memory_lacks_are_repeated_in_the_next_run) {
+  std::thread([&] {
+    void* most = nullptr;
+    Gradient gradient;
+    CudaWorker::current().workspace(1 << 20);
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "asking for free memory");
+    check(cudaMalloc(&most, free - kFew), "filling the device");
+    const TrialTime::Lifted lifted;
+    gradient.run(2);
+    EXPECT_EQ(stored("cudnn", "algorithms"), 0u);
+    EXPECT_EQ(stored("cudnn", "unfinished"), 1u);
+    cudaFree(most);
+  }).join();
+  const TrialTime::Lifted lifted;
+  std::thread([] { Gradient().run(1); }).join();
+  EXPECT_EQ(stored("cudnn", "algorithms"), 1u);
+}
+
+TEST_F(Trials, that_are_disturbed_for_long_are_stored_as_unfinished) {
+  TrialTime::of_process().set(100, 1, 0);
+  std::thread([&] {
+    Gradient gradient;
+    TestStream stream;
+    const CudaWorker other(stream);
+    {
+      test::Stop stop(stream);
+      gradient.run(kMany);
+      EXPECT_EQ(stored("cudnn", "algorithms"), 0u);
+      EXPECT_EQ(stored("cudnn", "unfinished"), 1u);
+    }
+    check(cudaStreamSynchronize(stream), "waiting");
+  }).join();
   std::thread([] { Gradient().run(kMany); }).join();
   EXPECT_EQ(stored("cudnn", "algorithms"), 1u);
 }

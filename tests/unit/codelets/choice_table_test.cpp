@@ -169,6 +169,54 @@ TEST(ChoiceTable, unfinished_trials_are_known_as_such_until_they_are_finished) {
   EXPECT_EQ(ask(table, "b").trials, Trials::unfinished);
 }
 
+TEST(ChoiceTable, the_number_of_tried_algorithms_is_kept) {
+  const TemporaryDirectory folder;
+  {
+    ChoiceTable table(folder.path(), "GPU", kLibrary);
+    table.keep("a", {kFast, Trials::unfinished, 5});
+  }
+  ChoiceTable table(folder.path(), "GPU", kLibrary);
+  const auto chosen = table.choose(
+      "a", [](const Numbers&) { return true; }, [] { return ChoiceTable::Choice{kOther}; });
+  EXPECT_EQ(chosen->trials, Trials::unfinished);
+  EXPECT_EQ(chosen->tried, 5u);
+}
+
+// Two processes may train on equal GPUs at once.
+TEST(ChoiceTable, what_another_process_has_stored_remains) {
+  const TemporaryDirectory folder;
+  {
+    ChoiceTable one(folder.path(), "GPU", kLibrary), other(folder.path(), "GPU", kLibrary);
+    ask(one, "a");
+    ask(other, "b");
+    ask(one, "c");
+    ask(other, "c", kOther, std::nullopt, Trials::unfinished);
+    other.keep("d", {kFast, Trials::unfinished, 3});
+    one.keep("d", {kOther, Trials::unfinished, 2});
+    other.keep("e", {kFast, Trials::unfinished, 3});
+    one.keep("e", {kOther});
+  }
+  ChoiceTable table(folder.path(), "GPU", kLibrary);
+  for (const char* key : {"a", "b", "c", "d"}) EXPECT_EQ(ask(table, key, kOther).choice, kFast);
+  EXPECT_EQ(ask(table, "c").trials, Trials::finished);
+  EXPECT_EQ(ask(table, "e").choice, kOther);
+  EXPECT_EQ(ask(table, "e").trials, Trials::finished);
+}
+
+TEST(ChoiceTable, what_ships_finished_replaces_the_users_unfinished_choice) {
+  const TemporaryDirectory folder, shipped;
+  {
+    ChoiceTable recorded(shipped.path(), "GPU", kLibrary);
+    ask(recorded, "a");
+    ChoiceTable own(folder.path(), "GPU", kLibrary);
+    ask(own, "a", kOther, std::nullopt, Trials::unfinished);
+  }
+  ChoiceTable table(folder.path(), "GPU", kLibrary, shipped.path());
+  const Asked asked = ask(table, "a");
+  EXPECT_EQ(asked.choice, kFast);
+  EXPECT_EQ(asked.trials, Trials::finished);
+}
+
 TEST(ChoiceTable, that_nothing_works_is_not_remembered) {
   const TemporaryDirectory folder;
   ChoiceTable table(folder.path(), "GPU", kLibrary);

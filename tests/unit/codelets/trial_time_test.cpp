@@ -32,6 +32,29 @@ TEST_F(TrialTimeTest, ends_at_the_start_and_comes_back_with_the_training) {
   EXPECT_TRUE(time.left(at(1027)));
 }
 
+TEST_F(TrialTimeTest, all_ranks_together_have_one_share) {
+  TrialTime time(0, 0.1);
+  time.spend(at(0), at(1));
+  EXPECT_TRUE(time.left(at(12), 1));
+  EXPECT_FALSE(time.left(at(12), 4));
+  EXPECT_FALSE(time.left(at(40), 4));
+  EXPECT_TRUE(time.left(at(42), 4));
+}
+
+TEST_F(TrialTimeTest, is_limited_again_when_what_lifted_it_ends) {
+  TrialTime& time = TrialTime::of_process();
+  time.set(0, 0);
+  time.spend(at(0), at(1));
+  {
+    const TrialTime::Lifted one;
+    { const TrialTime::Lifted other; }
+    EXPECT_TRUE(time.left(at(2)));
+  }
+  EXPECT_FALSE(time.lifted());
+  EXPECT_FALSE(time.left(at(2)));
+  time.set(10, 0.1);
+}
+
 TEST_F(TrialTimeTest, is_without_limit_when_lifted_until_it_is_set) {
   TrialTime time(1, 0);
   time.spend(at(0), at(5));
