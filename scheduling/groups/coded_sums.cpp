@@ -37,7 +37,7 @@ void RankSums::declare_coded(const std::string& name, const Piece& piece, std::s
   const RankRange among = audience(set);
   const int own = ranks::rank();
   if (!coding_.codes(count) || (among.count == 1 && among.has(from.owner))) return;
-  Coded& coded = from.coded.emplace();
+  Coded& coded = from.coded.emplace(Coded{});  // for Clang
   const auto values = [&](const char* what) {
     return &incoming_.declare(fmt::format("{}.{}{}", name, what, set), count);
   };

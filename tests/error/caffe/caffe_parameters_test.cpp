@@ -123,7 +123,7 @@ TEST_F(CaffeParameters, conversions_that_would_lose_something_write_nothing) {
   expect(convert("@n.cfg", "@y.prototxt", "@plain.prototxt"), 2,
          "is for the conversion of parameters (FROM is the net: leave it out)");
   expect({"convert", "@n.cfg", "@s.prototxt"}, 2,
-         "is there already, and nets are not replaced (choose a new name)");
+         "nets are not replaced (choose a new name)");
   expect({"convert", "@gone.cfg", "@y.prototxt"}, 2, "no such net");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "y.prototxt"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "y.caffemodel"));
@@ -177,12 +177,12 @@ TEST_F(CaffeParameters, lmdbs_are_found_beside_the_net) {
             source + "' backend: LMDB } }\n" + caffe_layer("type: 'ReLU'") + kCaffeLoss);
     return Words{"--net", "@l.prototxt", "--solver", "@s.prototxt", "--no-test", "--out", "@run"};
   };
-  expect(with_source("lmdb"), 3, "lmdb/data.mdb: the file has only");
+  expect(with_source("cut"), 3, "cut/data.mdb: the file has only");
   expect(with_source("gone"), 2, "the size of the images is not known");
   Words sized = with_source("gone");
   for (const char* each : {"--set", "height=16", "--set", "width=16"}) sized.push_back(each);
   expect(sized, 2,
-         "there is no LMDB gone, which the net names (name the data with --data; computed "
+         "there is no LMDB 'gone', which the net names (name the data with --data; computed "
          "patterns are --data synthetic)");
 }
 
