@@ -242,7 +242,7 @@ struct TrainableNet : NetDescription {
   int averaged_losses = 1;            // mini-batches whose mean loss the log shows
   std::uint64_t designed_length = 0;  // updates, whatever the command line says; 0: not known
   std::string data;                   // as of --data, if the file names data that are there
-  std::string absent;                 // data that the file names, if they are not there
+  std::optional<Error> absent;        // that data which the file names are not there
   std::string title;                  // that the file gives the net; "": none
   // These are files that the net's file names, whether or not they are there; "": it names none.
   // The rest is what it says about data, which only decides how the net is written again.

@@ -24,7 +24,6 @@
 #include "runtime/log.hpp"
 #include "runtime/memory/memory_limits.hpp"
 #include "runtime/own_command.hpp"
-#include "runtime/shown_name.hpp"
 #include "runtime/tasks/task_errors.hpp"
 #include "scheduling/policy/omni_policy.hpp"
 
@@ -169,10 +168,7 @@ void say_peak_memory() {
 Result<DatasetPair> open_data(const DataArguments& arguments, const Net& net,
                               const TrainableNet& spec) {
   const AugmentOptions& augment = spec.augment;
-  if (arguments.source.empty() && !spec.absent.empty())
-    return Error{ErrorKind::usage, spec.where,
-                 fmt::format("there is no LMDB {}, which the net names", shown_name(spec.absent)),
-                 "name the data with --data; computed patterns are --data synthetic"};
+  if (arguments.source.empty() && spec.absent) return *spec.absent;
   if (arguments.source.empty())
     log::warn("no --data: computed patterns stand in for images (--data fashion-mnist, say)");
   OMNI_TRY(DatasetPair data,

@@ -253,10 +253,14 @@ Status take_lmdbs(CaffeNet& to, const std::string& data) {
   const std::string source = found_path(to, to.train_source, is_lmdb),
                     test_source = found_path(to, to.test_source, is_lmdb);
   const bool is_named = !source.empty(), exists = LmdbFile::is(source);
-  if (is_named && !exists) to.net.absent = to.train_source;
-  if (is_named && !exists)
-    to.remarks.push_back(fmt::format("{}: there is no LMDB {}: the data are those of --data",
-                                     to.image_place, shown_name(to.train_source)));
+  if (is_named && !exists) {
+    to.net.absent = Error{ErrorKind::usage, to.image_place,
+                          fmt::format("there is no LMDB {}", shown_name(to.train_source)),
+                          "name the data with --data; computed patterns are --data synthetic"};
+    if (!data.empty())
+      to.remarks.push_back(
+          fmt::format("{}: {}: the data are those of --data", to.image_place, to.net.absent->what));
+  }
   if (data.empty() && is_named && exists) {
     train = to.net.data = source;
     if (!test_source.empty()) to.net.data += "," + test_source;

@@ -149,7 +149,7 @@ Status finish_caffe_inputs(CaffeNet& to, const std::string& data,
                      .augment = read.augment,
                      .labels = parts.size() == to.labels_of.value_or(0)});
     to.net.files_of_inputs.push_back(read.files);
-    if (to.net.absent.empty()) to.net.absent = read.absent;
+    if (!to.net.absent) to.net.absent = read.absent;
     all_there = all_there && !read.data.empty();
     all += fmt::format("{}{}={}", all.empty() ? "" : "\n", input->image, read.data);
     if (input != &to)

@@ -122,8 +122,7 @@ TEST_F(CaffeParameters, conversions_that_would_lose_something_write_nothing) {
       "good.caffemodel' is none (convert a .cfg or .prototxt; --as names the net of parameters)");
   expect(convert("@n.cfg", "@y.prototxt", "@plain.prototxt"), 2,
          "is for the conversion of parameters (FROM is the net: leave it out)");
-  expect({"convert", "@n.cfg", "@s.prototxt"}, 2,
-         "nets are not replaced (choose a new name)");
+  expect({"convert", "@n.cfg", "@s.prototxt"}, 2, "nets are not replaced (choose a new name)");
   expect({"convert", "@gone.cfg", "@y.prototxt"}, 2, "no such net");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "y.prototxt"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "y.caffemodel"));
@@ -182,8 +181,9 @@ TEST_F(CaffeParameters, lmdbs_are_found_beside_the_net) {
   Words sized = with_source("gone");
   for (const char* each : {"--set", "height=16", "--set", "width=16"}) sized.push_back(each);
   expect(sized, 2,
-         "there is no LMDB 'gone', which the net names (name the data with --data; computed "
-         "patterns are --data synthetic)");
+         "error: " + std::string(folder_ / "l.prototxt") +
+             ":1: layer 'data': there is no LMDB 'gone' (name the data with --data; computed "
+             "patterns are --data synthetic)");
 }
 
 TEST_F(CaffeParameters, lmdbs_and_means_are_refused) {
