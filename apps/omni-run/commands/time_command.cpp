@@ -114,8 +114,8 @@ TimeReport TimeReport::make(const std::vector<TaskTime>& times,
 void TimeReport::print_table(const Net& net) const {
   log::result(
       "one iteration, all workers together: times in ms; MB read and written at least\n"
-      "of peak: GFLOP/s as a share of what a large matrix product reaches; Winograd computes less "
-      "than it counts, so it may exceed 100 %\n"
+      "of peak: GFLOP/s as a share of what a large matrix product reaches;\n"
+      "Winograd computes less than it counts, so it may exceed 100 %\n"
       "{:>3} {:<14} {:<17} {:>9} {:>9}  {:>7}  {:>7} {:>6}  {}\n",
       "#", "layer", "", "forward", "backward", "GFLOP/s", "of peak", "MB", "implementations");
   // Visits the layers in their order, then the tasks of no layer.

@@ -78,23 +78,21 @@ void read_transform(CaffeLayer& layer) {
 // Returns a path that the net names. As for a net, it is relative to the working directory. If
 // there is nothing of the kind, it is relative to the folder of the net.
 template <class Is>
-std::filesystem::path found_path(const CaffeNet& to, const std::string& path, const Is& is) {
+std::filesystem::path found_path(const CaffeNet& to, const std::filesystem::path& path,
+                                 const Is& is) {
   const std::string net = to.net.where.substr(0, to.net.where.rfind(':'));
   const auto beside = std::filesystem::path(net).parent_path() / path;
-  return !path.empty() && !is(path) && is(beside) ? beside : std::filesystem::path(path);
+  return !path.empty() && !is(path) && is(beside) ? beside : path;
 }
 
 // Reads a mean that is an image.
 Status take_mean_image(CaffeNet& to) {
-  const CaffeTransform& transform = to.transform;
-  if (transform.mean_file.empty()) return {};
+  if (to.transform.mean_file.empty()) return {};
   std::error_code ignored;
-  const auto is_file = [&](const std::filesystem::path& each) {
-    return std::filesystem::is_regular_file(each, ignored);
-  };
-  const std::filesystem::path path = found_path(to, transform.mean_file, is_file);
+  const auto is_file = [&](const auto& each) { return is_regular_file(each, ignored); };
+  const std::filesystem::path path = found_path(to, to.transform.mean_file, is_file);
   if (!is_file(path))
-    return Error{ErrorKind::usage, transform.place_of_file,
+    return Error{ErrorKind::usage, to.transform.place_of_file,
                  fmt::format("no such mean_file: {}", shown_name(path.string())),
                  "its path is relative to the working directory, or to the net's folder"};
   OMNI_TRY(MeanImage mean, read_caffe_mean(path));
@@ -249,11 +247,10 @@ Status take_lmdbs(CaffeNet& to, const std::string& data) {
   to.net.files.test = to.test_source;
   to.net.files.mean = to.transform.mean_file;
   std::string train = two_files({.source = data, .net_input = {}}).first;
-  const auto is_lmdb = [](const std::filesystem::path& each) { return LmdbFile::is(each); };
-  const std::string source = found_path(to, to.train_source, is_lmdb),
-                    test_source = found_path(to, to.test_source, is_lmdb);
-  const bool is_named = !source.empty(), exists = LmdbFile::is(source);
-  if (is_named && !exists) {
+  const std::string source = found_path(to, to.train_source, LmdbFile::is),
+                    test_source = found_path(to, to.test_source, LmdbFile::is);
+  const bool exists = !source.empty() && LmdbFile::is(source);
+  if (!source.empty() && !exists) {
     to.net.absent = Error{ErrorKind::usage, to.image_place,
                           fmt::format("there is no LMDB {}", shown_name(to.train_source)),
                           "name the data with --data; computed patterns are --data synthetic"};
@@ -261,7 +258,7 @@ Status take_lmdbs(CaffeNet& to, const std::string& data) {
       to.remarks.push_back(
           fmt::format("{}: {}: the data are those of --data", to.image_place, to.net.absent->what));
   }
-  if (data.empty() && is_named && exists) {
+  if (data.empty() && exists) {
     train = to.net.data = source;
     if (!test_source.empty()) to.net.data += "," + test_source;
   }

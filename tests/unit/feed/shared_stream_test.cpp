@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 
@@ -224,15 +225,15 @@ TEST_F(SharedStreams, E5_TheFasterFeedWaitsForTheSlower) {
   EXPECT_LE(stream.prepared(), kEnd + window);
 }
 
-// A training that rests reads the mini-batches again that its feed held ahead. Meanwhile another
-// feed is as far ahead as it may be.
+// A training that rests reads the mini-batches again that its feed held ahead. Another feed is then
+// as far ahead as it may be.
 TEST_F(SharedStreams, AFeedThatRestsReadsWhatItsWindowStillHas) {
   const Source source{"", "synthetic:40:5", {12, 12, 1}};
   const auto data =
       open_dataset({.source = source.data, .net_input = source.net, .classes = 5, .seed = 1});
   ASSERT_TRUE(data) << data.error().message();
   constexpr int kBatch = 4;
-  constexpr std::uint64_t kAhead = 2 * kBatch;  // both slots
+  constexpr std::uint64_t kAhead = 2 * kBatch, kEnd = 1000;  // of both slots; the last sample
   for (const bool is_alone : {true, false}) {
     SharedStream stream(*data->train, samples(source), 1);
     DataFeed rests(*data->train, feed(source, kBatch, kBatch, &stream)),
@@ -243,20 +244,26 @@ TEST_F(SharedStreams, AFeedThatRestsReadsWhatItsWindowStillHas) {
     if (!is_alone) {
       ASSERT_TRUE(fast.join_stream(0));
     }
-    std::uint64_t fast_at = 0;
-    const auto read = [&](std::uint64_t at) {
-      const auto values = next(rests, at);
-      const std::uint64_t room = stream.bytes() / source.net.count() - kAhead - kBatch;
-      for (; !is_alone && fast_at + kBatch <= at + room; fast_at += kBatch) next(fast, fast_at);
-      return values;
-    };
-    for (std::uint64_t at = 0; at < 400; at += kBatch) {
-      if (at == 40 || at == 200)
-        for (std::uint64_t more = at; more < at + kAhead; more += kBatch) read(more);
-      ASSERT_EQ(read(at), next(alone, at)) << at;
+    std::atomic<std::uint64_t> fast_at{is_alone ? kEnd : 0};
+    std::jthread runner([&] {
+      OwnTasks tasks;
+      const OwnTasksScope own(tasks);
+      for (; fast_at < kEnd; fast_at += kBatch) next(fast, fast_at);
+    });
+    OwnTasks tasks;
+    const OwnTasksScope own(tasks);
+    const std::uint64_t room = stream.bytes() / source.net.count() - kAhead - kBatch;
+    for (std::uint64_t at = 0; at < kEnd; at += kBatch) {
+      if (at == 40 || at == 500) {
+        for (std::uint64_t more = at; more < at + kAhead; more += kBatch) next(rests, more);
+        // The fast feed gets time to go farther than it may.
+        while (fast_at < std::min(kEnd, at + kBatch + room)) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+      ASSERT_EQ(next(rests, at), next(alone, at)) << at;
     }
-    EXPECT_EQ(stream.prepared(), is_alone ? 400u : std::max<std::uint64_t>(400, fast_at))
-        << "samples were prepared again";
+    runner.join();
+    EXPECT_EQ(stream.prepared(), kEnd) << "samples were prepared again";
   }
   EXPECT_TRUE(task_status());
 }
