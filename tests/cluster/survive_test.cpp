@@ -56,6 +56,12 @@ class Survivors : public testing::Test {
     }
     return 0;
   }
+  // Signals that process. None is a failure: the number 0 would be the test's own group.
+  void strike(int rank, bool keeper, int signal) const {
+    const pid_t id = process(rank, keeper);
+    ASSERT_GT(id, 0) << "rank " << rank << " has ended";
+    kill(id, signal);
+  }
   void wait_for_iteration(int iteration) {
     wait_for_text(metrics_, "\"iteration\":" + std::to_string(iteration) + ",");
   }
@@ -94,7 +100,7 @@ TEST_F(Survivors, go_on_when_any_rank_is_killed) {
   for (const int rank : {0, 2}) {
     const pid_t job = start(3);
     wait_for_iteration(117);
-    kill(process(rank, false), SIGKILL);
+    strike(rank, false, SIGKILL);
     EXPECT_EQ(wait_for_program(job), 0) << get(errors_);
     expect_said("rank " + std::to_string(rank) + " on ");
     expect_said("was killed by signal 9");
@@ -112,7 +118,7 @@ TEST_F(Survivors, go_on_when_any_rank_is_killed) {
 TEST_F(Survivors, go_on_when_a_rank_is_stopped) {
   const pid_t job = start(2);
   wait_for_iteration(9);
-  kill(process(1, false), SIGSTOP);
+  strike(1, false, SIGSTOP);
   EXPECT_EQ(wait_for_program(job), 0) << get(errors_);
   expect_said("has been silent for 4 s");
   expect_undisturbed();
@@ -124,8 +130,7 @@ TEST_F(Survivors, take_in_a_rank_that_is_started_again) {
     const pid_t job =
         start(2, {"-disable-auto-cleanup", "-launcher", "fork", "-hosts", "h1,h2", "-ppn", "1"});
     wait_for_iteration(9);
-    const pid_t keeper = process(rank, true);
-    kill(keeper, SIGKILL);
+    strike(rank, true, SIGKILL);
     wait_for_text(errors_, "resumed ");
     Words again = surviving();
     again.insert(again.begin(), kOmniRun);
